@@ -64,7 +64,7 @@ class BodyError(RemoteProtocolError):
 
 
 class RecordError(RocketPipeError):
-    """Bytes that should be a stored message are not one; ``at`` counts from the first byte given."""
+    """Bytes that should be a stored message are not one; ``at`` counts from the first given."""
 
     def __init__(self, reason: str, at: int = 0) -> None:
         super().__init__(f"{reason} (at byte {at})")

@@ -79,7 +79,8 @@ def from_command(kind: type[RequestT], command: Command) -> RequestT:
         HeaderError: If a header field is missing or not of its type.
         BodyError: If the body is not what this request carries.
     """
-    return _shape(kind).read(command)
+    asked: RequestT = _shape(kind).read(command)
+    return asked
 
 
 def to_reply(asked: Command, answer: Any, *, version: int = OUR_VERSION) -> Command:
