@@ -1,0 +1,205 @@
+"""What runs once per message: bytes in, bytes out, no objects.
+
+Arguments are positional, in the order of the record (see ``record.layout``), and already checked:
+``record.codec`` is the same with names and errors. A compiled twin can stand beside this module
+with the same signatures.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+from zlib import crc32
+
+from rocketpipe.errors import RecordError
+from rocketpipe.model.flags import BORN_HOST_V6, STORE_HOST_V6
+from rocketpipe.model.properties import read_text
+from rocketpipe.record.layout import (
+    HEADS,
+    HOST_BITS,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_TOPIC_V1_BYTES,
+    MIN_RECORD_BYTES,
+    SEAL_BYTES,
+    SHORT,
+)
+
+Bytes = bytes | bytearray | memoryview
+
+_CHUNK: Final = 128
+_CHUNK_POWER: Final = pow(31, _CHUNK, 1 << 32)
+# A hash is its text read as a number in base 31, which int() does in C. A unit has more values than
+# base 31 has digits, so it is read twice: unit = 31 * high + low.
+_DIGITS: Final = b"0123456789abcdefghijklmnopqrstu"
+_HIGH: Final = bytes(_DIGITS[unit // 31] for unit in range(256))
+_LOW: Final = bytes(_DIGITS[unit % 31] for unit in range(256))
+
+_pack_short: Final = SHORT.pack
+_unpack_short: Final = SHORT.unpack_from
+_unpack_head: Final = HEADS[0].unpack_from
+_HEAD_BYTES: Final = HEADS[0].size
+
+#: The head of a record, from its size to the length of its body, then where its parts are: body,
+#: topic, end of the topic, properties, end of the record.
+Split = tuple[tuple[Any, ...], int, int, int, int, int]
+
+
+def java_hash(text: str) -> int:
+    """Give Java's ``String.hashCode``: over UTF-16 units, wrapped to a signed 32-bit number."""
+    if text.isascii():
+        total = _base_31(text.encode("ascii"))
+    else:
+        units = text.encode("utf-16-be", "surrogatepass")
+        total = 256 * _base_31(units[::2]) + _base_31(units[1::2])
+    return ((total + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+def _base_31(units: bytes) -> int:
+    if len(units) <= _CHUNK:
+        if not units:
+            return 0
+        return 31 * int(units.translate(_HIGH), 31) + int(units.translate(_LOW), 31)
+    # int() takes time in the square of the length: long texts go piece by piece, a short one first.
+    start = len(units) % _CHUNK
+    total = _base_31(units[:start])
+    for at in range(start, len(units), _CHUNK):
+        total = (total * _CHUNK_POWER + _base_31(units[at : at + _CHUNK])) & 0xFFFFFFFF
+    return total
+
+
+@lru_cache(maxsize=4096)
+def _tag_hash(tag: bytes) -> int:
+    return java_hash(read_text(tag))
+
+
+def tag_code(properties: bytes) -> int:
+    """Give the hash of the tag among encoded properties, as a consume queue keeps it; 0 if none."""
+    at = properties.rfind(b"TAGS\x01")
+    while at >= 0:
+        # The name starts the text or follows a separator, and the value is not empty; of several
+        # the last counts.
+        if at == 0 or properties[at - 1] == 2:
+            end = properties.find(2, at)
+            tag = properties[at + 5 : end] if end >= 0 else properties[at + 5 :]
+            if tag:
+                # Only what real tags look like is remembered, so that the memory stays small.
+                return _tag_hash(tag) if len(tag) <= 64 else java_hash(read_text(tag))
+        at = properties.rfind(b"TAGS\x01", 0, at)
+    return 0
+
+
+def topic_head(topic: bytes) -> tuple[int, bytes]:
+    """Give the magic and the length-prefixed topic, which ``encode`` takes for every record."""
+    if len(topic) <= MAX_TOPIC_V1_BYTES:
+        return MAGIC_V1, len(topic).to_bytes(1, "big") + topic
+    return MAGIC_V2, _pack_short(len(topic)) + topic
+
+
+def encode(
+    magic: int,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    log_offset: int,
+    sys_flag: int,
+    born_ms: int,
+    born_host: bytes,
+    stored_ms: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_offset: int,
+    body: Bytes,
+    topic: bytes,
+    properties: bytes,
+) -> bytes:
+    """Write one record; ``magic`` and ``topic`` are of ``topic_head``, hosts 8 or 20 bytes."""
+    assert len(born_host) == (20 if sys_flag & BORN_HOST_V6 else 8)
+    assert len(store_host) == (20 if sys_flag & STORE_HOST_V6 else 8)
+    head = HEADS[sys_flag & HOST_BITS]
+    body_bytes = len(body)
+    return b"".join(
+        (
+            head.pack(
+                head.size + body_bytes + len(topic) + 2 + len(properties),
+                magic,
+                crc32(body) & 0x7FFFFFFF,
+                queue_id,
+                flag,
+                queue_offset,
+                log_offset,
+                sys_flag,
+                born_ms,
+                born_host,
+                stored_ms,
+                store_host,
+                reconsume_times,
+                prepared_offset,
+                body_bytes,
+            ),
+            body,
+            topic,
+            _pack_short(len(properties)),
+            properties,
+        )
+    )
+
+
+def split(buffer: Bytes, at: int, end: int) -> Split:
+    """Find the parts of the record at ``at``, without reading beyond ``end`` or its own size.
+
+    Raises:
+        RecordError: If there is no whole record, or its lengths do not add up.
+    """
+    if end - at < MIN_RECORD_BYTES:
+        raise RecordError(f"{end - at} bytes are no record", at)
+    head = _unpack_head(buffer, at)
+    size = head[0]
+    stop = at + size
+    if size < MIN_RECORD_BYTES or stop > end:
+        raise RecordError(f"a size of {size}, with {end - at} bytes there", at)
+    body = at + _HEAD_BYTES
+    if head[7] & HOST_BITS:
+        wide = HEADS[head[7] & HOST_BITS]
+        body = at + wide.size
+        if body > stop:
+            raise RecordError(f"a size of {size} has no room for IPv6 hosts", at)
+        head = wide.unpack_from(buffer, at)
+    topic = body + head[14]
+    # One byte of topic length, or the first of two, and two for the properties' length.
+    if head[14] < 0 or topic + 3 > stop:
+        raise RecordError(f"a body of {head[14]} bytes in a record of {size}", body - 4)
+    if head[1] == MAGIC_V1:
+        topic_bytes = buffer[topic]
+        topic += 1
+        if topic_bytes > MAX_TOPIC_V1_BYTES:
+            raise RecordError(f"a topic of {topic_bytes} bytes under the first magic", topic - 1)
+    elif head[1] == MAGIC_V2:
+        (topic_bytes,) = _unpack_short(buffer, topic)
+        topic += 2
+    else:
+        raise RecordError(f"{head[1] & 0xFFFFFFFF:#010x} is no magic", at + 4)
+    topic_end = topic + topic_bytes
+    properties = topic_end + 2
+    if topic_bytes < 0 or properties > stop:
+        raise RecordError(f"a topic of {topic_bytes} bytes in a record of {size}", topic)
+    (properties_bytes,) = _unpack_short(buffer, topic_end)
+    if properties + properties_bytes != stop:
+        raise RecordError(
+            f"properties of {properties_bytes} bytes where {stop - properties} are left", topic_end
+        )
+    return head, body, topic, topic_end, properties, stop
+
+
+def seal(record: bytes) -> bytes:
+    """Fill the room that ``checksum.reserve`` left at the record's end with its checksum."""
+    digits = b"%010d" % (crc32(memoryview(record)[:-SEAL_BYTES]) & 0x7FFFFFFF)
+    return b"%b__CRC32#\x01%b\x02" % (record[:-SEAL_BYTES], digits[::-1])
+
+
+def seal_holds(record: bytes) -> bool:
+    """Tell whether the record ends in a checksum, and the checksum is that of what precedes it."""
+    if record[-SEAL_BYTES:-11] != b"__CRC32#\x01" or record[-1] != 2:
+        return False
+    digits = b"%010d" % (crc32(memoryview(record)[:-SEAL_BYTES]) & 0x7FFFFFFF)
+    return record[-11:-1] == digits[::-1]

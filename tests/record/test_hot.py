@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketpipe.errors import RecordError
+from rocketpipe.model.properties import decode_bytes
+from rocketpipe.record import hot
+from rocketpipe.record.layout import MAGIC_V1, MAGIC_V2
+
+HOST = bytes.fromhex("0a00000100002a9f")
+BORN = bytes.fromhex("0a0000030000c351")
+# messages.md vector, decoded and written again by Apache's MessageDecoder
+HELLO = bytes.fromhex(
+    "00000073daa320a73610a686000000030000000000000000000000070000000000001000000000000000018bcfe56800"
+    "0a0000030000c3510000018bcfe5687b0a00000100002a9f0000000000000000000000000000000568656c6c6f015400"
+    "12544147530154616741024b455953016b3102"
+)
+HELLO_PROPERTIES = b"TAGS\x01TagA\x02KEYS\x01k1\x02"
+
+
+def _hash_by_definition(text: str) -> int:
+    units = text.encode("utf-16-be", "surrogatepass")
+    total = 0
+    for at in range(0, len(units), 2):
+        total = (31 * total + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    return total - (1 << 32) if total >= 1 << 31 else total
+
+
+def _hello(sys_flag: int = 0, born: bytes = BORN, stored: bytes = HOST) -> bytes:
+    magic, topic = hot.topic_head(b"T")
+    return hot.encode(
+        *(magic, 3, 0, 7, 4096, sys_flag, 1700000000000, born, 1700000000123, stored, 0, 0),
+        *(b"hello", topic, HELLO_PROPERTIES),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        # messages.md vectors, from Java
+        ("TagA", 2598919),
+        ("TagB", 2598920),
+        ("a", 97),
+        ("*", 42),
+        ("", 0),
+        ("T#k1", 2539445),
+        ("TopicTest#order-1", -1829193424),  # an index keeps its absolute value
+    ],
+)
+def test_hashes_are_those_of_java(text: str, code: int) -> None:
+    assert hot.java_hash(text) == code
+
+
+def test_hashes_of_any_script_are_those_of_java_17(apache: dict[str, Any]) -> None:
+    assert len(apache["hashes"]) == 16
+    for text, code in apache["hashes"].items():
+        assert hot.java_hash(text) == code, text
+
+
+@given(st.text(st.characters(), max_size=400))
+def test_the_hash_is_its_definition_for_any_text(text: str) -> None:
+    assert hot.java_hash(text) == _hash_by_definition(text)
+
+
+@pytest.mark.parametrize("length", [127, 128, 129, 255, 256, 257, 4301, 32767])
+def test_long_texts_hash_piece_by_piece(length: int) -> None:
+    ascii_text = ("order-%d;" * length)[:length]
+    assert hot.java_hash(ascii_text) == _hash_by_definition(ascii_text)
+    wide_text = ("杭州😀x" * length)[:length]
+    assert hot.java_hash(wide_text) == _hash_by_definition(wide_text)
+
+
+@pytest.mark.parametrize(
+    ("properties", "tag"),
+    [
+        (b"", None),
+        (b"TAGS\x01TagA\x02", "TagA"),
+        (b"TAGS\x01TagA", "TagA"),
+        (b"KEYS\x01k\x02TAGS\x01TagA\x02x\x01y\x02", "TagA"),
+        (b"MY_TAGS\x01TagA\x02", None),
+        (b"x\x01TAGS\x01TagA\x02", None),
+        (b"TAGS\x01\x02", None),
+        (b"TAGS\x01TagA\x02TAGS\x01\x02", "TagA"),
+        (b"TAGS\x01TagA\x02TAGS\x01TagB\x02", "TagB"),
+        (b"TAGS\x01TagA\x02MY_TAGS\x01no\x02", "TagA"),
+        ("TAGS\x01杭州\x02".encode(), "杭州"),
+        (b"TAGS\x01" + b"x" * 100, "x" * 100),
+        (b"TAGS", None),
+        (b"TAGS\x01", None),
+    ],
+)
+def test_the_tag_is_found_among_encoded_properties(properties: bytes, tag: str | None) -> None:
+    assert hot.tag_code(properties) == (0 if tag is None else _hash_by_definition(tag))
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"TAGS", b"TAG", b"S", b"\x01", b"\x02", b"a", b"\xff", b"\xed\xa0\x80"]),
+        max_size=14,
+    ).map(b"".join)
+)
+def test_the_tag_code_is_that_of_the_parsed_tag(properties: bytes) -> None:
+    assert hot.tag_code(properties) == _hash_by_definition(decode_bytes(properties).get("TAGS", ""))
+
+
+def test_a_record_is_that_of_apache() -> None:
+    assert _hello() == HELLO
+    assert len(HELLO) == 115
+
+
+def test_a_body_may_be_any_buffer() -> None:
+    magic, topic = hot.topic_head(b"T")
+    for body in (b"hello", bytearray(b"hello"), memoryview(b"..hello..")[2:7]):
+        record = hot.encode(
+            *(magic, 3, 0, 7, 4096, 0, 1700000000000, BORN, 1700000000123, HOST, 0, 0),
+            *(body, topic, HELLO_PROPERTIES),
+        )
+        assert record == HELLO
+
+
+def test_the_topic_decides_the_magic() -> None:
+    assert hot.topic_head(b"x" * 127) == (MAGIC_V1, b"\x7f" + b"x" * 127)
+    assert hot.topic_head(b"x" * 128) == (MAGIC_V2, b"\x00\x80" + b"x" * 128)
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "born", "stored"),
+    [(0, 20, 8), (0, 8, 20), (16, 8, 8), (32, 8, 8), (48, 20, 8), (16, 8, 20), (0, 7, 8)],
+)
+def test_hosts_of_another_width_than_the_flags_say_never_get_into_a_record(
+    sys_flag: int, born: int, stored: int
+) -> None:
+    with pytest.raises(AssertionError):
+        _hello(sys_flag, bytes(born), bytes(stored))
+
+
+def test_a_record_is_split_where_its_parts_are() -> None:
+    buffer = b"before" + HELLO + b"after"
+    head, body, topic, topic_end, properties, stop = hot.split(buffer, 6, len(buffer))
+    assert head[0] == 115
+    assert buffer[body : body + head[14]] == b"hello"
+    assert buffer[topic:topic_end] == b"T"
+    assert buffer[properties:stop] == HELLO_PROPERTIES
+    assert stop == 6 + 115
+
+
+def test_a_split_never_looks_beyond_its_end() -> None:
+    for end in range(len(HELLO)):
+        with pytest.raises(RecordError):
+            hot.split(HELLO + HELLO, 0, end)
+
+
+def test_a_seal_is_that_of_apache_5_3_3(apache: dict[str, Any]) -> None:
+    for text in apache["sealed_records"]:
+        record = bytes.fromhex(text)
+        blank = record[:-20] + b"__CRC32#\x010000000000\x02"
+        assert hot.seal(blank) == record
+        assert hot.seal_holds(record)
+        assert not hot.seal_holds(blank)
+
+
+def test_a_seal_notices_any_changed_byte(apache: dict[str, Any]) -> None:
+    record = bytes.fromhex(apache["sealed_records"][0])
+    for at in range(len(record)):
+        changed = bytearray(record)
+        changed[at] ^= 0x10
+        assert not hot.seal_holds(bytes(changed)), at
+
+
+def test_a_record_without_a_seal_holds_none() -> None:
+    assert not hot.seal_holds(HELLO)
+    assert not hot.seal_holds(b"")
