@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from rocketpipe.protocol.codes import OUR_VERSION, Language, ResponseCode
+from rocketpipe.protocol.codes import OUR_VERSION, Language
 
 RESPONSE: Final = 1
 ONEWAY: Final = 2
@@ -48,7 +48,7 @@ class Command:
         return bool(self.flag & ONEWAY)
 
 
-def refusal(request: Command, code: ResponseCode, remark: str) -> Command:
+def refusal(request: Command, code: int, remark: str) -> Command:
     """The answer that says no, in the header form the peer spoke."""
     return Command(
         code=code, opaque=request.opaque, flag=RESPONSE, remark=remark, header=request.header

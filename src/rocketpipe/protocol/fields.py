@@ -47,9 +47,13 @@ def raw_body(**field: Any) -> Any:
     return dataclasses.field(metadata={"place": "raw"}, **field)
 
 
-def json_body(**field: Any) -> Any:
-    """Declare the field that travels as the frame's body, as JSON."""
-    return dataclasses.field(metadata={"place": "json"}, **field)
+def json_body(*, strict: bool = False, **field: Any) -> Any:
+    """Declare the field that travels as the frame's body, as JSON.
+
+    ``strict`` quotes every key, which all peers read; without it numbers are bare keys, as Java
+    writes them.
+    """
+    return dataclasses.field(metadata={"place": "json", "strict": strict}, **field)
 
 
 def reply_code(*accepted: int) -> Any:
@@ -86,17 +90,19 @@ class Codec(Generic[T]):
             if place_of(field) == _HEADER
         )
 
-    def decode(self, fields: Mapping[str, str]) -> dict[str, Any]:
+    def decode(self, fields: Mapping[str, str], *, short: bool = False) -> dict[str, Any]:
         """Read the constructor arguments of ``kind`` that travel in the header.
+
+        Either spelling of a name is taken; ``short`` says which one counts if both are there.
 
         Raises:
             HeaderError: If a required field is missing, or a value is not of its type.
         """
         values: dict[str, Any] = {}
         for row in self.rows:
-            text = fields.get(row.name)
+            text = fields.get(row.short if short else row.name)
             if text is None:
-                text = fields.get(row.short)
+                text = fields.get(row.name if short else row.short)
                 if text is None:
                     if row.required:
                         raise HeaderError(f"the custom field <{row.name}> is null")
@@ -148,9 +154,11 @@ def _whole_number(width: int) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         # int() alone would take "1_000", " 7 ", other scripts' digits and any length.
-        if len(text) > _MAX_NUMBER_DIGITS or not (text.isascii() and text.lstrip("+-").isdigit()):
+        if len(text) > _MAX_NUMBER_DIGITS:
             raise ValueError(text)
         number = int(text)
+        if str(number) != text and not (text.isascii() and text.lstrip("+-").isdigit()):
+            raise ValueError(text)
         if not -bound <= number < bound:
             raise ValueError(text)
         return number
@@ -164,10 +172,10 @@ def _flag(text: str) -> bool:
 
 
 def _enum_reader(kind: type[enum.Enum]) -> Callable[[str], enum.Enum]:
-    by_name = dict(kind.__members__)
+    by_name = {name.upper(): member for name, member in kind.__members__.items()}
 
     def read(text: str) -> enum.Enum:
-        member = by_name.get(text)
+        member = by_name.get(text.upper())  # Java peers read names in any letter case
         if member is None:
             raise ValueError(text)
         return member
@@ -186,9 +194,11 @@ _READERS: dict[type, Callable[[str], Any]] = {
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int):
+        return str(int(value))  # an IntEnum or IntFlag is a number at the peers
     if isinstance(value, enum.Enum):
         return value.name
-    if isinstance(value, str | int | float):
+    if isinstance(value, str | float):
         return str(value)
     raise LocalProtocolError(f"a header field cannot carry {type(value).__name__}")
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol import fastjson
@@ -125,6 +125,13 @@ def read_reply(asked: Request[ReplyT], command: Command) -> ReplyT:
 _SUCCESS = frozenset([int(ResponseCode.SUCCESS)])
 
 
+class _JsonBody(NamedTuple):
+    name: str
+    hint: Any
+    optional: bool
+    strict: bool
+
+
 class _Shape:
     """Which parts of a frame the fields of one dataclass travel in."""
 
@@ -133,8 +140,9 @@ class _Shape:
         self.header: Codec[Any] = codec_for(kind)
         self.code_field: str | None = None
         self.accepted = _SUCCESS
+        self._short_codes: frozenset[int] = getattr(kind, "short_codes", frozenset())
         self._raw: str | None = None
-        self._json: tuple[str, Any, bool] | None = None
+        self._json: _JsonBody | None = None
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
             place = place_of(field)
@@ -145,27 +153,26 @@ class _Shape:
                 self._raw = field.name
             elif place == "json":
                 optional = field.default is not dataclasses.MISSING
-                self._json = (field.name, hints[field.name], optional)
+                strict = field.metadata["strict"]
+                self._json = _JsonBody(field.name, hints[field.name], optional, strict)
 
     def body_of(self, value: Any) -> bytes:
         if self._raw:
             raw: bytes = getattr(value, self._raw)
             return raw
         if self._json:
-            item = getattr(value, self._json[0])
-            return b"" if item is None else fastjson.write(item)
+            item = getattr(value, self._json.name)
+            return b"" if item is None else fastjson.write(item, strict=self._json.strict)
         return b""
 
     def read(self, command: Command) -> Any:
-        values = self.header.decode(command.fields)
+        values = self.header.decode(command.fields, short=command.code in self._short_codes)
         if self.code_field:
             values[self.code_field] = command.code
         if self._raw:
             values[self._raw] = command.body
-        elif self._json:
-            name, hint, optional = self._json
-            if command.body or not optional:
-                values[name] = fastjson.read(command.body, hint)
+        elif self._json and (command.body or not self._json.optional):
+            values[self._json.name] = fastjson.read(command.body, self._json.hint)
         return self._kind(**values)
 
 
