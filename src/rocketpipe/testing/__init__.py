@@ -1,0 +1,6 @@
+"""What this project's own tests stand on, for its users' tests too."""
+
+from rocketpipe.testing.clock import ManualClock
+from rocketpipe.testing.cluster import Cluster, cluster
+
+__all__ = ["Cluster", "ManualClock", "cluster"]

@@ -1,0 +1,36 @@
+"""Time as an argument, so that tests turn it by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the servers and clients know of time."""
+
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds since 1970: for timestamps, not for waiting."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that only grow: for measuring and for deadlines."""
+        ...
+
+    async def sleep(self, duration_ms: int) -> None:
+        """Wait until ``duration_ms`` have passed on the monotonic clock."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    async def sleep(self, duration_ms: int) -> None:
+        await asyncio.sleep(duration_ms / 1000)

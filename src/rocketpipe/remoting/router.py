@@ -1,0 +1,101 @@
+"""From a command to the method that answers it.
+
+Methods are marked with the request they answer; a router is built from the marks when a server
+starts. There is no switch and no global registry: a server decodes what its router serves.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rocketpipe.errors import RemoteProtocolError, RequestRejected
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.command import Command, refusal
+from rocketpipe.protocol.request import Request, from_command, to_reply
+
+if TYPE_CHECKING:
+    from rocketpipe.remoting.connection import PeerConnection
+
+log = logging.getLogger(__name__)
+
+ReplyT = TypeVar("ReplyT")
+RequestT = TypeVar("RequestT", bound=Request[Any])
+GroupT = TypeVar("GroupT")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who asks, and how the request looked on the wire."""
+
+    peer: PeerConnection
+    command: Command
+
+
+Handler = Callable[[GroupT, RequestT, Call], Awaitable[ReplyT]]
+
+
+def handles(
+    kind: type[RequestT],
+) -> Callable[[Handler[GroupT, RequestT, ReplyT]], Handler[GroupT, RequestT, ReplyT]]:
+    """Mark a method as the one that answers ``kind``."""
+
+    def mark(method: Handler[GroupT, RequestT, ReplyT]) -> Handler[GroupT, RequestT, ReplyT]:
+        method.handled_request = kind  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+def handled_requests(group: type) -> list[type[Request[Any]]]:
+    """The requests that the marked methods of a handler class answer."""
+    kinds = (getattr(method, "handled_request", None) for _, method in inspect.getmembers(group))
+    return [kind for kind in kinds if kind is not None]
+
+
+class Router:
+    """All the requests a server answers, built once from its handler groups."""
+
+    def __init__(self, *groups: object) -> None:
+        self._methods: dict[
+            int, tuple[type[Request[Any]], Callable[[Any, Call], Awaitable[Any]]]
+        ] = {}
+        for group in groups:
+            for _, method in inspect.getmembers(group, inspect.ismethod):
+                kind: type[Request[Any]] | None = getattr(method, "handled_request", None)
+                if kind is None:
+                    continue
+                for code in kind.codes:
+                    assert code not in self._methods, f"two methods answer {code!r}"
+                    self._methods[code] = (kind, method)
+
+    @property
+    def codes(self) -> frozenset[int]:
+        return frozenset(self._methods)
+
+    async def answer(self, command: Command, peer: PeerConnection) -> Command:
+        """Answer a command; whatever goes wrong becomes a refusal, never an exception."""
+        found = self._methods.get(command.code)
+        if found is None:
+            return refusal(
+                command,
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                # Java peers show this text to their users; the leading blank is theirs.
+                f" request type {command.code} not supported",
+            )
+        kind, method = found
+        try:
+            asked = from_command(kind, command)
+            return to_reply(command, await method(asked, Call(peer, command)))
+        except RequestRejected as error:
+            return refusal(command, error.code, error.remark)
+        except RemoteProtocolError as error:
+            return refusal(command, ResponseCode.SYSTEM_ERROR, str(error))
+        except Exception:
+            log.exception("handler failed request=%s peer=%s", kind.__name__, peer.address)
+            return refusal(
+                command, ResponseCode.SYSTEM_ERROR, f"{kind.__name__} failed; the log says why"
+            )

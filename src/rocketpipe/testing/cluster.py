@@ -1,0 +1,30 @@
+"""A NameServer and a broker for the length of a test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketpipe.broker.broker import broker
+from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.clock import Clock
+from rocketpipe.namesrv.server import name_server
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where the servers of a test listen."""
+
+    name_server: str
+    broker: str
+
+
+@asynccontextmanager
+async def cluster(data: Path, *, clock: Clock | None = None) -> AsyncIterator[Cluster]:
+    """Run both servers in this process, on free ports, inside the block."""
+    async with name_server(port=0, clock=clock) as namesrv_address:
+        config = BrokerConfig(data=data, name_servers=(namesrv_address,), port=0)
+        async with broker(config, clock=clock) as broker_address:
+            yield Cluster(namesrv_address, broker_address)

@@ -1,0 +1,100 @@
+"""The house checks: what every file of the project owes to the rest."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "rocketpipe"
+TESTS = ROOT / "tests"
+
+# These four say what is public; every other package is opened by its full path.
+PUBLIC_PACKAGES = {
+    SOURCE / name / "__init__.py" for name in ("", "blocking", "testing", "pipeline")
+}
+
+# Tests about more than one file live here instead of mirroring a source file.
+FREE_TEST_ROOMS = {"scenarios", "compat", "faults", "fuzz", "simulation", "typing", "demo"}
+
+# Nothing in these can fail by itself: names, numbers, and the version.
+NO_TEST_OF_THEIR_OWN = {"_version.py", "errors.py", "model/offsets.py", "cli/__main__.py"}
+
+
+def source_files() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+
+
+def tracked_files() -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout: nothing says which files are the project's")
+    names = listing.stdout.decode().split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def test_every_source_file_has_its_test_file() -> None:
+    missing = []
+    for path in source_files():
+        relative = path.relative_to(SOURCE)
+        if relative.as_posix() in NO_TEST_OF_THEIR_OWN:
+            continue
+        if not (TESTS / relative.parent / f"test_{relative.name}").exists():
+            missing.append(relative.as_posix())
+    assert not missing, f"without a test file of the same name: {missing}"
+
+
+def test_every_test_file_mirrors_a_source_file() -> None:
+    strays = []
+    for path in sorted(TESTS.rglob("test_*.py")):
+        relative = path.relative_to(TESTS)
+        if len(relative.parts) == 1 or relative.parts[0] in FREE_TEST_ROOMS:
+            continue
+        source = SOURCE / relative.parent / relative.name.removeprefix("test_")
+        package = SOURCE / relative.parent / "__init__.py"
+        if not source.exists() and not (relative.name == "test_package.py" and package.exists()):
+            strays.append(relative.as_posix())
+    assert not strays, f"tests of no source file: {strays}"
+
+
+def test_only_the_public_packages_export_anything() -> None:
+    for path in SOURCE.rglob("__init__.py"):
+        if path not in PUBLIC_PACKAGES:
+            assert path.read_text() == "", f"{path.relative_to(ROOT)} is not empty"
+
+
+def test_every_source_file_opens_with_a_sentence() -> None:
+    for path in source_files():
+        docstring = ast.get_docstring(ast.parse(path.read_text()))
+        assert docstring, f"{path.relative_to(ROOT)} says nothing about itself"
+
+
+def test_no_source_file_is_a_dumping_ground() -> None:
+    long = {
+        path.relative_to(ROOT).as_posix(): lines
+        for path in source_files()
+        if (lines := len(path.read_text().splitlines())) > 450
+    }
+    assert not long, f"more than one noun? {long}"
+
+
+def test_nothing_names_a_machine_or_a_package_registry() -> None:
+    machine = re.compile(r"/(?:w[o]rk|r[o]ot|h[o]me/\w+)/")
+    registry = re.compile(r"(?:py[p]i\.org|py[t]honhosted|registry\.[n]pmjs|repo[1]?\.maven)")
+    found = []
+    for path in tracked_files():
+        if path.suffix in {".xz", ".png"}:
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if machine.search(line) or registry.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}")
+    assert not found, found
