@@ -1,0 +1,139 @@
+# Everything one can do here. `make` alone lists it.
+#
+# Works from any directory (make -C DIR, make -f DIR/Makefile) and with GNU make 3.81, which macOS
+# has. The first line of each target's comment is its line in the list.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.SUFFIXES:
+MAKEFLAGS += --no-print-directory
+
+# Not $(dir ...) of the last word: a path may hold spaces. This file includes no other.
+ROOT := $(shell cd "$$(dirname "$$(printf '%s' '$(MAKEFILE_LIST)' | sed 's/^ *//')")" && pwd)
+
+# The machine's Python, only used to make .venv: name another with make PYTHON=python3.12 setup
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; \
+	done)
+
+IN := cd "$(ROOT)" &&
+RUN := $(IN) .venv/bin/python
+PYTEST := $(RUN) -m pytest --timeout=300
+
+# Spark in tests and demo talks to itself only; so it starts where the host's name does not resolve.
+SPARK_LOCAL_IP ?= 127.0.0.1
+export SPARK_LOCAL_IP
+
+# pytest says 5 when it finds no test: a kind that has none yet is told, and is no failure.
+OR_NONE = || { status=$$?; [ $$status -eq 5 ] && echo "$@: no such tests yet" || exit $$status; }
+
+#> First steps
+
+.PHONY: help
+help: ## List what can be done
+	@awk -F ':.*## ' '/^#> /{printf "\n%s\n", substr($$0, 4)} \
+		/^[a-z][a-z-]*:.*## /{printf "  make %-14s %s\n", $$1, $$2}' "$(ROOT)/Makefile"
+
+.PHONY: setup
+setup: ## Make .venv with everything the rest needs; instant when it is there
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "RocketPipe needs Python 3.11 or newer, and this machine has none. Install it with" >&2; \
+		echo "    sudo apt-get install -y python3 python3-venv" >&2; exit 1; \
+	fi
+	@"$(PYTHON)" "$(ROOT)/tools/bootstrap.py"
+
+.PHONY: demo
+demo: setup ## Run the main job from end to end: servers, producers, Spark, kills, proof
+	@$(RUN) -m demo
+
+#> Checks
+
+.PHONY: test
+test: lint types layers unit scenario spark snippets ## All that CI runs, in order; stops at the first failure
+
+.PHONY: lint
+lint: setup ## Formatting and lint rules (ruff)
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m ruff check .
+
+.PHONY: format
+format: setup ## Rewrite the files the way lint wants them
+	@$(RUN) -m ruff check --fix-only .
+	@$(RUN) -m ruff format .
+
+.PHONY: types
+types: setup ## Types, strictly (mypy)
+	@$(RUN) -m mypy
+
+.PHONY: layers
+layers: setup ## Who imports whom (import-linter)
+	@$(RUN) -c 'from importlinter.cli import lint_imports_command as main; main()'
+
+.PHONY: unit
+unit: setup ## Tests of single parts, on two processes
+	@$(PYTEST) -n 2 -m "not (scenario or spark or compat or soak)"
+
+.PHONY: scenario
+scenario: setup ## Tests with real servers on sockets
+	@$(PYTEST) -m "scenario and not (spark or compat or soak)" $(OR_NONE)
+
+.PHONY: spark
+spark: setup ## Tests that start Spark
+	@$(IN) JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC $$JDK_JAVA_OPTIONS" \
+		.venv/bin/python -m pytest --timeout=300 -m "spark and not (compat or soak)" $(OR_NONE)
+
+.PHONY: snippets
+snippets: setup ## The code in README.md and docs/ runs as printed
+	@$(RUN) tools/snippets.py
+
+.PHONY: coverage
+coverage: setup ## Which lines and branches the unit tests reach
+	@$(RUN) -m coverage run -m pytest -q -m "not (scenario or spark or compat or soak)"
+	@$(RUN) -m coverage report --show-missing --skip-covered
+
+#> Longer checks, not part of test
+
+.PHONY: compat
+compat: setup ## Other people's clients and servers against ours; says what it could not reach
+	@$(PYTEST) -rs -m "compat and not soak" $(OR_NONE)
+
+.PHONY: node
+node: setup ## A Node.js for other people's clients: the machine's, else one from PyPI
+	@"$(PYTHON)" "$(ROOT)/tools/bootstrap.py" --node
+
+.PHONY: soak
+soak: setup ## Long runs: a million mutated frames, and tests that take minutes
+	@$(IN) ROCKETPIPE_FUZZ_FRAMES=1000000 .venv/bin/python -m pytest --timeout=7200 tests/fuzz
+	@$(RUN) -m pytest --timeout=7200 -m soak $(OR_NONE)
+
+#> Measurements
+
+.PHONY: bench
+bench: bench-codec ## All benchmarks
+
+.PHONY: bench-codec
+bench-codec: setup ## Headers, records and frames: microseconds per operation
+	@$(RUN) benchmarks/codec.py
+
+#> Upkeep
+
+.PHONY: docs
+docs: setup ## Print docs/compatibility.md anew from the code
+	@$(RUN) tools/compatibility.py > "$(ROOT)/.venv/compatibility.md"
+	@$(IN) mv .venv/compatibility.md docs/compatibility.md
+
+.PHONY: requirements
+requirements: ## Pin the newest versions that fit requirements/*.in and pyproject.toml (needs uv)
+	@$(IN) sh tools/requirements.sh
+
+.PHONY: clean
+clean: ## Remove what building and testing leave behind
+	@$(IN) rm -rf build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache .coverage .coverage.* spark-warehouse metastore_db derby.log
+	@$(IN) find . -path ./.venv -prune -o -path ./.git -prune -o \
+		-name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: distclean
+distclean: clean ## … and .venv, for a start from nothing
+	@$(IN) rm -rf .venv src/rocketpipe.egg-info
+	@$(IN) find src -name '_hot.*.so' -exec rm -f {} +
