@@ -11,8 +11,10 @@ MAKEFLAGS += --no-print-directory
 # Not $(dir ...) of the last word: a path may hold spaces. This file includes no other.
 ROOT := $(shell cd "$$(dirname "$$(printf '%s' '$(MAKEFILE_LIST)' | sed 's/^ *//')")" && pwd)
 
-# The machine's Python, only used to make .venv: name another with make PYTHON=python3.12 setup
-PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+# The Python to make .venv with; once .venv is there, the one it was made with. Name another with
+# make setup PYTHON=python3.12, and .venv is made anew.
+PYTHON ?= $(shell for p in "$(ROOT)/.venv/bin/python" \
+	python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; \
 	done)
 
@@ -67,7 +69,7 @@ types: setup ## Types, strictly (mypy)
 
 .PHONY: layers
 layers: setup ## Who imports whom (import-linter)
-	@$(RUN) -c 'from importlinter.cli import lint_imports_command as main; main()'
+	@$(RUN) -c 'from importlinter.cli import lint_imports_command as main; main(["--no-logo"])'
 
 .PHONY: unit
 unit: setup ## Tests of single parts, on two processes

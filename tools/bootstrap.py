@@ -271,8 +271,7 @@ CAUSES = [
         r"|Network is unreachable|Connection refused|timed out|Connection reset|ProxyError"
         r"|dns error|error sending request|Failed to fetch|NewConnectionError",
         "The package index cannot be reached. Check the network, or name a proxy or mirror in "
-        "pip's own settings (PIP_PROXY, PIP_INDEX_URL), and run make again: what was already "
-        "downloaded is kept.",
+        "pip's own settings (PIP_PROXY, PIP_INDEX_URL), and run make again.",
     ),
     (
         r"No matching distribution found|no wheels with a matching|not compatible with",
@@ -397,11 +396,10 @@ def set_up(root: Path) -> None:
 
 
 def outside_of(venv: Path) -> None:
-    """Where .venv's own Python runs this, start over with the machine's: .venv may have to go."""
+    """Where .venv's own Python runs this, go on with the one behind it: .venv may have to go."""
     if Path(sys.prefix).resolve() == venv.resolve():
-        name = "python{}.{}".format(*sys.version_info[:2])
-        base = str(Path(sys.base_prefix, "bin", name))
-        os.execv(base, [base, *sys.argv])
+        behind = str(Path(sys.executable).resolve())
+        os.execv(behind, [behind, *sys.argv])
 
 
 def take_turns(lock: BinaryIO) -> None:

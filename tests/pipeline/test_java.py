@@ -210,11 +210,11 @@ def test_wrappers_are_kept_in_the_environment_then_in_the_users_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "prefix", "/project/.venv")
-    environ = {"XDG_CACHE_HOME": "/cache", "HOME": "/home/me"}
+    environ = {"XDG_CACHE_HOME": "/cache", "HOME": "/people/me"}
     assert wrapper_directories(environ) == [
         Path("/project/.venv/share/rocketpipe"),
         Path("/cache/rocketpipe"),
-        Path("/home/me/.cache/rocketpipe"),
+        Path("/people/me/.cache/rocketpipe"),
     ]
 
 

@@ -26,8 +26,8 @@ from rocketpipe.filter import sql_tree as tree
 from rocketpipe.filter.sql_lexer import Lexer, Token, TokenKind
 from rocketpipe.filter.sql_tree import Kind, Literal, Node, Property
 
-#: An IN list of thousands of ids fits. A broker keeps the expression of every group, and
-#: heartbeats carry them all, so what is longer than this belongs into a property of its own.
+#: RocketMQ has no limit. An IN list of thousands of ids fits into this one, and a broker that
+#: keeps an expression for each of its groups stays within its memory.
 MAX_EXPRESSION_CHARS: Final = 65_536
 
 #: Parentheses, signs and NOTs open at once, and levels of the tree, which is evaluated by

@@ -240,7 +240,7 @@ def between(operand: Node, low: Node, high: Node, column: int, *, negated: bool)
         not negated
         and isinstance(low, Literal)
         and isinstance(high, Literal)
-        and ranked(low, high) > ranked(high, low)
+        and _ranked(low, high) > _ranked(high, low)
     ):
         raise FilterError("BETWEEN with its low end above its high end", column)
     return Between(operand, low, high, negated)
@@ -257,7 +257,7 @@ def membership(operand: Node, texts: frozenset[str], column: int, *, negated: bo
     return Membership(operand, texts, negated)
 
 
-def ranked(number: Literal, other: Literal) -> int:
+def _ranked(number: Literal, other: Literal) -> int:
     """A number as compared with another: as it is, or as a double's rank if one is a double."""
     value = number.value
     assert isinstance(value, int | float)

@@ -1,7 +1,10 @@
 """Tag expressions: which tags of a topic a consumer wants.
 
-    *            all messages; so does an empty or blank expression, or none
+    *            all messages; an empty or blank expression means the same
     A || B       messages tagged A or B; blanks around a tag do not belong to it
+
+Where nothing is left between the bars, Java either throws (``||``) or keeps a subscription that
+never matches (``|| ||``, or a mere blank). Here a blank means all, and the others are refused.
 
 Brokers choose by the hash of the tag, which stands in every consume queue entry. Two tags may share
 a hash, so consumers compare the tags themselves again.
@@ -18,7 +21,7 @@ from rocketpipe.record.hot import java_hash
 
 ALL: Final = "*"
 
-#: As for SQL92: a broker keeps the expression of every group, and heartbeats carry them all.
+#: RocketMQ has no limit; a broker keeps an expression for each of its groups, as with SQL92.
 MAX_EXPRESSION_CHARS: Final = 65_536
 #: A heartbeat lists every tag and every hash once more beside the expression.
 MAX_TAGS: Final = 4096
