@@ -190,6 +190,16 @@ def test_without_any_means_the_one_line_that_helps_is_named(
     assert not (tree / ".venv").exists()
 
 
+def test_an_environment_is_not_thrown_away_where_no_other_can_be_made(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "has_module", lambda name, python="": False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(bootstrap.SetupFailed):
+        bootstrap.create_venv(finished / ".venv")
+    assert (finished / ".venv" / "bin" / "python").exists()
+
+
 def test_the_ways_to_an_environment_are_tried_in_turn(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,11 +140,11 @@ def create_venv(venv: Path) -> None:
     Raises:
         SetupFailed: it has nothing; the message is the line that installs it.
     """
-    for command in venv_commands(venv):
-        shutil.rmtree(venv, ignore_errors=True)
+    for command in list(venv_commands(venv)):  # an old one goes only where a new one can come
+        if venv.exists():
+            shutil.rmtree(venv)
         if run_quietly(command):
             return
-    shutil.rmtree(venv, ignore_errors=True)
     version = ".".join(map(str, sys.version_info[:2]))
     raise SetupFailed(
         f"This Python {version} cannot make a virtual environment: its ensurepip is missing, and "
@@ -377,11 +377,9 @@ def set_up(root: Path) -> None:
         say(".venv is up to date")
         return
     inputs = inputs_of(root, os.environ)
-    if venv.exists() and (reason := why_unusable(root)):
-        say(f"making .venv anew: {reason}")
-        shutil.rmtree(venv)
-    if not venv.exists():
-        say(f"creating .venv with Python {platform.python_version()}")
+    reason = why_unusable(root) if venv.exists() else "there is none yet"
+    if reason is not None:
+        say(f"making .venv with Python {platform.python_version()}: {reason}")
         create_venv(venv)
     Stamp(root=str(root)).write(venv)
     say("installing what is pinned (the first time about 600 MB, most of it Spark)")

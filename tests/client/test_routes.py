@@ -92,7 +92,8 @@ def test_name_servers_are_read_from_a_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("", "no NameServer given"), (";", "no NameServer"), ("a", "not host:port")]
+    ("text", "reason"),
+    [("", "no NameServer given"), (";", "no NameServer"), ("a", "not host:port")],
 )
 def test_a_list_without_addresses_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
