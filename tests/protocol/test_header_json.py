@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,22 +154,20 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
-def test_a_bomb_is_refused_quickly_and_in_little_memory(bomb: bytes) -> None:
-    took = []
-    for _ in range(3):
-        started = time.process_time()
+def test_a_bomb_is_refused_with_little_work_and_memory(
+    bomb: bytes, count_calls: Callable[[Callable[[], Any]], int]
+) -> None:
+    def refuse() -> None:
         with pytest.raises(HeaderError):
             decode(bomb)
-        took.append(time.process_time() - started)
+
+    assert count_calls(refuse) < 100_000
     tracemalloc.start()
     try:
-        with pytest.raises(HeaderError):
-            decode(bomb)
+        refuse()
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # A tracer (coverage) slows everything down several times.
-    assert min(took) < (0.05 if sys.gettrace() is None else 1)
     assert most < 32 * 1024 * 1024
 
 
