@@ -20,18 +20,18 @@ def compiled_twins() -> list[Extension]:
     except ImportError:
         return []
     extensions = [
-        Extension(
-            ".".join(source.relative_to("src").with_suffix("").parts),
-            [str(source)],
-            extra_compile_args=["-O3"],
-            optional=True,  # a failed build is a warning, and the module stays out
-        )
+        Extension(".".join(source.relative_to("src").with_suffix("").parts), [str(source)])
         for source in sources
     ]
     # The C files go where builds go, so that the source tree holds only what people wrote.
     twins: list[Extension] = cythonize(
         extensions, build_dir="build/cython", compiler_directives={"language_level": 3}
     )
+    for twin in twins:
+        twin.extra_compile_args = ["-O3"]
+        # A failed build is then a warning, and the module stays out. Set here and not above:
+        # cythonize makes extensions of its own, and forgets this on the way.
+        twin.optional = True
     return twins
 
 

@@ -229,6 +229,22 @@ def test_an_outer_pip_installs_where_the_environment_has_none(
     assert installer[:5] == [sys.executable, "-m", "pip", "--python", inner]
 
 
+def test_a_package_that_was_left_half_unpacked_is_installed_again(finished: Path) -> None:
+    (packages,) = (finished / ".venv").glob("lib/python*/site-packages")
+    records = {
+        "whole-1.0.dist-info": "whole.py,,\nwhole-1.0.dist-info/INSTALLER,,\n",
+        "half-1.0.dist-info": "half.py,,\nhalf-1.0.dist-info/RECORD,,\n",  # as its wheel brought it
+        "begun-1.0.dist-info": None,
+    }
+    for name, record in records.items():
+        (packages / name).mkdir()
+        (packages / name / "METADATA").touch()
+        if record is not None:
+            (packages / name / "RECORD").write_text(record)
+    bootstrap.forget_half_installed(finished / ".venv")
+    assert [path.name for path in packages.glob("*.dist-info")] == ["whole-1.0.dist-info"]
+
+
 def test_settings_that_would_install_elsewhere_are_left_out() -> None:
     environ = {"PIP_TARGET": "x", "PYTHONPATH": "y", "PIP_USER": "1", "PIP_INDEX_URL": "z"}
     kept = bootstrap.clean_environment(environ)

@@ -223,6 +223,18 @@ def installers(venv: Path) -> Iterable[list[str]]:
         yield [*outer, "install", "--progress-bar", "off"]
 
 
+def forget_half_installed(venv: Path) -> None:
+    """Let what an interrupted run left half unpacked be installed again.
+
+    Installers take any package with metadata as installed. They end by writing its RECORD, which
+    then lists the INSTALLER file of their own making; the RECORD that a wheel brings does not.
+    """
+    for metadata in venv.glob("lib/python*/site-packages/*.dist-info"):
+        record = metadata / "RECORD"
+        if not record.exists() or f"{metadata.name}/INSTALLER" not in record.read_text():
+            shutil.rmtree(metadata)
+
+
 def run_showing_downloads(command: list[str]) -> tuple[int, list[str]]:
     """Run an installer, print what takes it long, and keep its last lines."""
     last: deque[str] = deque(maxlen=LAST_LINES)
@@ -382,6 +394,7 @@ def set_up(root: Path) -> None:
         say(f"making .venv with Python {platform.python_version()}: {reason}")
         create_venv(venv)
     Stamp(root=str(root)).write(venv)
+    forget_half_installed(venv)
     say("installing what is pinned (the first time about 600 MB, most of it Spark)")
     install(venv, "--require-hashes", "-r", "requirements/build.txt")
     # Without isolation, so that what has no wheel is built by the pinned setuptools too.

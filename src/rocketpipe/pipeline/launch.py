@@ -1,12 +1,40 @@
-"""What must be settled before a process starts Spark."""
+"""What must be settled before a process starts Spark, and a small Spark that leaves no trace."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
-from collections.abc import MutableMapping
+import threading
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.pipeline.java import ensure_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG_NAME: Final = "spark.log"
+"""Where, in its directory, a local Spark writes what it would have printed."""
+
+_LOOPBACK: Final = "127.0.0.1"
+_STOP_TIMEOUT_S: Final = 20
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+# Each of these sends PySpark to another Spark, other settings or another process than its own.
+_LEAD_ELSEWHERE: Final = (
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+    "SPARK_REMOTE",
+    "SPARK_CONNECT_MODE_ENABLED",
+    "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_DRIVER_PYTHON",
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_GATEWAY_SECRET",
+)
 
 
 def prepare(environ: MutableMapping[str, str] | None = None) -> None:
@@ -21,3 +49,120 @@ def prepare(environ: MutableMapping[str, str] | None = None) -> None:
     environ = os.environ if environ is None else environ
     ensure_java(environ)
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def prepare_alone(environ: MutableMapping[str, str] | None = None) -> None:
+    """As ``prepare``, but whatever the environment says of other Sparks and Pythons is dropped.
+
+    For a Spark on this machine alone, out of the installed package.
+
+    Raises:
+        JavaNotFound: If there is no Java that Spark runs on.
+    """
+    environ = os.environ if environ is None else environ
+    for name in _LEAD_ELSEWHERE:
+        environ.pop(name, None)
+    environ["PYSPARK_PYTHON"] = sys.executable
+    environ["SPARK_LOCAL_IP"] = _LOOPBACK  # no name to look up, nothing to warn of
+    prepare(environ)
+
+
+def settings(scratch: Path) -> dict[str, str]:
+    """The settings of a Spark that runs small jobs at once and keeps its files in ``scratch``."""
+    java = {
+        "-XX:TieredStopAtLevel": "1",  # the job ends before the better compiler would pay
+        "-Djava.io.tmpdir": _quoted(scratch),
+        "-Dderby.system.home": _quoted(scratch),
+    }
+    return {
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.driver.extraJavaOptions": " ".join(
+            f"{name}={value}" for name, value in java.items()
+        ),
+        "spark.driver.host": _LOOPBACK,
+        "spark.local.dir": str(scratch),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+@contextmanager
+def local_spark(scratch: Path, *, name: str, cores: int = 2) -> Iterator[SparkSession]:
+    """Run Spark in this process for the length of the block, silent, with its files in ``scratch``.
+
+    Its JVM ends with the block. What Spark prints is in ``scratch / LOG_NAME``.
+
+    Raises:
+        JavaNotFound: If there is no Java that Spark runs on.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    prepare_alone()
+    conf = SparkConf(loadDefaults=False).setAll(list(settings(scratch).items()))
+    conf.setMaster(f"local[{cores}]").setAppName(name)
+    gateway: Any = None
+    try:
+        # A JVM that is cut off while it starts stays for good: so a signal waits until it has.
+        with (scratch / LOG_NAME).open("ab") as log, _signals_held():
+            output = {"stdout": log, "stderr": subprocess.STDOUT}
+            gateway = launch_gateway(conf, output)  # type: ignore[no-untyped-call]
+        with _signal_handlers_kept():
+            context = SparkContext(conf=conf, gateway=gateway)
+        try:
+            yield SparkSession.builder.getOrCreate()
+        finally:
+            context.stop()
+    finally:
+        if gateway is not None:
+            # Spark would keep its JVM, and that its files, for further sessions of this process.
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - there is no other way
+            gateway.shutdown()
+            _end(gateway.proc)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """What asks this process to stop within the block takes effect at its end."""
+    came: list[int] = []
+    with _signal_handlers_kept() as ours:
+        for number in ours:
+            signal.signal(number, lambda number, frame: came.append(number))
+        yield
+    for number in came[:1]:
+        signal.raise_signal(number)
+
+
+@contextmanager
+def _signal_handlers_kept() -> Iterator[Sequence[int]]:
+    """Put the handlers back that the block replaces; gives the signals it may replace any of.
+
+    Spark's own handler of Ctrl-C talks to the JVM in the middle of whatever was being said to it.
+    """
+    # Only the main thread hears signals, and only it may set their handlers.
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in _STOP_SIGNALS if in_main_thread}
+    try:
+        yield tuple(before)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(jvm: subprocess.Popen[bytes]) -> None:
+    """The JVM leaves by itself once nobody holds the other end of its input."""
+    assert jvm.stdin is not None
+    jvm.stdin.close()
+    try:
+        jvm.wait(_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
+def _quoted(path: Path) -> str:
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

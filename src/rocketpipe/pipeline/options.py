@@ -82,7 +82,9 @@ def _name_servers(text: str) -> str:
     try:
         return str(NameServers.parse(text))
     except ValueError as error:
-        raise OptionError(NAME_SERVER, f'is wrong: {error}; write it like "127.0.0.1:9876"') from error
+        raise OptionError(
+            NAME_SERVER, f'is wrong: {error}; write it like "127.0.0.1:9876"'
+        ) from error
 
 
 def _topics(text: str) -> tuple[str, ...]:

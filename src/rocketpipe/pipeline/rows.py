@@ -63,6 +63,8 @@ _COLUMNS: Final[dict[str, _Column]] = {
 SCHEMA: Final = StructType([StructField(name, kind) for name, ((kind, _), _) in _COLUMNS.items()])
 """Every column there is, in order."""
 
+_MAY_BE_NULL: Final = frozenset({"tags", "born_timestamp", "store_timestamp"})
+
 
 class ColumnError(RocketPipeError, ValueError):
     """A schema asks for what messages do not have; the text says what they have."""
@@ -78,7 +80,8 @@ class UnreadableMessage(RocketPipeError):
 
     def __init__(self, broker: str, queue_id: int, queue_offset: int, reason: str) -> None:
         super().__init__(
-            f"message {queue_offset} in queue {queue_id} of broker {broker!r} is unreadable: {reason}"
+            f"message {queue_offset} in queue {queue_id} of broker {broker!r} "
+            f"cannot be read: {reason}"
         )
         self.broker = broker
         self.queue_id = queue_id
@@ -90,7 +93,7 @@ def check_columns(schema: StructType) -> None:
     """Refuse a schema whose columns are not all columns of messages, of just their types.
 
     Raises:
-        ColumnError: If one is unknown, of another type, or may not be NULL.
+        ColumnError: If one is unknown, of another type, or NOT NULL where messages may lack it.
     """
     for field in schema.fields:
         if field.name not in _COLUMNS:
@@ -102,6 +105,8 @@ def check_columns(schema: StructType) -> None:
                 f"is {kind.simpleString()}, not {field.dataType.simpleString()}: "
                 "ask for that, then cast it",
             )
+        if not field.nullable and field.name in _MAY_BE_NULL:
+            raise ColumnError(field.name, "may be NULL: leave out NOT NULL")
 
 
 def record_batches(
@@ -137,7 +142,9 @@ def _batch(rows: Sequence[Sequence[Any]], schema: StructType) -> pa.RecordBatch:
         for field in schema.fields
     ]
     columns = zip(*rows, strict=True)
-    arrays = [pa.array(values, type=field.type) for values, field in zip(columns, fields, strict=True)]
+    arrays = [
+        pa.array(values, type=field.type) for values, field in zip(columns, fields, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 

@@ -1,0 +1,108 @@
+"""What Spark is given before it starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rocketpipe.pipeline import launch
+from rocketpipe.pipeline.java import JavaNotFound
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> Path:
+    """A home whose ``java`` answers as a real one does."""
+    executable = tmp_path / "jdk" / "bin" / "java"
+    executable.parent.mkdir(parents=True)
+    executable.write_text("#!/bin/sh\necho 'openjdk version \"17.0.15\" 2025-04-15' >&2\n")
+    executable.chmod(0o755)
+    return executable.parent.parent
+
+
+def test_spark_gets_a_java_and_this_python(java: Path) -> None:
+    environ = {"JAVA_HOME": str(java)}
+    launch.prepare(environ)
+    assert environ == {"JAVA_HOME": str(java), "PYSPARK_PYTHON": sys.executable}
+
+
+def test_a_python_that_was_chosen_stays(java: Path) -> None:
+    environ = {"JAVA_HOME": str(java), "PYSPARK_PYTHON": "/opt/python"}
+    launch.prepare(environ)
+    assert environ["PYSPARK_PYTHON"] == "/opt/python"
+
+
+def test_alone_whatever_leads_to_another_spark_is_dropped(java: Path) -> None:
+    environ = {
+        "JAVA_HOME": str(java),
+        "HOME": "/nowhere",
+        "PYSPARK_PYTHON": "/opt/python",
+        "PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell",
+        "SPARK_CONF_DIR": "/etc/spark",
+        "SPARK_HOME": "/opt/spark-2",
+        "SPARK_LOCAL_IP": "192.0.2.1",
+        "SPARK_REMOTE": "sc://elsewhere",
+    }
+    launch.prepare_alone(environ)
+    assert environ == {
+        "JAVA_HOME": str(java),
+        "HOME": "/nowhere",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def test_a_missing_java_is_told_with_the_line_that_installs_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rocketpipe.pipeline.java.find_java", lambda *args, **named: None)
+    with pytest.raises(JavaNotFound, match="pip install 'rocketpipe\\[java\\]'"):
+        launch.prepare({})
+
+
+def test_all_files_go_where_they_were_told_to(tmp_path: Path) -> None:
+    scratch = tmp_path / "a directory"
+    given = launch.settings(scratch)
+    assert given["spark.local.dir"] == str(scratch)
+    assert given["spark.sql.warehouse.dir"] == f"{tmp_path.as_uri()}/a%20directory/warehouse"
+    assert f'-Djava.io.tmpdir="{scratch}"' in given["spark.driver.extraJavaOptions"]
+    assert f'-Dderby.system.home="{scratch}"' in given["spark.driver.extraJavaOptions"]
+
+
+def test_spark_listens_to_this_machine_only(tmp_path: Path) -> None:
+    given = launch.settings(tmp_path)
+    assert given["spark.driver.host"] == given["spark.driver.bindAddress"] == "127.0.0.1"
+    assert given["spark.ui.enabled"] == "false"
+
+
+def test_a_signal_waits_until_the_jvm_can_be_stopped() -> None:
+    steps: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: steps.append("signal"))
+    try:
+        with launch._signals_held():
+            os.kill(os.getpid(), signal.SIGTERM)
+            steps.append("started")
+        assert steps == ["started", "signal"]
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert steps == ["started", "signal", "signal"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.spark
+def test_a_local_spark_leaves_the_way_ctrl_c_is_handled_as_it_was(spark: SparkSession) -> None:
+    assert spark.range(3).count() == 3
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.spark
+def test_a_local_spark_writes_its_log_beside_its_other_files(
+    spark: SparkSession, spark_scratch: Path
+) -> None:
+    assert (spark_scratch / launch.LOG_NAME).exists()
+    warehouse = spark.conf.get("spark.sql.warehouse.dir")
+    assert warehouse == f"file:{spark_scratch}/warehouse"
