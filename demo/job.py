@@ -28,11 +28,11 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from demo import servers
 from demo.report import report
 from rocketpipe import Producer, PullConsumer
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.pipeline import launch
+from rocketpipe.testing import servers
 
 TOPIC = "orders"
 SENDERS = 64
@@ -78,7 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(expected: int, scratch: Path) -> int:
     """The job, with its files in ``scratch``."""
     launch.prepare_alone()  # a missing Java shows before the work, not after it
-    with servers.serving(scratch) as name_server:
+    with servers.serving(scratch) as running:
+        name_server = running.name_server
+        print(
+            f"• servers run in process {running.process.pid}: "
+            f"NameServer {name_server}, broker {running.broker}",
+            flush=True,
+        )
         with timed("sent them over RocketMQ's protocol"):
             sent = asyncio.run(send(name_server, expected))
         with timed("consumed them as group 'demo'"):

@@ -3,6 +3,9 @@
 The blocks of a page marked ```python run one after the other in one process, so that a page may
 build on what it showed above; a block that is not meant to run is marked ```python no-run. A page
 fails with the traceback of its own lines: blocks keep the line numbers they have in the page.
+
+Pages speak of a NameServer at 127.0.0.1:9876. One is started, with a broker, for all pages, on free
+ports, and its address is put in place of that one.
 """
 
 from __future__ import annotations
@@ -14,7 +17,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-PAGE_TIMEOUT_S = 120
+from rocketpipe.testing import servers
+
+PAGE_TIMEOUT_S = 300
+USUAL_ADDRESS = "127.0.0.1:9876"
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S
 )
@@ -38,9 +44,9 @@ def runnable(page: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run(path: Path) -> bool:
+def run(path: Path, name_server: str) -> bool:
     """Run one page in a directory of its own; print its output when it fails."""
-    program = runnable(path.read_text(encoding="utf-8"))
+    program = runnable(path.read_text(encoding="utf-8")).replace(USUAL_ADDRESS, name_server)
     command = [sys.executable, "-c", UNDER_ITS_NAME, str(path)]
     with tempfile.TemporaryDirectory() as scratch:
         try:
@@ -71,7 +77,8 @@ def main() -> int:
         *sorted((root / "docs").rglob("*.md")),
     ]
     with_code = [page for page in pages if runnable(page.read_text(encoding="utf-8")).strip()]
-    failed = [page for page in with_code if not run(page)]
+    with tempfile.TemporaryDirectory() as scratch, servers.serving(Path(scratch)) as running:
+        failed = [page for page in with_code if not run(page, running.name_server)]
     print(f"snippets: {len(with_code) - len(failed)} of {len(with_code)} pages with code ran")
     return 1 if failed else 0
 

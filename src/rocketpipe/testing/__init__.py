@@ -2,5 +2,6 @@
 
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.cluster import Cluster, cluster
+from rocketpipe.testing.servers import Servers, ServersFailed, serving
 
-__all__ = ["Cluster", "ManualClock", "cluster"]
+__all__ = ["Cluster", "ManualClock", "Servers", "ServersFailed", "cluster", "serving"]

@@ -1,4 +1,4 @@
-"""The demo's servers."""
+"""Servers in a process of their own."""
 
 from __future__ import annotations
 
@@ -8,32 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from demo import servers
 from rocketpipe import Producer
+from rocketpipe.testing import servers
 
 
-async def test_they_serve_inside_the_block_and_are_gone_after_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with servers.serving(tmp_path) as name_server:
-        async with Producer(name_server) as producer:
+async def test_they_serve_inside_the_block_and_are_gone_after_it(tmp_path: Path) -> None:
+    with servers.serving(tmp_path) as running:
+        async with Producer(running.name_server) as producer:
             await producer.send("orders", b"one", timeout_ms=30_000)
-        said = capsys.readouterr().out
-        child = int(said.split("process ")[1].split(":")[0])
-        os.kill(child, 0)
+        os.kill(running.process.pid, 0)
     with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
+        os.kill(running.process.pid, 0)
 
 
-def test_they_are_stopped_when_the_block_fails(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_they_are_stopped_when_the_block_fails(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        with servers.serving(tmp_path):
+        with servers.serving(tmp_path) as running:
             raise KeyboardInterrupt
-    child = int(capsys.readouterr().out.split("process ")[1].split(":")[0])
     with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
+        os.kill(running.process.pid, 0)
 
 
 def test_servers_that_do_not_start_are_told_and_their_log_is_kept(

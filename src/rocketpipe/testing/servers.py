@@ -7,22 +7,33 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from rocketpipe.errors import RocketPipeError
 
-LOG_NAME = "servers.log"
-START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 20
+LOG_NAME: Final = "servers.log"
+START_TIMEOUT_S: Final = 60
+STOP_TIMEOUT_S: Final = 20
 
 
 class ServersFailed(RocketPipeError):
     """The servers did not start, or stopped on their own; their log says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Where the servers listen, and in which process they run."""
+
+    name_server: str
+    broker: str
+    process: subprocess.Popen[str]
+
+
 @contextmanager
-def serving(scratch: Path) -> Iterator[str]:
-    """Run the servers for the length of the block; gives the NameServer's address.
+def serving(scratch: Path) -> Iterator[Servers]:
+    """Run the servers, on free ports, for the length of the block.
 
     They keep data and log in ``scratch``.
 
@@ -45,12 +56,7 @@ def serving(scratch: Path) -> Iterator[str]:
     with child:
         try:
             addresses = _addresses(child)
-            print(
-                f"• servers run in process {child.pid}: NameServer {addresses['namesrv']}, "
-                f"broker {addresses['broker']}",
-                flush=True,
-            )
-            yield addresses["namesrv"]
+            yield Servers(addresses["namesrv"], addresses["broker"], child)
         finally:
             _stop(child)
 
