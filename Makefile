@@ -25,6 +25,8 @@ PYTEST := $(RUN) -m pytest --timeout=300
 # Spark in tests and demo talks to itself only; so it starts where the host's name does not resolve.
 SPARK_LOCAL_IP ?= 127.0.0.1
 export SPARK_LOCAL_IP
+# Halves what a JVM costs that lives for a few small queries.
+SHORT_JVM := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC $$JDK_JAVA_OPTIONS"
 
 # pytest says 5 when it finds no test: a kind that has none yet is told, and is no failure.
 OR_NONE = || { status=$$?; [ $$status -eq 5 ] && echo "$@: no such tests yet" || exit $$status; }
@@ -81,12 +83,12 @@ scenario: setup ## Tests with real servers on sockets
 
 .PHONY: spark
 spark: setup ## Tests that start Spark
-	@$(IN) JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC $$JDK_JAVA_OPTIONS" \
-		.venv/bin/python -m pytest --timeout=300 -m "spark and not (compat or soak)" $(OR_NONE)
+	@$(IN) $(SHORT_JVM) .venv/bin/python -m pytest --timeout=300 \
+		-m "spark and not (compat or soak)" $(OR_NONE)
 
 .PHONY: snippets
 snippets: setup ## The code in README.md and docs/ runs as printed
-	@$(RUN) tools/snippets.py
+	@$(IN) $(SHORT_JVM) .venv/bin/python tools/snippets.py
 
 .PHONY: coverage
 coverage: setup ## Which lines and branches the unit tests reach

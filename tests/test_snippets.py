@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TOOL = Path(__file__).parent.parent / "tools" / "snippets.py"
 
 
@@ -34,3 +36,38 @@ def test_other_languages_and_what_is_marked_do_not_run(tmp_path: Path) -> None:
     text = "```sh\nexit 1\n```\n\n```python no-run\n1 / 0\n```\n\n```\n1 / 0\n```\n"
     done = run(tmp_path / "page.md", text)
     assert (done.returncode, done.stdout) == (0, "snippets: 0 of 0 pages with code ran\n")
+
+
+PAGE_WITH_SERVERS = """
+```sh
+rocketpipe serve --data somewhere   # until it is stopped
+```
+
+```python
+import asyncio
+from rocketpipe import Producer
+
+async def main():
+    async with Producer("127.0.0.1:9876") as producer:
+        await producer.send("orders", b"one espresso")
+
+asyncio.run(main())
+```
+"""
+
+
+@pytest.mark.scenario
+def test_servers_that_a_page_starts_are_there_for_its_code(tmp_path: Path) -> None:
+    done = run(tmp_path / "page.md", PAGE_WITH_SERVERS)
+    assert done.returncode == 0, done.stdout
+    # and only for pages that say so
+    without = PAGE_WITH_SERVERS.replace("rocketpipe serve", "echo")
+    assert run(tmp_path / "other.md", without.replace(":9876", ":1")).returncode == 1
+
+
+@pytest.mark.scenario
+def test_servers_that_do_not_start_fail_the_page(tmp_path: Path) -> None:
+    done = run(tmp_path / "page.md", PAGE_WITH_SERVERS.replace("--data", "--no-such-option"))
+    assert done.returncode == 1
+    assert "did not start" in done.stdout
+    assert "--no-such-option" in done.stdout

@@ -1,17 +1,17 @@
 """Run the Python code printed in README.md and docs/, page by page.
 
 The blocks of a page marked ```python run one after the other in one process, so that a page may
-build on what it showed above; a block that is not meant to run is marked ```python no-run. A page
-fails with the traceback of its own lines: blocks keep the line numbers they have in the page.
-
-Pages speak of a NameServer at 127.0.0.1:9876. One is started, with a broker, for all pages, on free
-ports, and its address is put in place of that one.
+build on what it showed above; a block that is not meant to run is marked ```python no-run. Where a
+page tells the reader to start ``rocketpipe serve``, it is started first, on free ports, and the
+page's code is pointed to it. Blocks keep the line numbers that they have in the page, so that a
+traceback points there.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -19,17 +19,21 @@ from pathlib import Path
 
 from rocketpipe.testing import servers
 
-PAGE_TIMEOUT_S = 300
-USUAL_ADDRESS = "127.0.0.1:9876"
-FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S
-)
+PAGE_TIMEOUT_S = 300  # one that starts Spark takes half a minute, and more on a busy machine
+PRINTED_ADDRESS = "127.0.0.1:9876"
 
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
 # Compiled under the page's name, so that a traceback points into the page.
 UNDER_ITS_NAME = """
 import sys
 exec(compile(sys.stdin.read(), sys.argv[1], "exec"), {"__name__": "__main__"})
 """
+
+
+class PageFailed(Exception):
+    """A page's code, or the servers that it asks for, did not run."""
 
 
 def runnable(page: str) -> str:
@@ -44,28 +48,59 @@ def runnable(page: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run(path: Path, name_server: str) -> bool:
-    """Run one page in a directory of its own; print its output when it fails."""
-    program = runnable(path.read_text(encoding="utf-8")).replace(USUAL_ADDRESS, name_server)
-    command = [sys.executable, "-c", UNDER_ITS_NAME, str(path)]
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            done = subprocess.run(
-                command,
-                input=program,
-                cwd=scratch,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=PAGE_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            print(f"{path}: still running after {PAGE_TIMEOUT_S} s")
-            return False
+def serve_command(page: str) -> list[str] | None:
+    """The arguments of the first ``rocketpipe serve`` that the page shows, or None."""
+    for block in FENCE.finditer(page):
+        if block["info"].split() == ["sh"]:
+            for line in block["body"].splitlines():
+                words = shlex.split(line, comments=True)
+                if words[:2] == ["rocketpipe", "serve"]:
+                    return words[2:]
+    return None
+
+
+def run_program(path: Path, program: str, directory: Path) -> None:
+    """Run a page's code.
+
+    Raises:
+        PageFailed: with all that it printed.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", UNDER_ITS_NAME, str(path)],
+            input=program,
+            cwd=directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PAGE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise PageFailed(f"still running after {PAGE_TIMEOUT_S} s") from error
     if done.returncode:
-        print(f"{path}: failed\n{done.stdout}")
-    return done.returncode == 0
+        raise PageFailed(done.stdout)
+
+
+def run_page(path: Path) -> None:
+    """Run one page, in a directory of its own.
+
+    Raises:
+        PageFailed: its code does not do what the page says.
+    """
+    page = path.read_text(encoding="utf-8")
+    arguments = serve_command(page)
+    with tempfile.TemporaryDirectory() as scratch:
+        if arguments is None:
+            run_program(path, runnable(page), Path(scratch))
+            return
+        try:
+            with servers.serving(Path(scratch), arguments) as running:
+                program = runnable(page).replace(PRINTED_ADDRESS, running.name_server)
+                run_program(path, program, Path(scratch))
+        except servers.ServersFailed as error:
+            log = Path(scratch, servers.LOG_NAME).read_text(encoding="utf-8")
+            raise PageFailed(f"rocketpipe serve: {error}\n{log}") from error
 
 
 def main() -> int:
@@ -77,9 +112,14 @@ def main() -> int:
         *sorted((root / "docs").rglob("*.md")),
     ]
     with_code = [page for page in pages if runnable(page.read_text(encoding="utf-8")).strip()]
-    with tempfile.TemporaryDirectory() as scratch, servers.serving(Path(scratch)) as running:
-        failed = [page for page in with_code if not run(page, running.name_server)]
-    print(f"snippets: {len(with_code) - len(failed)} of {len(with_code)} pages with code ran")
+    failed = 0
+    for page in with_code:
+        try:
+            run_page(page)
+        except PageFailed as error:
+            failed += 1
+            print(f"{page}: {error}")
+    print(f"snippets: {len(with_code) - failed} of {len(with_code)} pages with code ran")
     return 1 if failed else 0
 
 

@@ -52,10 +52,11 @@ class Token(NamedTuple):
 
 
 # ASCII classes are spelled out, as \w and \d would take other scripts. Quantifiers are possessive
-# (``++``) except in a text, whose last '' may turn out to be its end and the next one's beginning.
+# (``++``) except in a text, whose last '' may turn out to be its end and the next one's beginning,
+# and around groups, which Python before 3.11.3 gets wrong.
 _TOKEN: Final = re.compile(
     r"""
-      (?P<skipped> [ \t\n\r\f]++ | --[^\n\r]*+[\n\r] | /\*(?:[^*]++|\*(?!/))*+\*/ )
+      (?P<skipped> [ \t\n\r\f]++ | --[^\n\r]*+[\n\r] | /\*[^*]*+\*++(?:[^/*][^*]*+\*++)*/ )
     | (?P<word>    [A-Za-z_$][A-Za-z0-9_$]*+ )
     | (?P<decimal> [0-9]++(?:\.[0-9]*+(?:[eE][+-]?[0-9]++)?|[eE][+-]?[0-9]++)
                  | \.[0-9]++(?:[eE][+-]?[0-9]++)? )

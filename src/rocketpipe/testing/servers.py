@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,15 +32,15 @@ class Servers:
 
 
 @contextmanager
-def serving(scratch: Path) -> Iterator[Servers]:
-    """Run the servers, on free ports, for the length of the block.
+def serving(scratch: Path, arguments: Sequence[str] = ()) -> Iterator[Servers]:
+    """Run ``rocketpipe serve``, on free ports, for the length of the block.
 
-    They keep data and log in ``scratch``.
+    It keeps data and log in ``scratch``, whatever else ``arguments`` say.
 
     Raises:
         ServersFailed: If they do not start.
     """
-    command = [sys.executable, "-m", "rocketpipe.cli.main", "serve"]
+    command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", *arguments]
     command += ["--data", str(scratch / "store")]
     command += ["--namesrv", "127.0.0.1:0", "--broker", "127.0.0.1:0"]
     with (scratch / LOG_NAME).open("ab") as log:
