@@ -331,3 +331,14 @@ def test_an_error_on_closing_is_told_and_the_file_is_closed(
         file.close()
     assert caught.value.no_room
     assert file.fileno() == -1
+
+
+def test_the_room_of_a_file_system_is_told_and_that_of_nothing_is_an_error(
+    disk: Disk, tmp_path: Path
+) -> None:
+    total, used, free = disk.usage(tmp_path)
+    assert 0 <= used <= total
+    assert 0 <= free <= total - used
+    with pytest.raises(DiskError) as caught:
+        disk.usage(tmp_path / "missing")
+    assert caught.value.errno == errno.ENOENT

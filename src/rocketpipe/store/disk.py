@@ -10,6 +10,8 @@ what stands in where a platform lacks one:
     sync_data      fdatasync; on macOS F_FULLFSYNC, as fsync there stops at the drive's cache;
                    else fsync
     forget_cached  posix_fadvise; else nothing, as it is only a precaution
+    lock           flock, and a record lock on byte 0, which is what Java's brokers take and see
+    usage          statvfs: what is taken, and what is left to those who are not root
 
 No call is tried again after it failed: a second fsync may report success for pages that the
 kernel dropped after the first one.
@@ -20,6 +22,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -220,6 +223,26 @@ class DiskFile:
         except OSError as error:
             raise DiskError("forget cached", self.path, error) from error
 
+    def lock(self) -> bool:
+        """Take the file for whoever has it open here; False if somebody else has taken it.
+
+        It is held until the file is closed, or the process ends.
+
+        Raises:
+            DiskError: the file cannot be locked at all.
+        """
+        try:
+            # Record locks do not stop a second store in this process; flock does.
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno == errno.EACCES:  # how some systems say that it is taken
+                return False
+            raise DiskError("lock", self.path, error) from error
+        return True
+
     def close(self) -> None:
         """Let the file go; a second time does nothing. Closing syncs nothing.
 
@@ -312,6 +335,20 @@ class Disk:
             except OSError as error:
                 raise DiskError("make directory", directory, error) from error
             self.sync_directory(directory.parent)
+
+    def usage(self, path: Path) -> tuple[int, int, int]:
+        """The bytes of the file system around ``path``: all, taken, and free for such as us.
+
+        The last two need not add up to the first: some room is kept for root.
+
+        Raises:
+            DiskError: nothing is there, or its file system does not tell.
+        """
+        try:
+            total, used, free = shutil.disk_usage(path)
+        except OSError as error:
+            raise DiskError("usage of", path, error) from error
+        return total, used, free
 
     def sync_directory(self, directory: Path) -> None:
         """Return once the names in a directory survive a power cut.

@@ -1,142 +1,271 @@
-"""Messages by topic, queue and offset, on one commit log.
+"""Messages by topic, queue and offset, on one log that outlives whatever happens to the process.
 
-Provisional: the queues are lists in memory, made as messages are appended and gone with the
-process. The offset rules of ``read`` are RocketMQ's and stay.
+    append → records in the log → flusher: durable → dispatch: queues, index, timer → read, find
+
+One thread appends, dispatches and reads. Another syncs, and a third makes segments ahead of need;
+without ``threads`` there is only the first, and `flush` does what the second would.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
-from pathlib import Path
-from typing import Final
+import logging
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Self
 
-from rocketpipe.model.flags import STORE_HOST_V6
+from rocketpipe.clock import Clock
+from rocketpipe.errors import RecordError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.record import hot
-from rocketpipe.store.commit_log import CommitLog
+from rocketpipe.record.layout import SIZE_AND_MAGIC
+from rocketpipe.store.appender import Appended, Appender, Encoded, Put
+from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.consume_queue import QueueDamaged
+from rocketpipe.store.derived import OnArrival, ignore_arrival
+from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.errors import (
+    RecordCorrupt,
+    RecordMissing,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+)
+from rocketpipe.store.flusher import Done, Flusher
+from rocketpipe.store.health import Health, StoreState
+from rocketpipe.store.log_end import problem_of
+from rocketpipe.store.opening import Opened, open_directory
+from rocketpipe.store.preparer import Preparer
+from rocketpipe.store.reader import (
+    MAX_READ_BYTES,
+    MAX_READ_COUNT,
+    MAX_SCAN_ENTRIES,
+    Boundary,
+    Reader,
+    ReadResult,
+    ReadStatus,
+    everything,
+)
 
-MAX_READ_COUNT: Final = 32
-MAX_READ_BYTES: Final = 256 * 1024
-MAX_SCAN_ENTRIES: Final = 800
+__all__ = [
+    "MAX_READ_BYTES",
+    "MAX_READ_COUNT",
+    "MAX_SCAN_ENTRIES",
+    "Appended",
+    "Boundary",
+    "MessageStore",
+    "Put",
+    "ReadResult",
+    "ReadStatus",
+    "StoreState",
+]
 
-Queue = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
-    """One message to append; hosts are 8 bytes (IPv4) or 20 (IPv6), as in the record."""
-
-    topic: str
-    queue_id: int
-    body: bytes
-    properties: bytes
-    flag: int
-    sys_flag: int
-    born_ms: int
-    born_host: bytes
-    reconsume_times: int
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Where a message went."""
-
-    log_offset: LogOffset
-    queue_offset: QueueOffset
-
-
-class ReadStatus(Enum):
-    """What a read found, in RocketMQ's words: the names travel as remarks."""
-
-    FOUND = auto()
-    NO_MATCHED_MESSAGE = auto()
-    NO_MATCHED_LOGIC_QUEUE = auto()
-    NO_MESSAGE_IN_QUEUE = auto()
-    OFFSET_OVERFLOW_ONE = auto()
-    OFFSET_OVERFLOW_BADLY = auto()
-    OFFSET_TOO_SMALL = auto()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadResult:
-    """Records back to back, and where to read on."""
-
-    status: ReadStatus
-    next_offset: QueueOffset
-    min_offset: QueueOffset
-    max_offset: QueueOffset
-    records: bytes = b""
-    count: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    log_offset: LogOffset
-    size: int
-    tag_code: int
+log = logging.getLogger(__name__)
 
 
 class MessageStore:
-    """Appends messages and reads them back by queue."""
+    """One store, from `open` to `close`.
+
+    ``commit_log``, ``derived``, ``positions`` and ``health`` are its parts, for those who watch it.
+    """
 
     def __init__(
-        self,
-        directory: Path,
-        store_host: bytes,
-        now_ms: Callable[[], int],
-        on_arrival: Callable[[str, int], None] = lambda topic, queue_id: None,
+        self, config: StoreConfig, clock: Clock, store_host: bytes, opened: Opened
     ) -> None:
-        self._log = CommitLog(directory)
-        self._store_host = store_host
-        self._host_bit = STORE_HOST_V6 if len(store_host) > 8 else 0
-        self._now_ms = now_ms
-        self._on_arrival = on_arrival
-        self._queues: defaultdict[Queue, list[_Entry]] = defaultdict(list)
+        """For `open`, which opens the files."""
+        self.config = config
+        self.commit_log = opened.commit_log
+        self.positions = opened.positions
+        self.derived = opened.derived
+        self.health = Health()
+        self._clock = clock
+        self._opened = opened
+        self._flusher = Flusher(
+            opened.commit_log,
+            opened.positions,
+            opened.checkpoint,
+            self.health,
+            config,
+            clock,
+            self._fail,
+        )
+        self._preparer = Preparer(opened.commit_log.run, self._fail)
+        self._appender = Appender(
+            opened.commit_log.segment_bytes,
+            store_host,
+            opened.derived.queues.next_offset,
+            seal=config.checksum,
+        )
+        self._reader = Reader(
+            opened.commit_log,
+            opened.derived.queues,
+            opened.positions,
+            verify=config.verify_reads,
+        )
+        end = opened.end
+        self._flusher.begin(end.end, end.last_record, end.stored_ms)
+        self._last_ms = end.stored_ms
+        self._derived_full: StoreFull | None = None
 
-    def append(self, puts: Sequence[Put]) -> list[Appended]:
-        """Append messages with one write: all of them, or none.
+    @classmethod
+    def open(
+        cls,
+        config: StoreConfig,
+        *,
+        disk: Disk,
+        clock: Clock,
+        store_host: bytes,
+        on_arrival: OnArrival = ignore_arrival,
+        threads: bool = True,
+    ) -> Self:
+        """Open a store, or make one; whatever the last run left is recovered first.
+
+        ``on_arrival`` is called by `dispatch`, once for each message that can be read from then.
 
         Raises:
-            StoreError: If the log could not take them.
+            StoreLocked: Another broker has the directory.
+            StoreDamaged: Records that were durable are not whole.
+            OddSegment: A file in it cannot be part of a log.
+            DiskError: The disk does not do what it has to.
         """
-        now_ms = self._now_ms()
-        at = self._log.end
-        records: list[bytes] = []
-        entries: defaultdict[Queue, list[_Entry]] = defaultdict(list)
-        placed: list[Appended] = []
-        for put in puts:
-            queue = (put.topic, put.queue_id)
-            magic, topic = hot.topic_head(put.topic.encode())
-            queue_offset = QueueOffset(len(self._queues[queue]) + len(entries[queue]))
-            record = hot.encode(
-                magic,
-                put.queue_id,
-                put.flag,
-                queue_offset,
-                at,
-                put.sys_flag | self._host_bit,
-                put.born_ms,
-                put.born_host,
-                now_ms,
-                self._store_host,
-                put.reconsume_times,
-                0,
-                put.body,
-                topic,
-                put.properties,
-            )
-            records.append(record)
-            entries[queue].append(_Entry(at, len(record), hot.tag_code(put.properties)))
-            placed.append(Appended(at, queue_offset))
-            at = LogOffset(at + len(record))
-        self._log.append(b"".join(records))
-        for queue, added in entries.items():
-            self._queues[queue].extend(added)
-            self._on_arrival(*queue)
-        return placed
+        store = cls(config, clock, store_host, open_directory(config, disk, clock, on_arrival))
+        if threads:
+            store._flusher.start()
+            store._preparer.start()
+            store._preparer.wake()
+        return store
+
+    # Writing
+
+    def append(self, groups: Sequence[Sequence[Put]]) -> list[list[Appended]]:
+        """Append groups of messages with one write; each group is kept whole, or not at all.
+
+        They are in the page cache on return, and readable after `dispatch`. Whoever promises more
+        waits by `when_durable`.
+
+        Raises:
+            StoreFull: There is no room; nothing was written, and a later append may succeed.
+            StoreFailed: The store has failed, now or before; whether these are kept is not known.
+            StoreClosed: It was closed.
+            StoreError: A message cannot be stored, and none of them was.
+            RecordError: The same.
+            InvalidName: The same.
+        """
+        self.health.check_append()
+        if not groups:
+            return []
+        if self._derived_full is not None:
+            self._retry_dispatch()
+        stored_ms = max(self._clock.now_ms(), self._last_ms)
+        try:
+            encoded = self._appender.encode(groups, self.positions.written, stored_ms)
+            self._write(encoded)
+        except MemoryError as error:
+            raise self._fail("out of memory") from error
+        except struct.error as error:
+            raise RecordError(f"a number does not fit its field: {error}") from error
+        raise_next = self.derived.queues.raise_next
+        for topic, offsets in encoded.next_offsets.items():
+            for queue_id, offset in offsets.items():
+                raise_next(topic, queue_id, QueueOffset(offset))
+        self._last_ms = stored_ms
+        self.positions.written = LogOffset(encoded.end)
+        self.health.has_room()
+        self._flusher.wrote(encoded.end, encoded.last_record, stored_ms)
+        return encoded.placed
+
+    def _write(self, encoded: Encoded) -> None:
+        if encoded.end > self.commit_log.run.end:
+            try:
+                self.commit_log.make_room(self.positions.written, encoded.end)
+            except DiskError as error:
+                raise self._refusal(error, encoded) from error
+            self._preparer.wake()
+        try:
+            self.commit_log.append(encoded.chunks)
+        except DiskError as error:
+            raise self._refusal(error, encoded) from error
+
+    def _refusal(self, error: DiskError, encoded: Encoded) -> StoreError:
+        """What a failed append means: no room for its first byte, or the end of this run."""
+        if not error.no_room or error.written:
+            return self._fail(str(error))
+        full = StoreFull(error.path, sum(len(data) for _, data in encoded.chunks), str(error))
+        self.health.full(full)
+        return full
+
+    def _fail(self, reason: str) -> StoreFailed:
+        """Stop writing until the store is opened again; any thread may find that out."""
+        if self.health.fail(reason):
+            log.error("store failed, and takes nothing until it is reopened reason=%s", reason)
+            self._opened.marks.fail(reason)
+        error = StoreFailed(reason)
+        self._flusher.fail(error)
+        return error
+
+    def _retry_dispatch(self) -> None:
+        self.dispatch()
+        if self._derived_full is not None:
+            raise self._derived_full
+
+    def when_durable(self, offset: LogOffset, done: Done) -> None:
+        """Call ``done`` once every byte before ``offset`` is durable, or cannot become so.
+
+        That is at once, if it is so already, and else from the thread that syncs.
+        """
+        self._flusher.when_durable(offset, done)
+
+    def flush(self) -> bool:
+        """Make durable what was written so far; False if nothing was left, or the store failed."""
+        return self._flusher.flush_once()
+
+    def dispatch(self) -> int:
+        """Make what was confirmed readable; gives the number of records.
+
+        Raises:
+            RecordCorrupt: A record in the log is not what was written.
+            StoreFailed: Queues or index cannot be written.
+        """
+        try:
+            count = self.derived.run()
+            # What has failed once is never synced again.
+            if self.health.failure is None and self._tend():
+                self.derived.note(self._opened.checkpoint)
+        except DiskError as error:
+            if not error.no_room:
+                raise self._fail(str(error)) from error
+            # What waits in memory is readable, and written once there is room: until then
+            # nothing more is taken.
+            self._derived_full = StoreFull(error.path, self.derived.pending_bytes, str(error))
+            self.health.full(self._derived_full)
+            return 0
+        self._derived_full = None
+        return count
+
+    def _tend(self) -> bool:
+        if self.derived.is_due and not self._log_covers_derived():
+            return False
+        return self.derived.tend(self.positions.written, self._last_ms)
+
+    def delete_before(self, offset: LogOffset) -> int:
+        """Remove the segments before an offset, and what speaks of them; gives how many.
+
+        What is not durable or not dispatched stays, and so does the last segment.
+
+        Raises:
+            StoreFailed: The store has failed, now or before.
+            DiskError: A file cannot be removed; trying again is safe.
+        """
+        if self.health.failure is not None:
+            raise StoreFailed(self.health.failure.reason)
+        upto = min(offset, self.positions.durable, self.positions.dispatched)
+        if upto > self.derived.synced_to:
+            # What a queue knows of messages that are gone must not be lost with them.
+            self._sync_derived()
+        removed = self.commit_log.delete_before(LogOffset(upto))
+        self.derived.delete_before(self.commit_log.first_offset)
+        return removed
+
+    # Reading
 
     def read(
         self,
@@ -145,58 +274,166 @@ class MessageStore:
         offset: QueueOffset,
         *,
         max_count: int,
-        matches: Callable[[int], bool] = lambda tag_code: True,
+        max_bytes: int = MAX_READ_BYTES,
+        matches: Callable[[int], bool] = everything,
+        max_scan: int = MAX_SCAN_ENTRIES,
     ) -> ReadResult:
-        """Read on from ``offset``; ``matches`` sees each tag code before its record is touched."""
-        entries = self._queues.get((topic, queue_id))
-        if entries is None:
-            return _nothing(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0)
-        end = len(entries)
-        if end == 0:
-            return _nothing(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0)
-        if offset < 0:
-            return _nothing(ReadStatus.OFFSET_TOO_SMALL, 0, end)
-        if offset == end:
-            return _nothing(ReadStatus.OFFSET_OVERFLOW_ONE, offset, end)
-        if offset > end:
-            return _nothing(ReadStatus.OFFSET_OVERFLOW_BADLY, end, end)
-        found: list[bytes] = []
-        size = 0
-        at = int(offset)
-        last = min(end, at + MAX_SCAN_ENTRIES)
-        while at < last and len(found) < min(max_count, MAX_READ_COUNT):
-            entry = entries[at]
-            if matches(entry.tag_code):
-                if found and size + entry.size > MAX_READ_BYTES:
-                    break
-                found.append(self._log.read(entry.log_offset, entry.size))
-                size += entry.size
-            at += 1
-        return ReadResult(
-            status=ReadStatus.FOUND if found else ReadStatus.NO_MATCHED_MESSAGE,
-            next_offset=QueueOffset(at),
-            min_offset=QueueOffset(0),
-            max_offset=QueueOffset(end),
-            records=b"".join(found),
-            count=len(found),
+        """Read on from ``offset``; ``matches`` sees each tag code before its record is touched.
+
+        Raises:
+            RecordCorrupt: The first message is not what was written; those behind it can be read.
+            DiskError: The log or the queue cannot be read.
+        """
+        ask = partial(
+            self._reader.read,
+            topic,
+            queue_id,
+            offset,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            matches=matches,
+            max_scan=max_scan,
         )
+        try:
+            return ask()
+        except QueueDamaged as damage:
+            log.warning("queue is written again from the log reason=%s", damage)
+            self.derived.rebuild_queue(topic, queue_id)
+            return ask()
+
+    def find_by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[LogOffset]:
+        """Find the messages of a topic that have a key and were stored between two times.
+
+        The newest comes first; there is no limit.
+
+        Raises:
+            RecordCorrupt: A record in question is not what was written.
+            DiskError: The index or the log cannot be read.
+        """
+        return self.derived.find(topic, key, begin_ms, end_ms, self.record_at)
+
+    def record_at(self, offset: LogOffset) -> bytes:
+        """The record at an offset of the log, checked.
+
+        Raises:
+            RecordMissing: The log has, or shows, nothing there.
+            RecordCorrupt: What is there is not a whole record.
+            DiskError: It cannot be read.
+        """
+        first, end = self.commit_log.first_offset, self.positions.confirmed
+        if not first <= offset <= end - SIZE_AND_MAGIC.size:
+            raise RecordMissing(offset, first, end)
+        size, _ = SIZE_AND_MAGIC.unpack(self.commit_log.read(offset, SIZE_AND_MAGIC.size))
+        if not SIZE_AND_MAGIC.size < size <= end - offset:
+            raise RecordCorrupt(offset, f"a size of {size}")
+        record = self.commit_log.read(offset, size)
+        problem = problem_of(record, offset, sealed=self.commit_log.must_be_sealed(offset))
+        if problem is not None:
+            raise RecordCorrupt(offset, problem)
+        return record
+
+    def offset_at_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER
+    ) -> QueueOffset:
+        """Find the message of a queue that was stored around a time; see `Reader`.
+
+        Raises:
+            RecordCorrupt: The log does not have what the queue says.
+            DiskError: The log or the queue cannot be read.
+        """
+        return self._reader.offset_at_time(topic, queue_id, timestamp_ms, boundary)
 
     def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """The first offset that can still be read."""
-        return QueueOffset(0)
+        return self.derived.queues.min_offset(topic, queue_id)
 
     def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        """The offset that the queue's next message will get."""
-        return QueueOffset(len(self._queues.get((topic, queue_id), ())))
+        """Where a reader that has read everything waits for the next message."""
+        return self.derived.queues.max_offset(topic, queue_id)
+
+    def earliest_stored_ms(self, topic: str, queue_id: int) -> int:
+        """When the first message that is left in a queue was stored; −1 if there is none.
+
+        Raises:
+            DiskError: The log or the queue cannot be read.
+        """
+        return self._reader.earliest_stored_ms(topic, queue_id)
+
+    def queues(self) -> Iterator[tuple[str, int]]:
+        """Every queue that has, or had, a message."""
+        return self.derived.queues.queues()
+
+    @property
+    def first_offset(self) -> LogOffset:
+        """The oldest offset that the log has."""
+        return self.commit_log.first_offset
+
+    @property
+    def state(self) -> StoreState:
+        """Whether messages are taken."""
+        return self.health.state
+
+    @property
+    def behind_bytes(self) -> int:
+        """How much of the log is confirmed and not dispatched yet."""
+        return self.positions.confirmed - self.positions.dispatched
+
+    # The end
 
     def close(self) -> None:
-        self._log.close()
+        """Stop cleanly: everything is flushed and dispatched, and the next opening is quick.
 
+        A store that had failed is only let go: the next opening finds out what it is worth.
 
-def _nothing(status: ReadStatus, next_offset: int, end: int) -> ReadResult:
-    return ReadResult(
-        status=status,
-        next_offset=QueueOffset(next_offset),
-        min_offset=QueueOffset(0),
-        max_offset=QueueOffset(end),
-    )
+        Raises:
+            StoreFailed: Not everything could be made durable; the store is let go all the same.
+            StoreError: The same, as what is left to do could not be done.
+        """
+        if self.health.state is StoreState.CLOSED:
+            return
+        had_failed = self.health.failure is not None
+        self.health.close()
+        try:
+            self._preparer.stop()
+            self._flusher.stop()
+            if self.health.failure is None:
+                self.derived.run()
+                if not self.behind_bytes and self.positions.durable == self.positions.written:
+                    self._finish()
+        finally:
+            self.abandon()
+        if self.health.failure is not None and not had_failed:
+            raise StoreFailed(self.health.failure.reason)
+
+    def _log_covers_derived(self) -> bool:
+        """Sync the log first: queues and index must not tell of records that a power cut takes."""
+        if self.positions.dispatched > self.positions.durable:
+            self.flush()
+        return self.positions.dispatched <= self.positions.durable
+
+    def _sync_derived(self) -> None:
+        if not self._log_covers_derived():
+            assert self.health.failure is not None
+            raise StoreFailed(self.health.failure.reason)
+        try:
+            self.derived.sync(self.positions.written, self._last_ms)
+            self.derived.note(self._opened.checkpoint)
+        except DiskError as error:
+            raise self._fail(str(error)) from error
+
+    def _finish(self) -> None:
+        self._sync_derived()
+        try:
+            self.derived.hand_over_timer()
+        except DiskError as error:
+            raise self._fail(str(error)) from error
+        self.commit_log.run.drop_prepared()
+        self._opened.checkpoint.finish()
+        self._opened.marks.end()
+
+    def abandon(self) -> None:
+        """Let the directory go as a killed process would: nothing more is written."""
+        self.health.close()
+        self._preparer.stop()
+        self._flusher.halt()
+        self._opened.close()

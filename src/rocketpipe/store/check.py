@@ -1,0 +1,173 @@
+"""Every record of a store, and every derived file, looked at and counted; nothing is changed.
+
+A store that is in use may be checked up to its confirm offset; what is derived from its newest
+records may then be missing, as it is written later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rocketpipe.model.flags import INNER_BATCH, Transaction, transaction_of
+from rocketpipe.model.group import DELAYS_MS
+from rocketpipe.model.names import SCHEDULE_TOPIC
+from rocketpipe.model.offsets import LogOffset
+from rocketpipe.record import checksum
+from rocketpipe.record.codec import RecordView
+from rocketpipe.record.hot import tag_code
+from rocketpipe.store.checkpoint import read_checkpoint
+from rocketpipe.store.disk import Disk
+from rocketpipe.store.errors import OddSegment
+from rocketpipe.store.findings import Kind, Report
+from rocketpipe.store.group_mark import read_mark
+from rocketpipe.store.hot import key_hashes
+from rocketpipe.store.index_check import IndexCheck
+from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.log_scan import Gap, LogFiles, scan
+from rocketpipe.store.queue_check import Queue, QueueCheck
+
+
+def check_store(
+    disk: Disk,
+    root: Path,
+    *,
+    end: LogOffset | None = None,
+    delays_ms: Sequence[int] = DELAYS_MS,
+    index_slots: int | None = None,
+) -> Report:
+    """Look through the store at ``root``: records, order, queues and index against the log.
+
+    ``end`` is where to stop, for a store that is in use; ``delays_ms`` are its delay levels, and
+    ``index_slots`` is how many slots its index files have, if not a quarter of their entries.
+
+    Raises:
+        DiskError: a file cannot be read.
+    """
+    layout = StoreLayout(root)
+    report = Report(clean_stop=layout.abort.name not in disk.names(root))
+    try:
+        files = LogFiles(disk, layout.commit_log)
+    except OddSegment as error:
+        report.add(Kind.ODD_FILE, error.path, 0, error.reason)
+        return report
+    with files:
+        _Check(disk, layout, files, report, delays_ms, index_slots).run(end)
+    return report
+
+
+class _Check:
+    def __init__(
+        self,
+        disk: Disk,
+        layout: StoreLayout,
+        files: LogFiles,
+        report: Report,
+        delays_ms: Sequence[int],
+        index_slots: int | None,
+    ) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._files = files
+        self._report = report
+        self._delays_ms = delays_ms
+        self._queues = QueueCheck(disk, layout, report)
+        # It jumps back to records seen before, so it reads through files of its own.
+        self._index_log = LogFiles(disk, layout.commit_log)
+        self._index = IndexCheck(disk, layout.index, self._index_log, report, index_slots)
+        self._next: dict[Queue, int] = {}
+        self._last_ms = 0
+        #: Start and end of the group that the last record belongs to.
+        self._group: tuple[int, int] | None = None
+
+    def run(self, end: LogOffset | None) -> None:
+        report = self._report
+        report.first_offset = report.end_offset = self._files.first_offset
+        with self._index_log:
+            for item in scan(self._files, end=end):
+                if isinstance(item, Gap):
+                    self._gap(item)
+                else:
+                    self._record(int(item.at), item.record)
+            self._end_group()
+            self._queues.finish(report.first_offset)
+            self._index.finish()
+        self._checkpoint()
+
+    def _gap(self, gap: Gap) -> None:
+        # A cut record without any behind it is what a crash leaves, and recovery takes away.
+        kind = Kind.TORN_TAIL if gap.next_good is None else Kind.BAD_RECORD
+        behind = "nothing" if gap.next_good is None else f"the next is at {gap.next_good}"
+        path = self._files.path_of(gap.at)
+        self._report.add(kind, path, gap.at, f"{gap.reason}; behind it: {behind}")
+
+    def _record(self, at: int, record: bytes) -> None:
+        view = RecordView(record)
+        report = self._report
+        report.records += 1
+        report.record_bytes += len(record)
+        report.end_offset = LogOffset(at + len(record))
+        sealed = checksum.is_sealed(record)
+        report.unsealed += not sealed
+        if view.stored_ms < self._last_ms:
+            detail = f"{self._last_ms - view.stored_ms} ms"
+            report.add(Kind.TIME_WENT_BACK, self._files.path_of(at), at, detail)
+        self._last_ms = max(self._last_ms, view.stored_ms)
+        self._check_group(at, len(record), read_mark(record, sealed=sealed))
+        kind = transaction_of(view.sys_flag)
+        if kind not in (Transaction.PREPARED, Transaction.ROLLED_BACK):
+            self._check_queue(at, view)
+        if kind is not Transaction.ROLLED_BACK:
+            self._index.expect(at, view.stored_ms, key_hashes(view.topic, view.raw_properties))
+
+    def _check_group(self, at: int, size: int, group: tuple[int, int] | None) -> None:
+        if group != self._group:
+            self._end_group()
+            if group is not None and group[0] != at:
+                self._report.add(
+                    Kind.GROUP_CUT, self._files.path_of(at), at, f"it starts at {group[0]}"
+                )
+            self._group = group
+        if group is not None and at + size >= group[1]:
+            self._group = None
+
+    def _end_group(self) -> None:
+        if self._group is not None:
+            start, end = self._group
+            self._report.add(Kind.GROUP_CUT, self._files.path_of(start), start, f"it ends at {end}")
+            self._group = None
+
+    def _check_queue(self, at: int, view: RecordView) -> None:
+        queue = (view.topic, view.queue_id)
+        offset = int(view.queue_offset)
+        if view.sys_flag & INNER_BATCH:  # it has many offsets, and a queue of another kind
+            self._next.pop(queue, None)
+            return
+        expected = self._next.get(queue, offset)
+        if offset > expected:
+            self._order(Kind.OFFSETS_MISSING, at, queue, offset, expected, offset - expected)
+        elif offset < expected:
+            self._order(Kind.OFFSETS_REPEATED, at, queue, offset, expected, 1)
+        self._next[queue] = max(offset + 1, expected)
+        if offset >= expected:
+            self._queues.expect(queue, offset, (at, view.size, self._tag_code(view)))
+
+    def _order(
+        self, kind: Kind, at: int, queue: Queue, offset: int, expected: int, count: int
+    ) -> None:
+        detail = f"{queue[0]} queue {queue[1]}: {offset} follows {expected - 1}"
+        self._report.add(kind, self._files.path_of(at), at, detail, count)
+
+    def _tag_code(self, view: RecordView) -> int:
+        if view.topic == SCHEDULE_TOPIC and view.delay_level > 0:
+            level = min(view.delay_level, len(self._delays_ms))
+            return view.stored_ms + self._delays_ms[level - 1]
+        return tag_code(view.raw_properties)
+
+    def _checkpoint(self) -> None:
+        own = read_checkpoint(self._disk, self._layout.checkpoint).own
+        end = self._report.end_offset
+        # A filler may lie behind the last record.
+        if own is not None and own.confirmed > end and own.last_record >= end:
+            detail = f"it says {own.confirmed}, the log ends at {end}"
+            self._report.add(Kind.CHECKPOINT_AHEAD, self._layout.checkpoint, 0, detail)

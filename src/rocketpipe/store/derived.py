@@ -1,0 +1,330 @@
+"""What follows from the log: queues, key index and timer, kept together.
+
+They are brought up to the log by the dispatcher, written when much waits, and made durable in
+rounds: a round begins with a position up to which all of them know the log, and that is noted in
+the checkpoint when the last file is synced. With many queues a round takes several turns, so that
+nobody waits long for one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+from rocketpipe.clock import Clock
+from rocketpipe.errors import RecordError
+from rocketpipe.model.names import TIMER_TOPIC
+from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.record.codec import RecordView
+from rocketpipe.store.checkpoint import Checkpoint
+from rocketpipe.store.commit_log import CommitLog
+from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.disk import Disk
+from rocketpipe.store.dispatcher import Dispatcher, OnArrival, delays_ms
+from rocketpipe.store.errors import IndexDamaged, RecordCorrupt, RecordMissing
+from rocketpipe.store.hot import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from rocketpipe.store.key_index import KeyIndex
+from rocketpipe.store.layout import StoreLayout, offset_of
+from rocketpipe.store.open_files import OpenFiles
+from rocketpipe.store.positions import Positions
+from rocketpipe.store.queue_set import QueueSet
+from rocketpipe.store.timer_handover import hand_over, last_timed
+from rocketpipe.store.timer_wheel import TimerWheel
+
+log = logging.getLogger(__name__)
+
+__all__ = ["Derived", "OnArrival", "ignore_arrival"]
+
+#: A round of syncs begins so long after the one before it began, and each turn of it lasts so long.
+_ROUND_MS: Final = 5000
+_TURN_MS: Final = 20
+_QUEUES_LOOKED_AT: Final = 64
+_FOREVER_MS: Final = 1 << 62
+
+
+def ignore_arrival(
+    topic: str, queue_id: int, offset: QueueOffset, code: int, stored_ms: int, properties: bytes
+) -> None:
+    """Let a message arrive without telling anybody."""
+
+
+class Derived:
+    """Queues, index and timer of one store, and the dispatcher that feeds them."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        layout: StoreLayout,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        positions: Positions,
+        on_arrival: OnArrival,
+    ) -> None:
+        """Make the parts; `recover` has them take over their files.
+
+        Raises:
+            DiskError: The directories cannot be read.
+        """
+        self._disk = disk
+        self._clock = clock
+        self._layout = layout
+        self._timer_log_bytes = config.timer_log_bytes
+        self._log = commit_log
+        self._positions = positions
+        self._files = OpenFiles(disk, config.max_open_files)
+        self.queues = QueueSet(
+            disk,
+            self._files,
+            layout.queues,
+            layout.sums / "queues.json",
+            _queue_file_bytes(disk, layout) or config.queue_file_bytes,
+        )
+        self.index = KeyIndex(
+            disk,
+            self._files,
+            layout.index,
+            layout.sums / "index.json",
+            slots=config.index_slots,
+            entries=config.index_entries,
+            clock=clock,
+        )
+        self.timer = TimerWheel(disk, layout.timer)
+        self.dispatcher = Dispatcher(
+            commit_log,
+            positions,
+            self.queues,
+            self.index,
+            self.timer,
+            level_delays_ms=delays_ms(config.delay_levels),
+            on_arrival=on_arrival,
+            index_tags=config.index_tags,
+        )
+        self._round_began_ms = clock.monotonic_ms()
+        self._in_round = False
+        #: Where the round began, and when the record before that was stored, if that is known.
+        self._round_to = LogOffset(0)
+        self._round_stored_ms = 0
+
+    @property
+    def synced_to(self) -> LogOffset:
+        """What follows from every record before it survives a power cut."""
+        return min(self.queues.synced_to, self.index.synced_to, self.timer.synced_to)
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much waits in memory to be written."""
+        return self.queues.pending_bytes
+
+    def recover(
+        self, log_end: LogOffset, trusted_to: LogOffset, *, clean: bool, safe_ms: int
+    ) -> LogOffset:
+        """Take over the files; gives the offset in the log from which to dispatch again.
+
+        ``trusted_to`` and ``safe_ms`` are for files that another broker wrote: up to which offset,
+        and up to which time, they are believed to be complete.
+
+        Raises:
+            DiskError: The files cannot be read, or not be cut.
+        """
+        first = self._log.first_offset
+        start = self.queues.recover(first, log_end, trusted_to, clean=clean)
+        try:
+            indexed = self.index.recover(first, log_end, trusted_to, clean=clean, safe_ms=safe_ms)
+        except IndexDamaged as damage:
+            indexed = self._drop_index(damage)
+        oldest = self._oldest_timed()
+        if oldest is None and start < log_end:
+            oldest = start
+        timed = self.timer.recover(first, log_end, oldest)
+        return LogOffset(max(first, min(start, indexed, timed, log_end)))
+
+    def _drop_index(self, damage: IndexDamaged) -> LogOffset:
+        while True:
+            log.warning("index file is written again from the log reason=%s", damage)
+            try:
+                return self.index.drop_from(damage.path, self._log.first_offset)
+            except IndexDamaged as further:
+                damage = further
+
+    def _oldest_timed(self) -> LogOffset | None:
+        if self.queues.queue(TIMER_TOPIC, 0) is None:
+            return None
+        low = self.queues.min_offset(TIMER_TOPIC, 0)
+        for log_offset, _, _ in QUEUE_ENTRY.iter_unpack(
+            self.queues.entries(TIMER_TOPIC, 0, low, 1)
+        ):
+            return LogOffset(log_offset)
+        return None
+
+    def run(self) -> int:
+        """Dispatch up to the confirmed end of the log; gives the number of records.
+
+        Raises:
+            RecordCorrupt: A record is not what was written; nothing behind it is dispatched.
+            DiskError: The log cannot be read, or the files not be written.
+        """
+        return self.dispatcher.run()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `tend` would sync something now."""
+        if self._in_round:
+            return True
+        if self._clock.monotonic_ms() - self._round_began_ms < _ROUND_MS:
+            return False
+        return self._positions.dispatched != self._round_to
+
+    def tend(self, written: int, stored_ms: int) -> bool:
+        """Do a turn of syncing if it is time; True if a round is complete.
+
+        ``stored_ms`` is when the last record before ``written`` was stored. What was dispatched
+        has to be durable in the log before.
+
+        Raises:
+            DiskError: Something may not be durable.
+        """
+        if not self.is_due:
+            return False
+        assert self._positions.dispatched <= self._positions.durable
+        now_ms = self._clock.monotonic_ms()
+        if not self._in_round:
+            self._round_began_ms = now_ms
+            self._begin_round(written, stored_ms)
+        while not self.queues.sync(limit=1):
+            if self._clock.monotonic_ms() - now_ms >= _TURN_MS:
+                return False
+        self._in_round = False
+        return True
+
+    def _begin_round(self, written: int, stored_ms: int) -> None:
+        self._round_to = self._positions.dispatched
+        # RocketMQ takes the times in the checkpoint for complete: rather none than one too late.
+        self._round_stored_ms = stored_ms if self._round_to == written else 0
+        self._in_round = True
+        self.timer.sync()
+        self.index.sync()
+
+    def sync(self, written: int, stored_ms: int) -> None:
+        """Make everything durable at once, and ready for an opening that need not look at it.
+
+        What was dispatched has to be durable in the log before.
+
+        Raises:
+            DiskError: Something may not be durable.
+        """
+        assert self._positions.dispatched <= self._positions.durable
+        if self._in_round:
+            self.queues.sync()
+        self._begin_round(written, stored_ms)
+        self.index.sync(closing=True)
+        self.queues.sync()
+        self._in_round = False
+
+    def hand_over_timer(self) -> None:
+        """Leave what waits for its time so that an Apache broker delivers it, and nothing twice.
+
+        Raises:
+            QueueDamaged: The timer queue has to be written again first.
+            DiskError: It cannot be written.
+        """
+        last = last_timed(self.queues)
+        if last is not None:
+            waiting = self.timer.pending(0, _FOREVER_MS)
+            now_ms, file_bytes = self._clock.now_ms(), self._timer_log_bytes
+            hand_over(self._disk, self._layout, waiting, last, now_ms, file_bytes)
+
+    def note(self, checkpoint: Checkpoint) -> None:
+        """Note in the checkpoint how far the last complete round came.
+
+        Raises:
+            DiskError: It cannot be written.
+        """
+        checkpoint.derived(self._round_to, self._round_stored_ms)
+
+    def find(
+        self,
+        topic: str,
+        key: str,
+        begin_ms: int,
+        end_ms: int,
+        record_at: Callable[[LogOffset], bytes],
+    ) -> Iterator[LogOffset]:
+        """Find the messages of a topic with a key, stored between two times, newest first.
+
+        Raises:
+            RecordCorrupt: A record in question is not what was written.
+            DiskError: The index or the log cannot be read.
+        """
+        first = self._log.first_offset
+        seen = -1
+        for log_offset in self._candidates(topic, key, begin_ms, end_ms):
+            if log_offset < first or log_offset == seen:
+                continue
+            seen = log_offset
+            try:
+                message = RecordView(record_at(log_offset))
+            except RecordMissing:
+                continue
+            except RecordError as error:
+                raise RecordCorrupt(log_offset, error.reason) from error
+            # Another key may have the same hash.
+            if message.topic != topic or not begin_ms <= message.stored_ms <= end_ms:
+                continue
+            names = message.properties
+            if key == names.get("UNIQ_KEY") or key in names.get("KEYS", "").split(" "):
+                yield log_offset
+
+    def _candidates(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[LogOffset]:
+        try:
+            yield from self.index.find(topic, key, begin_ms, end_ms)
+        except IndexDamaged as damage:
+            # What was given is given again, which is no harm: at most the caller sees it twice.
+            self.dispatcher.rebuild_index(self._drop_index(damage))
+            yield from self.index.find(topic, key, begin_ms, end_ms)
+
+    def rebuild_queue(self, topic: str, queue_id: int) -> None:
+        """Write a damaged queue again from the log.
+
+        Raises:
+            RecordCorrupt: A record is not what was written.
+            DiskError: The log cannot be read, or the files not be written.
+        """
+        self.dispatcher.rebuild_queue(topic, queue_id, self._log.first_offset)
+
+    def delete_before(self, log_first: LogOffset) -> None:
+        """Forget what is gone from the log.
+
+        Raises:
+            DiskError: A file cannot be removed.
+        """
+        self.queues.delete_before(log_first)
+        self.index.delete_before(log_first)
+        self.timer.delete_before(log_first)
+
+    def close(self) -> None:
+        """Close the files; nothing is written."""
+        self._files.close()
+
+
+def _queue_file_bytes(disk: Disk, layout: StoreLayout) -> int | None:
+    """How long the queue files are that are there: most of them, as a crash may have cut one."""
+    lengths: Counter[int] = Counter()
+    if layout.queues.name not in disk.names(layout.root):
+        return None
+    queues = (
+        layout.queues / topic / queue_id
+        for topic in disk.names(layout.queues)
+        for queue_id in disk.names(layout.queues / topic)
+    )
+    for directory in islice(queues, _QUEUES_LOOKED_AT):
+        for name in disk.names(directory):
+            if offset_of(name) is not None:
+                with disk.open(directory / name, writable=False) as file:
+                    length = file.size()
+                if length and length % QUEUE_ENTRY_BYTES == 0:
+                    lengths[length] += 1
+    return lengths.most_common(1)[0][0] if lengths else None

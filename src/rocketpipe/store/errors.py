@@ -1,0 +1,130 @@
+"""What can go wrong in the store, by name.
+
+StoreError
+├── StoreFull        no room before a record's first byte; a later append may succeed   retryable
+├── StoreFailed      writing has failed; nothing more is taken until the store is opened again
+├── StoreDamaged     acknowledged bytes are not what they were; names the file and the place
+├── StoreLocked      another process has the directory
+├── StoreClosed      the store was closed, or is being closed
+├── RecordCorrupt    bytes that should be a record are not one
+├── RecordMissing    no record is where one was asked for: gone, or not there yet
+├── RecordTooLarge   a record that no segment could hold
+├── OddSegment       a file that cannot be a segment: its length or its name is wrong
+└── IndexDamaged     an index file is not as it was written; it is made anew from the log
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rocketpipe.errors import StoreError
+
+__all__ = [
+    "OddSegment",
+    "RecordCorrupt",
+    "RecordMissing",
+    "RecordTooLarge",
+    "StoreClosed",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFailed",
+    "StoreFull",
+    "StoreLocked",
+]
+
+
+class StoreFull(StoreError):
+    """There is no room for the first byte; nothing was written, and a later append may succeed."""
+
+    retryable = True
+
+    def __init__(self, path: Path, needed: int, reason: str, free: int | None = None) -> None:
+        left = "" if free is None else f", {free} bytes free"
+        super().__init__(f"no room at {path} for {needed} bytes{left}: {reason}")
+        self.path = path
+        self.needed = needed
+        self.reason = reason
+        self.free = free
+
+
+class StoreFailed(StoreError):
+    """A write, a sync or a preallocation failed: nothing is taken until the store is reopened."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the store has failed and takes nothing until it is reopened: {reason}")
+        self.reason = reason
+
+
+class StoreDamaged(StoreError):
+    """Bytes that were durable are damaged; ``next_good`` is the first whole record behind them."""
+
+    def __init__(self, file: Path, at: int, reason: str, next_good: int | None = None) -> None:
+        behind = (
+            "no whole record is behind it"
+            if next_good is None
+            else f"whole records go on at {next_good}"
+        )
+        super().__init__(f"{file} is damaged at log offset {at}: {reason}; {behind}")
+        self.file = file
+        self.at = at
+        self.reason = reason
+        self.next_good = next_good
+
+
+class StoreLocked(StoreError):
+    """Another process, or another store in this one, has the directory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is locked: another broker has this directory")
+        self.path = path
+
+
+class StoreClosed(StoreError):
+    """The store was closed before it could do this."""
+
+    def __init__(self) -> None:
+        super().__init__("the store is closed")
+
+
+class RecordCorrupt(StoreError):
+    """Bytes that should be a record are not one."""
+
+    def __init__(self, at: int, reason: str) -> None:
+        super().__init__(f"record at {at}: {reason}")
+        self.at = at
+        self.reason = reason
+
+
+class RecordMissing(StoreError):
+    """The log does not have, or does not have any more, what was asked for."""
+
+    def __init__(self, at: int, first: int, end: int) -> None:
+        super().__init__(f"no record at {at}: the log goes from {first} to {end}")
+        self.at = at
+
+
+class RecordTooLarge(StoreError):
+    """A record that no segment could hold."""
+
+    def __init__(self, size: int, most: int) -> None:
+        super().__init__(f"a record of {size} bytes, where segments hold {most}")
+        self.size = size
+        self.most = most
+
+
+class OddSegment(StoreError):
+    """A file among the segments that cannot be one of them."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class IndexDamaged(StoreError):
+    """An index file is not as it was written; it has to be rebuilt from the log."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason

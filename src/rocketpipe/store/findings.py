@@ -1,0 +1,107 @@
+"""What a look through a store found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from rocketpipe.model.offsets import LogOffset
+
+#: Every finding is counted, and the first so many of each kind are kept.
+KEPT_OF_A_KIND: Final = 100
+
+
+_START: Final = LogOffset(0)
+
+
+class Kind(StrEnum):
+    """What is wrong, in words for a report."""
+
+    ODD_FILE = "a file with a wrong name or length"
+    BAD_RECORD = "bytes in the log that are no record"
+    TORN_TAIL = "a record at the end of the log that is not whole"
+    GROUP_CUT = "a group of messages of which some are not there"
+    OFFSETS_MISSING = "messages that a queue counts and the log has not"
+    OFFSETS_REPEATED = "messages under a queue offset that another has"
+    TIME_WENT_BACK = "a message stored before the one in front of it"
+    QUEUE_ENTRY_MISSING = "a message without its queue entry"
+    QUEUE_ENTRY_WRONG = "a queue entry that is not that of its message"
+    QUEUE_ENTRY_DANGLING = "a queue entry without a message"
+    INDEX_ENTRY_MISSING = "a key without its index entry"
+    INDEX_ENTRY_WRONG = "an index entry that is not that of its message"
+    INDEX_CHAIN_BROKEN = "an index entry that its slot does not lead to"
+    CHECKPOINT_AHEAD = "a checkpoint that is newer than the log"
+
+
+#: These cost messages or order; all others go away when derived files are rebuilt.
+IN_THE_LOG: Final = frozenset(
+    {
+        Kind.BAD_RECORD,
+        Kind.TORN_TAIL,
+        Kind.GROUP_CUT,
+        Kind.OFFSETS_MISSING,
+        Kind.OFFSETS_REPEATED,
+        Kind.TIME_WENT_BACK,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: in which file, at which byte or entry, and how it shows."""
+
+    kind: Kind
+    file: Path
+    at: int
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.file} at {self.at}: {self.kind.value}: {self.detail}"
+
+
+@dataclass(slots=True)
+class Report:
+    """All findings, counted, and what was looked at."""
+
+    first_offset: LogOffset = _START
+    end_offset: LogOffset = _START
+    records: int = 0
+    record_bytes: int = 0
+    #: Records that have no checksum over all of them, but only over their body.
+    unsealed: int = 0
+    queue_entries: int = 0
+    index_entries: int = 0
+    #: Whether the last broker that had the store stopped in order.
+    clean_stop: bool = True
+    counts: Counter[Kind] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.counts
+
+    @property
+    def log_ok(self) -> bool:
+        """Whether nothing is wrong that rebuilding the derived files would leave."""
+        return not IN_THE_LOG & self.counts.keys()
+
+    def add(self, kind: Kind, file: Path, at: int, detail: str, count: int = 1) -> None:
+        """Count a finding, and keep it if it is among the first of its kind."""
+        if self.counts[kind] < KEPT_OF_A_KIND:
+            self.findings.append(Finding(kind, file, at, detail))
+        self.counts[kind] += count
+
+    def lines(self) -> list[str]:
+        """The report as text, a count of each kind first."""
+        head = (
+            f"log from {self.first_offset} to {self.end_offset}: {self.records} records, "
+            f"{self.record_bytes} bytes, {self.unsealed} without a checksum; "
+            f"{self.queue_entries} queue entries, {self.index_entries} index entries; "
+            f"{'stopped in order' if self.clean_stop else 'not stopped in order'}"
+        )
+        counted = [f"{count} × {kind.value}" for kind, count in sorted(self.counts.items())]
+        return [head, *(counted or ["nothing is wrong"]), *map(str, self.findings)]

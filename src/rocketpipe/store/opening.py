@@ -1,0 +1,209 @@
+"""Takes a directory, and brings what the last run left there to where this one can go on.
+
+    lock → checkpoint → the end of the log → abort mark → queues, index, timer → dispatch the rest
+
+Until the end of the log is found, nothing is changed but what is torn. From the abort mark on, a
+crash is a crash of this run, whose opening can be done again.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketpipe.clock import Clock
+from rocketpipe.store.checkpoint import NEVER, Checkpoint
+from rocketpipe.store.commit_log import CommitLog
+from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.derived import Derived, OnArrival
+from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.errors import OddSegment, RecordCorrupt
+from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.marks import Marks
+from rocketpipe.store.positions import Positions
+from rocketpipe.store.recovery import LogEnd, LogRecovery
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The files of a store, recovered: the log is durable up to ``end``, and all dispatched."""
+
+    marks: Marks
+    checkpoint: Checkpoint
+    commit_log: CommitLog
+    positions: Positions
+    derived: Derived
+    end: LogEnd
+
+    def close(self) -> None:
+        """Let the files and the directory go; nothing is written.
+
+        Raises:
+            DiskError: Something could not be closed in good order; all is let go all the same.
+        """
+        with ExitStack() as last_first:
+            last_first.callback(self.marks.release)
+            last_first.callback(self.checkpoint.close)
+            last_first.callback(self.commit_log.close)
+            last_first.callback(self.derived.close)
+
+
+def open_directory(config: StoreConfig, disk: Disk, clock: Clock, on_arrival: OnArrival) -> Opened:
+    """Take the directory of a store, or make one.
+
+    Raises:
+        StoreLocked: Another broker has the directory.
+        StoreDamaged: Records that were durable are not whole.
+        OddSegment: A file in it cannot be part of a log.
+        DiskError: The disk does not do what it has to.
+    """
+    layout = StoreLayout(config.root)
+    disk.make_directory(config.root)
+    if layout.commit_log.name not in disk.names(config.root):
+        # Whoever made the directory may have died before its name was durable.
+        _sync_names_above(disk, config.root)
+    marks = Marks(disk, layout)
+    marks.take_lock()
+    with ExitStack() as unless_opened:
+        unless_opened.callback(marks.release)
+        checkpoint = Checkpoint(disk, layout.checkpoint)
+        unless_opened.callback(checkpoint.close)
+        commit_log = CommitLog(disk, layout.commit_log, config.segment_bytes)
+        unless_opened.callback(commit_log.close)
+        opening = _Opening(config, disk, clock, marks, checkpoint, commit_log)
+        opened = opening.run(layout, on_arrival)
+        unless_opened.pop_all()
+    return opened
+
+
+def _sync_names_above(disk: Disk, root: Path) -> None:
+    for directory in root.parents:
+        try:
+            disk.sync_directory(directory)
+        except DiskError as error:
+            # What may not be read was not made by us.
+            if error.errno not in (errno.EACCES, errno.EPERM):
+                raise
+
+
+class _Opening:
+    """The steps that follow once the log's files are open."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        disk: Disk,
+        clock: Clock,
+        marks: Marks,
+        checkpoint: Checkpoint,
+        commit_log: CommitLog,
+    ) -> None:
+        self._config = config
+        self._disk = disk
+        self._clock = clock
+        self._marks = marks
+        self._checkpoint = checkpoint
+        self._log = commit_log
+        self._positions = Positions(config.flush)
+        self._last = checkpoint.data
+
+    def run(self, layout: StoreLayout, on_arrival: OnArrival) -> Opened:
+        self._check_segment_size()
+        own = self._last.own
+        failure = self._marks.failure
+        if failure is not None:
+            log.warning("the last run stopped writing reason=%s", failure)
+        clean = not self._marks.aborted and failure is None and (own is None or own.clean)
+        recovery = LogRecovery(
+            self._log,
+            self._last,
+            self._config,
+            self._disk,
+            clean=clean,
+            failed=failure is not None,
+            ours=self._was_ours(),
+        )
+        end = recovery.run()
+        self._begin(end)
+        derived = Derived(
+            self._disk,
+            self._clock,
+            layout,
+            self._config,
+            self._log,
+            self._positions,
+            on_arrival,
+        )
+        try:
+            self._recover_derived(derived, end, clean=clean)
+            self._catch_up(derived, recovery)
+        except BaseException:
+            derived.close()
+            raise
+        log.info(
+            "store opened root=%s end=%d clean=%s looked_at=%d",
+            self._config.root,
+            end.end,
+            clean,
+            end.records,
+        )
+        return Opened(
+            marks=self._marks,
+            checkpoint=self._checkpoint,
+            commit_log=self._log,
+            positions=self._positions,
+            derived=derived,
+            end=end,
+        )
+
+    def _check_segment_size(self) -> None:
+        """One file alone tells its length, but not whether that is right."""
+        own, run = self._last.own, self._log.run
+        if own is not None and run.segments and own.segment_bytes not in (0, run.size):
+            path = run.segments[0].path
+            raise OddSegment(path, f"{run.size} bytes long, where it had {own.segment_bytes}")
+
+    def _was_ours(self) -> bool:
+        """Whether the last run was ours and did not end well; another broker's is not ours."""
+        own = self._last.own
+        if own is None or own.clean or self._last.foreign:
+            return False
+        # Process ids alone would not tell: in containers they are often the same.
+        return self._marks.aborted_pid == own.pid
+
+    def _begin(self, end: LogEnd) -> None:
+        self._log.sealed_from = end.sealed_from if self._config.checksum else NEVER
+        self._log.sealed_to = NEVER
+        pid = os.getpid()
+        self._checkpoint.begin(
+            segment_bytes=self._log.run.size,
+            sealed_from=self._log.sealed_from,
+            pid=pid,
+            started_ms=self._clock.now_ms(),
+        )
+        self._marks.begin(pid)
+
+    def _recover_derived(self, derived: Derived, end: LogEnd, *, clean: bool) -> None:
+        # Another broker's queues are complete after its clean stop, and else up to where its
+        # checkpoint had it walk the log again. Of ours we keep note ourselves.
+        trusted = self._log.first_offset
+        if self._last.own is None:
+            trusted = end.end if clean else end.walked_from
+        start = derived.recover(end.end, trusted, clean=clean, safe_ms=self._last.safe_ms)
+        self._checkpoint.rewind(end.end, end.last_record, start, end.stored_ms)
+        self._checkpoint.sync()
+        self._positions.rewind(end.end, dispatched=start)
+
+    def _catch_up(self, derived: Derived, recovery: LogRecovery) -> None:
+        """Dispatch what derived files do not know yet, all of it: queue offsets follow from it."""
+        while self._positions.dispatched < self._positions.written:
+            try:
+                derived.run()
+            except RecordCorrupt as damage:
+                recovery.skip(damage.at, damage.reason)

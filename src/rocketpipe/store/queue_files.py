@@ -1,0 +1,391 @@
+"""The files of one consume queue, as one run of entries that is only appended to and cut.
+
+A file is named for its first byte, and all are of one size. They are made sparse: what is not
+written takes no room and reads as zeros, which is where the queue ends.
+
+Nothing in the files is checksummed. Their checksums are kept beside them: here in memory, and by
+whoever saves what ``sums`` gives. A file is compared with its checksum when it is first read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+from rocketpipe.errors import StoreError
+from rocketpipe.model.offsets import LogOffset
+from rocketpipe.store.disk import Disk, DiskFile
+from rocketpipe.store.hot import NO_ENTRY, QUEUE_ENTRY_BYTES, whole_entries
+from rocketpipe.store.layout import file_name, offset_of
+from rocketpipe.store.open_files import OpenFiles
+
+log = logging.getLogger(__name__)
+
+#: How many of the last files are looked through if there are no checksums.
+FILES_LOOKED_THROUGH: Final = 3
+#: How much of a file is read at a time then.
+LOOKED_AT_BYTES: Final = 3000 * QUEUE_ENTRY_BYTES
+#: A file with no more than this is compared with its checksum whenever something is read from it,
+#: any other when its entries are given to somebody.
+CHECKED_AT_ONCE_BYTES: Final = 64 * 1024
+
+
+class QueueDamaged(StoreError):
+    """A queue's file is not as it was written; the queue has to be rebuilt from the log."""
+
+    def __init__(self, path: Path, at: int, reason: str) -> None:
+        super().__init__(f"{path} at byte {at}: {reason}")
+        self.path = path
+        self.at = at
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class FileSum:
+    """The checksum of a file's first ``count`` entries; ``base`` is the file's first byte."""
+
+    base: int
+    count: int
+    crc: int
+
+    @property
+    def end(self) -> int:
+        """The byte of the queue behind the last of these entries."""
+        return self.base + self.count * QUEUE_ENTRY_BYTES
+
+
+class QueueFiles:
+    """Entries on disk, by their place in bytes, from ``first`` to ``end``."""
+
+    __slots__ = (
+        "_bases",
+        "_checked",
+        "_dirty",
+        "_disk",
+        "_file_bytes",
+        "_files",
+        "_new_names",
+        "_paths",
+        "_sums",
+        "_synced_sums",
+        "directory",
+        "end",
+    )
+
+    def __init__(self, disk: Disk, files: OpenFiles, directory: Path, file_bytes: int) -> None:
+        assert file_bytes > 0
+        assert file_bytes % QUEUE_ENTRY_BYTES == 0
+        self.directory = directory
+        #: Where the next entry will be written.
+        self.end = 0
+        self._disk = disk
+        self._files = files
+        self._file_bytes = file_bytes
+        #: First bytes of the files, each right behind the one before it.
+        self._bases: list[int] = []
+        self._paths: dict[int, Path] = {}
+        #: Files written to since they were synced, and whether names came or went.
+        self._dirty: set[int] = set()
+        self._new_names = False
+        #: Count of entries and checksum by file, and the files that were found to have them.
+        self._sums: dict[int, tuple[int, int]] = {}
+        self._synced_sums: list[FileSum] = []
+        self._checked: set[int] = set()
+
+    @property
+    def first(self) -> int:
+        """Where the first file begins, or will."""
+        return self._bases[0] if self._bases else self.end
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether something was written that a power cut would take."""
+        return bool(self._dirty or self._new_names)
+
+    def start_of_file(self, at: int) -> int:
+        """Where the file begins that has, or would have, this byte."""
+        return at - at % self._file_bytes
+
+    def ends_of_full_files(self) -> list[int]:
+        """Where each file ends but the last."""
+        return self._bases[1:]
+
+    def read(self, at: int, size: int) -> bytes:
+        """Give entries that were written.
+
+        Raises:
+            QueueDamaged: They are not as they were written.
+            DiskError: They cannot be read.
+        """
+        assert self.first <= at
+        assert at + size <= self.end
+        parts = []
+        while size > 0:
+            base = self.start_of_file(at)
+            part = min(size, base + self._file_bytes - at)
+            if base not in self._checked:
+                self._check(base)
+            parts.append(self._read(base, at, part))
+            at += part
+            size -= part
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def glance(self, at: int) -> bytes:
+        """Give one entry without checking a large file for it.
+
+        Raises:
+            QueueDamaged: It is not there, or not as it was written.
+            DiskError: It cannot be read.
+        """
+        base = self.start_of_file(at)
+        if base not in self._checked and self._is_small(base):
+            self._check(base)
+        return self._read(base, at, QUEUE_ENTRY_BYTES)
+
+    def _read(self, base: int, at: int, size: int) -> bytes:
+        path = self._path(base)
+        data = self._files.get(path).read(size, at - base)
+        if len(data) != size:
+            raise QueueDamaged(path, at - base, "the file ends before its entries do")
+        return data
+
+    def _is_small(self, base: int) -> bool:
+        return self._sums.get(base, (0, 0))[0] * QUEUE_ENTRY_BYTES <= CHECKED_AT_ONCE_BYTES
+
+    def _check(self, base: int) -> None:
+        known = self._sums.get(base)
+        if known is not None:
+            count, crc = known
+            path = self._path(base)
+            data = self._files.get(path).read(count * QUEUE_ENTRY_BYTES, 0)
+            if crc32(data) != crc or len(data) != count * QUEUE_ENTRY_BYTES:
+                raise QueueDamaged(path, 0, "the entries are not those that were written")
+        self._checked.add(base)
+
+    def start_at(self, at: int) -> None:
+        """Have the first file begin at ``at``; there are no files yet."""
+        assert not self._bases
+        assert at % self._file_bytes == 0
+        self.end = at
+
+    def append(self, entries: bytes) -> None:
+        """Write entries at the end; they are in the page cache on return.
+
+        Raises:
+            DiskError: Not all were written; ``end`` is behind those that were.
+        """
+        rest = memoryview(entries)
+        while rest:
+            base = self.start_of_file(self.end)
+            part = rest[: base + self._file_bytes - self.end]
+            count, crc = self._sums.get(base, (0, 0))
+            assert count * QUEUE_ENTRY_BYTES == self.end - base
+            self._file_to_write(base).write(part, self.end - base)
+            self._dirty.add(base)
+            self._sums[base] = (count + len(part) // QUEUE_ENTRY_BYTES, crc32(part, crc))
+            self.end += len(part)
+            rest = rest[len(part) :]
+
+    def _file_to_write(self, base: int) -> DiskFile:
+        path = self._path(base)
+        if self._bases and base <= self._bases[-1]:
+            return self._files.get(path)
+        if not self._bases:
+            self._disk.make_directory(self.directory)
+        file = self._files.create(path, self._file_bytes)
+        self._bases.append(base)
+        self._checked.add(base)
+        self._new_names = True
+        return file
+
+    def sync(self) -> None:
+        """Return once everything that was written survives a power cut.
+
+        Raises:
+            DiskError: It may not; the files are not to be synced again.
+        """
+        for base in sorted(self._dirty):
+            self._files.get(self._path(base)).sync_data()
+        self._dirty.clear()
+        if self._new_names:
+            self._disk.sync_directory(self.directory)
+            self._new_names = False
+        self._synced_sums = [
+            FileSum(base, *self._sums[base]) for base in self._bases if base in self._sums
+        ]
+
+    def sums(self) -> list[FileSum]:
+        """The checksums of what was synced last, of the files that have one."""
+        return self._synced_sums
+
+    def cut(self, end: int) -> None:
+        """Drop what is at ``end`` and behind it: it reads as zeros, and takes no room.
+
+        Raises:
+            DiskError: The files cannot be cut.
+        """
+        while self._bases and self._bases[-1] >= end:
+            self._remove(self._bases.pop())
+        base = self.start_of_file(end)
+        count = (end - base) // QUEUE_ENTRY_BYTES
+        if base in self._paths and self._sums.get(base, (-1, 0))[0] != count:
+            kept = self._files.get(self._paths[base]).read(end - base, 0)
+            self._sums[base] = (count, crc32(kept))
+            self._zero(base, end)
+        self.end = end
+
+    def _zero(self, base: int, end: int) -> None:
+        file = self._files.get(self._paths[base])
+        file.truncate(end - base)
+        file.truncate(self._file_bytes)
+        self._dirty.add(base)
+
+    def remove_first(self) -> None:
+        """Remove the first file.
+
+        Raises:
+            DiskError: It cannot be removed.
+        """
+        base = self._bases.pop(0)
+        self._remove(base)
+        self._synced_sums = [known for known in self._synced_sums if known.base != base]
+
+    def destroy(self) -> None:
+        """Remove every file.
+
+        Raises:
+            DiskError: One cannot be removed.
+        """
+        while self._bases:
+            self._remove(self._bases.pop())
+        self.end = 0
+
+    def _remove(self, base: int) -> None:
+        path = self._path(base)
+        self._files.forget(path)
+        self._disk.remove(path)
+        self._paths.pop(base, None)
+        self._dirty.discard(base)
+        self._sums.pop(base, None)
+        self._checked.discard(base)
+        self._new_names = True
+
+    def _path(self, base: int) -> Path:
+        path = self._paths.get(base)
+        if path is None:
+            path = self._paths[base] = self.directory / file_name(base)
+        return path
+
+    def recover(self, log_end: LogOffset, sums: Sequence[FileSum] | None, *, clean: bool) -> bool:
+        """Take over the files that are there, as far as they are right; False if not all were.
+
+        ``sums`` are those of the last sync: what they speak of must be there, and what lies behind
+        it is dropped. Without them everything is kept that can be right, by the look of it, and
+        belongs to a record before ``log_end``. ``clean`` says that nothing was written since.
+
+        Raises:
+            QueueDamaged: Nothing of them can be used.
+            DiskError: The files cannot be read, or not be cut.
+        """
+        whole = self._take_files(sums[0].base if sums else 0)
+        held = self._bases[-1] + self._file_bytes if self._bases else 0
+        if sums is None:
+            end, only_zeros = self._look_through(log_end)
+            whole = whole and only_zeros
+            # Nobody has noted what they are like: the next sync does.
+            self._dirty.update(self._sums)
+        else:
+            self._synced_sums = list(sums)
+            self._sums = {
+                known.base: (known.count, known.crc) for known in sums if known.base in self._paths
+            }
+            if sums and sums[0].base not in self._paths:
+                raise QueueDamaged(self.directory, sums[0].base, "its first file is not there")
+            # What was made after the last sync may be in any state; it goes.
+            end = max((known.end for known in sums), default=0)
+            whole = end <= held
+            end = min(end, held)
+            if self._bases and self._is_small(self._bases[-1]):
+                self._check(self._bases[-1])
+        if not self._bases or end <= self._bases[0]:
+            whole = whole and not sums
+            self.destroy()
+        else:
+            self._end_at(end, clean=clean)
+        return whole
+
+    def _end_at(self, end: int, *, clean: bool) -> None:
+        """Have the queue end at ``end``, with nothing but zeros behind it."""
+        self.cut(end)
+        base = self.start_of_file(end)
+        if base in self._paths:
+            file = self._files.get(self._paths[base])
+            if not clean or file.read(QUEUE_ENTRY_BYTES, end - base) != NO_ENTRY:
+                self._zero(base, end)
+
+    def _take_files(self, first: int) -> bool:
+        """Find files that follow each other, from ``first`` on; all others are removed."""
+        whole = True
+        for name in self._disk.names(self.directory):
+            base = offset_of(name)
+            if base is None:
+                continue
+            path = self.directory / name
+            follows = not self._bases or base == self._bases[-1] + self._file_bytes
+            if base < first:
+                # Retention had removed it, and a power cut brought it back.
+                self._disk.remove(path)
+                self._new_names = True
+                continue
+            if base % self._file_bytes or not follows:
+                log.warning("queue file is out of place, and removed file=%s", path)
+                self._disk.remove(path)
+                self._new_names = True
+                whole = False
+                continue
+            file = self._files.get(path)
+            if file.size() != self._file_bytes:
+                log.warning("queue file has an odd length file=%s bytes=%d", path, file.size())
+                file.truncate(self._file_bytes)
+                self._dirty.add(base)
+                whole = False
+            self._bases.append(base)
+            self._paths[base] = path
+        return whole
+
+    def _look_through(self, log_end: LogOffset) -> tuple[int, bool]:
+        """Find the byte where right entries end, and whether zeros follow it."""
+        start = max(0, len(self._bases) - FILES_LOOKED_THROUGH)
+        while self._bases:
+            behind, end = 0, self._bases[start]
+            for base in self._bases[start:]:
+                size, behind, only_zeros = self._look_into(base, behind, log_end)
+                end = base + size
+                if size < self._file_bytes:
+                    if end > self._bases[start] or start == 0:
+                        return end, only_zeros and base == self._bases[-1]
+                    break  # nothing in these files is right: look further back
+            else:
+                return end, True
+            start -= 1
+        return 0, True
+
+    def _look_into(self, base: int, behind: int, log_end: LogOffset) -> tuple[int, int, bool]:
+        """Give how much of a file is right, where its last record ends, and if zeros follow."""
+        file = self._files.get(self._paths[base])
+        at = crc = 0
+        rest = b""
+        while at < self._file_bytes and not rest:
+            # Step by step: a file has few entries and a long hole behind them, as a rule.
+            data = file.read(min(LOOKED_AT_BYTES, self._file_bytes - at), at)
+            count, behind = whole_entries(data, behind, log_end)
+            size = count * QUEUE_ENTRY_BYTES
+            crc = crc32(data[:size], crc)
+            at += size
+            rest = data[size:]
+        self._sums[base] = (at // QUEUE_ENTRY_BYTES, crc)
+        return at, behind, rest == bytes(len(rest))

@@ -1,0 +1,330 @@
+"""Every consume queue of a store.
+
+    consumequeue/<topic>/<queue id>/    the entries of one queue
+    sums/queues.json                    checksums of what was synced last, and up to which record
+
+The second is ours, and other readers of the directory do not look at it. It says
+
+    {"holds_to": log offset, "queues": [[topic, queue id, max offset, [base, count, crc], …], …]}
+
+Every entry of every record before ``holds_to`` is in the files, and durable. After a crash the
+queues are cut back to what it says, and the dispatcher goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.store.consume_queue import ConsumeQueue, FileSum
+from rocketpipe.store.disk import Disk
+from rocketpipe.store.open_files import OpenFiles
+from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
+
+log = logging.getLogger(__name__)
+
+Queue = tuple[str, int]
+
+MAX_QUEUE_ID: Final = 0x7FFFFFFF
+_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_+-]{1,255}")
+
+
+class QueueSet:
+    """Queues by topic and queue id, and the offset that each one's next message gets."""
+
+    def __init__(
+        self, disk: Disk, files: OpenFiles, directory: Path, sums: Path, file_bytes: int
+    ) -> None:
+        """Take a directory of queues; call `recover` before anything else if it has any.
+
+        ``file_bytes`` is the size of new files if there are none.
+        """
+        self._disk = disk
+        self._files = files
+        self._directory = directory
+        self._sums = Snapshot(disk, sums)
+        self._file_bytes = file_bytes
+        self._queues: dict[Queue, ConsumeQueue] = {}
+        self._next: dict[Queue, int] = {}
+        self._waiting: set[Queue] = set()
+        self._unsynced: set[Queue] = set()
+        self._round: list[Queue] = []
+        self._round_to: LogOffset | None = None
+        self._synced_to = LogOffset(0)
+        #: Every record before it has its entry here. The dispatcher moves it.
+        self.holds_to = LogOffset(0)
+        #: How much waits in memory to be written.
+        self.pending_bytes = 0
+
+    @property
+    def synced_to(self) -> LogOffset:
+        """Every entry of every record before it survives a power cut."""
+        return self._synced_to
+
+    def recover(
+        self, log_first: LogOffset, log_end: LogOffset, trusted_to: LogOffset, *, clean: bool
+    ) -> LogOffset:
+        """Take over the files; gives the offset in the log from which to dispatch again.
+
+        ``trusted_to`` is for queues that another broker wrote, or whose checksums are gone: the
+        offset before which they are believed to be complete. ``clean`` says that nothing was
+        written after the last sync.
+
+        Raises:
+            DiskError: The files cannot be read, or not be cut.
+        """
+        known = self._load_sums()
+        start = LogOffset(min(trusted_to, log_end)) if known is None else known[0]
+        if start > log_end or start < log_first:
+            # The log was cut, or its start has gone, since.
+            start = LogOffset(max(log_first, min(start, log_end)))
+            clean = False
+        sums = {} if known is None else known[1]
+        uncut = known is not None and known[0] <= log_end
+        for topic, queue_id in self._found():
+            queue = self._open(topic, queue_id)
+            expected = None if known is None else sums.get((topic, queue_id), (0, []))[1]
+            whole = queue.recover(
+                log_first, log_end if known is None else start, expected, clean=clean
+            )
+            if known is None and start < queue.log_end:
+                queue.truncate(start)
+                if queue.max_offset == queue.first_offset:
+                    # An earlier file may be gone, whose name was not synced: the log has it all.
+                    queue.destroy()
+            self._next[topic, queue_id] = queue.max_offset
+            if queue.unsynced:
+                self._unsynced.add((topic, queue_id))
+            if not whole:
+                start = self._again(topic, queue_id, start, log_first)
+        for (topic, queue_id), (max_offset, expected) in sums.items():
+            if (topic, queue_id) not in self._queues:
+                self._open(topic, queue_id)
+                if expected:
+                    start = self._again(topic, queue_id, start, log_first)
+            queue = self._queues[topic, queue_id]
+            if queue.max_offset == 0 and uncut:
+                # Its messages are gone from the log, or will come again from there: either way
+                # their offsets are not given to others.
+                self._next[topic, queue_id] = max_offset
+                if not expected:
+                    queue.start_at(QueueOffset(max_offset))
+        self.holds_to = self._synced_to = start
+        return start
+
+    def _again(
+        self, topic: str, queue_id: int, start: LogOffset, log_first: LogOffset
+    ) -> LogOffset:
+        good_to = max(log_first, self._queues[topic, queue_id].log_end)
+        log.warning(
+            "queue is written again from the log topic=%s queue_id=%d from=%d",
+            topic,
+            queue_id,
+            good_to,
+        )
+        return LogOffset(min(start, good_to))
+
+    def _found(self) -> Iterator[Queue]:
+        if self._directory.name not in self._disk.names(self._directory.parent):
+            return
+        for topic in self._disk.names(self._directory):
+            if not _TOPIC.fullmatch(topic):
+                log.warning("no topic has this name, and it is left alone name=%r", topic)
+                continue
+            for name in self._disk.names(self._directory / topic):
+                if name.isascii() and name.isdigit() and str(int(name)) == name:
+                    yield topic, int(name)
+
+    def _open(self, topic: str, queue_id: int) -> ConsumeQueue:
+        directory = self._directory / topic / str(queue_id)
+        queue = ConsumeQueue(self._disk, self._files, directory, self._file_bytes)
+        self._queues[topic, queue_id] = queue
+        return queue
+
+    def queues(self) -> Iterator[Queue]:
+        """Every queue that has, or had, an entry."""
+        return iter(list(self._queues))
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """One queue, if it is there."""
+        return self._queues.get((topic, queue_id))
+
+    def next_offset(self, topic: str, queue_id: int) -> QueueOffset:
+        """The offset that the queue's next message gets."""
+        return QueueOffset(self._next.get((topic, queue_id), 0))
+
+    def raise_next(self, topic: str, queue_id: int, to: QueueOffset) -> None:
+        """Say that the log has messages of the queue with offsets up to below ``to``."""
+        assert to >= self._next.get((topic, queue_id), 0)
+        self._next[topic, queue_id] = to
+
+    def append(self, topic: str, queue_id: int, entry: bytes, offset: QueueOffset) -> None:
+        """Add one entry; to add one again is no harm.
+
+        Raises:
+            ValueError: No queue can have this name.
+            QueueDamaged: It was there, and cannot be compared.
+            DiskError: As before.
+        """
+        key = (topic, queue_id)
+        queue = self._queues.get(key)
+        if queue is None:
+            if not _TOPIC.fullmatch(topic) or not 0 <= queue_id <= MAX_QUEUE_ID:
+                raise ValueError(f"no queue is called {topic!r} {queue_id}")
+            queue = self._open(topic, queue_id)
+        self.pending_bytes += queue.append(entry, offset)
+        self._waiting.add(key)
+        if offset >= self._next.get(key, 0):
+            self._next[key] = offset + 1
+
+    def entries(self, topic: str, queue_id: int, offset: QueueOffset, count: int) -> bytes:
+        """Give up to ``count`` entries of a queue; none of a queue that is not there.
+
+        Raises:
+            QueueDamaged: They are not as they were written.
+            DiskError: They cannot be read.
+        """
+        queue = self._queues.get((topic, queue_id))
+        if queue is None or offset < queue.first_offset:
+            return b""
+        return queue.entries(offset, count)
+
+    def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
+        """The first message of a queue that is still in the log."""
+        queue = self._queues.get((topic, queue_id))
+        return queue.min_offset if queue else QueueOffset(0)
+
+    def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
+        """Where a queue ends for readers: behind its last dispatched message."""
+        queue = self._queues.get((topic, queue_id))
+        return queue.max_offset if queue else QueueOffset(0)
+
+    def flush_pending(self) -> None:
+        """Write what waits in memory; it is in the page cache on return.
+
+        Raises:
+            DiskError: Not all of it was; the rest waits on, and is readable as before.
+        """
+        while self._waiting:
+            key = self._waiting.pop()
+            queue = self._queues[key]
+            before = queue.pending_bytes
+            self._unsynced.add(key)
+            try:
+                queue.write_pending()
+            finally:
+                self.pending_bytes -= before - queue.pending_bytes
+                if queue.pending_bytes:
+                    self._waiting.add(key)
+
+    def sync(self, limit: int | None = None) -> bool:
+        """Make files durable, at most ``limit`` queues of them; True when a round is complete.
+
+        A round covers everything dispatched when it began: ``synced_to`` then moves to there. With
+        many queues a round is spread over several calls, so that none takes long.
+
+        Raises:
+            DiskError: Something may not be durable. The files are not to be synced again.
+        """
+        if self._round_to is None:
+            self._round_to = self.holds_to
+            self._round = list(self._unsynced | self._waiting)
+            self._unsynced.clear()
+        for _ in range(len(self._round) if limit is None else min(limit, len(self._round))):
+            self._sync_one(self._round[-1])
+            self._round.pop()
+        if self._round:
+            return False
+        self._save_sums(self._round_to)
+        self._synced_to, self._round_to = self._round_to, None
+        return True
+
+    def _sync_one(self, key: Queue) -> None:
+        queue = self._queues[key]
+        before = queue.pending_bytes
+        try:
+            queue.sync()
+        finally:
+            self.pending_bytes -= before - queue.pending_bytes
+        self._waiting.discard(key)
+
+    def truncate(self, log_end: LogOffset) -> None:
+        """Drop the entries of records that are not before ``log_end``, durably.
+
+        Raises:
+            DiskError: The files cannot be cut.
+        """
+        for key, queue in self._queues.items():
+            queue.truncate(log_end)
+            self._next[key] = queue.max_offset
+            if queue.unsynced:
+                self._unsynced.add(key)
+        self.pending_bytes = sum(queue.pending_bytes for queue in self._queues.values())
+        self.holds_to = LogOffset(min(self.holds_to, log_end))
+        self._round_to = None
+        self._unsynced.update(self._round)
+        self.sync()
+
+    def delete_before(self, log_offset: LogOffset) -> int:
+        """Remove the files that speak only of records below ``log_offset``; gives how many.
+
+        Raises:
+            DiskError: A file cannot be removed.
+        """
+        removed = 0
+        for key, queue in self._queues.items():
+            removed += queue.delete_before(log_offset)
+            if queue.unsynced:
+                self._unsynced.add(key)
+        if removed:
+            # Or a crash would have them looked for, and the queues written again.
+            self._save_sums(self._synced_to)
+        return removed
+
+    def destroy(self, topic: str, queue_id: int) -> None:
+        """Remove the files of a queue, to be written again or never more.
+
+        Raises:
+            DiskError: They cannot be removed.
+        """
+        queue = self._queues.get((topic, queue_id))
+        if queue is not None:
+            self.pending_bytes -= queue.pending_bytes
+            queue.destroy()
+
+    def _save_sums(self, holds_to: LogOffset) -> None:
+        queues = [
+            [
+                topic,
+                queue_id,
+                max(known.base // 20 + known.count for known in queue.sums())
+                if queue.sums()
+                else queue.max_offset,
+                *([known.base, known.count, known.crc] for known in queue.sums()),
+            ]
+            for (topic, queue_id), queue in self._queues.items()
+        ]
+        self._sums.save(json.dumps({"holds_to": holds_to, "queues": queues}).encode())
+
+    def _load_sums(self) -> tuple[LogOffset, dict[Queue, tuple[int, list[FileSum]]]] | None:
+        try:
+            return self._sums.load(_parse_sums)
+        except SnapshotDamaged as damage:
+            log.warning("checksums of the queues are gone reason=%s", damage)
+            return None
+
+
+def _parse_sums(text: bytes) -> tuple[LogOffset, dict[Queue, tuple[int, list[FileSum]]]]:
+    whole: Any = json.loads(text)
+    try:
+        return LogOffset(whole["holds_to"]), {
+            (topic, queue_id): (max_offset, [FileSum(*each) for each in sums])
+            for topic, queue_id, max_offset, *sums in whole["queues"]
+        }
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no checksums of queues: {error!r}") from error

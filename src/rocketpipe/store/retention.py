@@ -1,0 +1,284 @@
+"""What may go, and when: old segments of the log, and the derived files that spoke of them.
+
+    in the hours of ``delete_hours``    segments whose last record is older than ``reserved_hours``
+    disk above ``used_ratio`` percent   the same, at any hour; so also when someone asks for it
+    above ``force_ratio``               the oldest segments, whatever their age, until below it
+    above ``full_ratio``                no more than that, but appends are refused meanwhile
+
+At most ten segments go in one run, the oldest first, never the last, and none that somebody holds
+with a pin: a read that takes long, a backup, a replica. A consumer group holds nothing. What it has
+not consumed goes all the same, and a warning says how much of it.
+
+A segment's age is the time at which the next one got its first record. That moment is in the log
+itself, so copying a store, or restoring it, makes nothing younger.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from enum import IntEnum
+from types import TracebackType
+from typing import Final, Self
+
+from rocketpipe.clock import Clock
+from rocketpipe.model.flags import BORN_HOST_V6
+from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.record.layout import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
+from rocketpipe.store.disk import Disk
+from rocketpipe.store.errors import StoreFull
+from rocketpipe.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+MOST_SEGMENTS_A_RUN: Final = 10
+_HOUR_MS: Final = 3_600_000
+_SYS_FLAG_AT: Final = 36
+_STORED_AT: Final = 56
+_HEAD_BYTES: Final = 88
+
+
+class Watermark(IntEnum):
+    """How full the disk is, by what is done about it."""
+
+    LOW = 0
+    HIGH = 1
+    FORCE = 2
+    FULL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """How far a group has come in one queue."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: QueueOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What one run took away."""
+
+    segments: int
+    first_offset: LogOffset
+    #: Messages that went unconsumed, by group.
+    unconsumed: dict[str, int]
+
+
+class Pin:
+    """Keeps the log from an offset on until it is released, or moved further."""
+
+    def __init__(self, offset: LogOffset, owner: str, on_release: Callable[[Pin], None]) -> None:
+        self.offset = offset
+        self.owner = owner
+        self._on_release = on_release
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def move(self, offset: LogOffset) -> None:
+        """Hold only what is at ``offset`` and after it."""
+        assert offset >= self.offset, "what was let go may be gone"
+        self.offset = offset
+
+    def release(self) -> None:
+        """Hold nothing any more; a second time does nothing."""
+        self._on_release(self)
+
+
+class Pins:
+    """Who holds which part of the log. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._pins: set[Pin] = set()
+        self._lock = threading.Lock()
+
+    def hold(self, offset: LogOffset, owner: str) -> Pin:
+        """Keep the log from ``offset`` on for ``owner``, a name that a warning may show."""
+        pin = Pin(offset, owner, self._release)
+        with self._lock:
+            self._pins.add(pin)
+        return pin
+
+    def lowest(self) -> Pin | None:
+        """The pin that holds most of the log."""
+        with self.settled() as pin:
+            return pin
+
+    @contextmanager
+    def settled(self) -> Iterator[Pin | None]:
+        """Let no pin come or go inside the block, which is given the lowest."""
+        with self._lock:
+            yield min(self._pins, key=lambda pin: pin.offset, default=None)
+
+    def _release(self, pin: Pin) -> None:
+        with self._lock:
+            self._pins.discard(pin)
+
+
+class Retention:
+    """Decides what goes, and removes it."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        *,
+        disk: Disk,
+        clock: Clock,
+        pins: Pins,
+        committed: Callable[[], Iterable[Committed]] = tuple,
+        zone: tzinfo | None = None,
+    ) -> None:
+        """Take the store to watch over, whose settings say what may go.
+
+        ``committed`` gives what the groups have consumed, and is asked when something goes;
+        ``zone`` is that of ``delete_hours``, the machine's by default.
+        """
+        self._store = store
+        self._config = store.config
+        self._disk = disk
+        self._clock = clock
+        self._pins = pins
+        self._committed = committed
+        self._zone = zone
+
+    def used_percent(self) -> int:
+        """How much of the room that the store could use is taken, rounded up as RocketMQ does."""
+        _, used, free = self._disk.usage(self._config.root)
+        return math.ceil(100 * used / (used + free)) if used + free else 0
+
+    def watermark(self) -> Watermark:
+        """How full the disk is."""
+        percent = self.used_percent()
+        config = self._config
+        limits = (config.used_ratio, config.force_ratio, config.full_ratio)
+        return Watermark(sum(percent > limit for limit in limits))
+
+    def run(self, *, on_request: bool = False) -> Removed:
+        """Remove what may go now; ``on_request`` does not wait for the hour.
+
+        Raises:
+            DiskError: a file could not be removed, or the disk not be asked for its room.
+        """
+        watermark = self.watermark()
+        now_ms = self._clock.now_ms()
+        hour = datetime.fromtimestamp(now_ms / 1000, self._zone).hour
+        removed = Removed(0, self._store.first_offset, {})
+        if on_request or watermark >= Watermark.HIGH or self._is_hour_to_delete(hour):
+            bases = [LogOffset(segment.base) for segment in self._store.commit_log.run.segments]
+            expired = self._expired(bases, now_ms)
+            removed = self._remove(bases, expired, forced=watermark >= Watermark.FORCE)
+        self._refuse_or_take_appends()
+        return removed
+
+    def _refuse_or_take_appends(self) -> None:
+        if self.watermark() < Watermark.FULL:
+            self._store.health.watermark(None)
+            return
+        root = self._config.root
+        _, _, free = self._disk.usage(root)
+        reason = f"the disk is more than {self._config.full_ratio} percent full"
+        self._store.health.watermark(StoreFull(root, 0, reason, free))
+
+    def _is_hour_to_delete(self, hour: int) -> bool:
+        parts = self._config.delete_hours.split(";")
+        return any(part.strip().isdecimal() and int(part) == hour for part in parts)
+
+    def _expired(self, bases: Sequence[LogOffset], now_ms: int) -> int:
+        """How many segments from the oldest on are past their time."""
+        oldest_ms = now_ms - self._config.reserved_hours * _HOUR_MS
+        count = 0
+        for following in bases[1 : MOST_SEGMENTS_A_RUN + 1]:
+            rolled_ms = self._stored_ms(following)
+            if rolled_ms is None or rolled_ms > oldest_ms:
+                break
+            count += 1
+        return count
+
+    def _stored_ms(self, base: LogOffset) -> int | None:
+        """When the first record of a segment was stored; None while there is none."""
+        head = self._store.commit_log.run.read(base, _HEAD_BYTES)
+        if len(head) < _HEAD_BYTES:
+            return None
+        _, magic = SIZE_AND_MAGIC.unpack_from(head)
+        if magic not in (MAGIC_V1, MAGIC_V2):
+            return None
+        sys_flag = int.from_bytes(head[_SYS_FLAG_AT : _SYS_FLAG_AT + 4], "big")
+        at = _STORED_AT + (12 if sys_flag & BORN_HOST_V6 else 0)
+        return int.from_bytes(head[at : at + 8], "big", signed=True)
+
+    def _remove(self, bases: Sequence[LogOffset], expired: int, *, forced: bool) -> Removed:
+        places: dict[Committed, QueueOffset] = {}
+        unconsumed: dict[str, int] = {}
+        removed = 0
+        try:
+            for following in bases[1 : MOST_SEGMENTS_A_RUN + 1]:
+                if removed >= expired and not (forced and self.watermark() >= Watermark.FORCE):
+                    break
+                if not removed:
+                    places = self._places()
+                if not self._remove_up_to(following):
+                    break
+                removed += 1
+        finally:
+            unconsumed = self._warn_of_unconsumed(places)
+        first = self._store.first_offset
+        if removed:
+            log.info("segments expired count=%d first_offset=%d", removed, first)
+        if removed > expired:
+            log.warning(
+                "segments went before their time, the disk fills up count=%d path=%s",
+                removed - expired,
+                self._config.root,
+            )
+        return Removed(removed, first, unconsumed)
+
+    def _remove_up_to(self, offset: LogOffset) -> bool:
+        """Remove the segment that ends at ``offset``; False if somebody still needs it."""
+        positions = self._store.positions
+        if offset > min(positions.durable, positions.dispatched):
+            return False
+        with self._pins.settled() as pin:
+            if pin is not None and pin.offset < offset:
+                log.info("segment is held owner=%s offset=%d", pin.owner, pin.offset)
+                return False
+            # One at a time: a crash in between must not leave a gap among the segments.
+            self._store.delete_before(offset)
+        return True
+
+    def _places(self) -> dict[Committed, QueueOffset]:
+        """Where each group would read on now."""
+        return {
+            place: max(place.offset, self._store.min_offset(place.topic, place.queue_id))
+            for place in self._committed()
+        }
+
+    def _warn_of_unconsumed(self, places: dict[Committed, QueueOffset]) -> dict[str, int]:
+        by_topic: Counter[tuple[str, str]] = Counter()
+        for place, before in places.items():
+            missed = self._store.min_offset(place.topic, place.queue_id) - before
+            if missed > 0:
+                by_topic[place.group, place.topic] += missed
+        by_group: Counter[str] = Counter()
+        for (group, topic), count in sorted(by_topic.items()):
+            by_group[group] += count
+            log.warning(
+                "unconsumed messages expired group=%s topic=%s count=%d", group, topic, count
+            )
+        return dict(by_group)

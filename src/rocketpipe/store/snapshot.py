@@ -1,0 +1,203 @@
+"""A small file that is replaced as a whole, with its previous version beside it.
+
+    topics.json         what was saved last
+    topics.json.bak     what was saved before
+    topics.json.tmp     what is being saved; left behind by a crash, it means nothing
+
+The text is a JSON object, and its checksum is its first member, which other readers ignore as
+they do every key they do not know:
+
+    {
+        "rocketpipe.crc32":"1c291ca3",
+        "dataVersion":{ …
+
+It is the CRC-32 of the text without that line. A text that does not begin so, such as RocketMQ
+writes, is taken as it is. Who edits a file by hand takes the line out.
+
+Nothing here knows JSON beyond the opening brace: what the text means is for the one who saves it.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+from zlib import crc32
+
+from rocketpipe.errors import RocketPipeError, StoreError
+from rocketpipe.store.disk import Disk, DiskError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: No table of a broker comes near this; a longer file is something else.
+MAX_SNAPSHOT_BYTES: Final = 256 * 1024 * 1024
+
+_SEALED: Final = re.compile(rb'\{\s*"rocketpipe\.crc32":"([^"]*)"(,|(?=\s*\}))')
+
+
+class SnapshotDamaged(StoreError):
+    """Neither a file nor the version before it can be read."""
+
+    def __init__(self, path: Path, reason: str, previous: Path, previous_reason: str) -> None:
+        super().__init__(f"{path}: {reason}; {previous}: {previous_reason}")
+        self.path = path
+        self.previous = previous
+
+
+class _Damaged(StoreError):
+    pass
+
+
+class Snapshot:
+    """One such file. Saving may be done on another thread than the rest; one save at a time."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self.path = path
+        self.previous = path.with_name(path.name + ".bak")
+        self._disk = disk
+        self._temporary = path.with_name(path.name + ".tmp")
+        self._lock = threading.Lock()
+        #: Whether the file may become the previous version: a damaged one must not push out a good.
+        self._worth_keeping: bool | None = None
+
+    def load(self, parse: Callable[[bytes], T]) -> T | None:
+        """Read what was saved last, or, with a warning, what was saved before; None for nothing.
+
+        ``parse`` is given the text, and refuses one that it cannot read with a ``ValueError`` or
+        one of our own errors.
+
+        Raises:
+            SnapshotDamaged: something is there, but neither version can be read.
+            DiskError: the directory or a file in it cannot be read.
+        """
+        present = self._present()
+        if self.path.name in present:
+            reason, value = self._try(self.path, parse)
+        else:
+            reason, value = "is not there", None
+        self._worth_keeping = reason is None and self.path.name in present
+        if reason is None:
+            return value
+        if self.previous.name not in present:
+            if self.path.name not in present:
+                return None
+            raise SnapshotDamaged(self.path, reason, self.previous, "is not there")
+        previous_reason, value = self._try(self.previous, parse)
+        if previous_reason is not None:
+            raise SnapshotDamaged(self.path, reason, self.previous, previous_reason)
+        log.warning(
+            "snapshot fell back to its previous version file=%s reason=%r previous=%s",
+            self.path,
+            reason,
+            self.previous,
+        )
+        return value
+
+    def save(self, text: bytes) -> None:
+        """Replace the file by this JSON object; what was there becomes the previous version.
+
+        When it returns, the new version survives a power cut. At no moment is there neither.
+
+        Raises:
+            DiskError: it could not be written; the last version is still in place.
+        """
+        with self._lock:
+            self._disk.make_directory(self.path.parent)
+            present = self._present()
+            if self.path.name in present and self._keepable():
+                # A copy and not a rename, so that a reader finds the file at every moment.
+                kept = _contents(self._disk, self.path)
+                self._write(kept, self.previous, stale=self._temporary.name in present)
+                present.discard(self._temporary.name)
+            self._write(sealed(text), self.path, stale=self._temporary.name in present)
+            self._disk.sync_directory(self.path.parent)
+            self._worth_keeping = True
+
+    def _keepable(self) -> bool:
+        if self._worth_keeping is None:
+            try:
+                unsealed(_contents(self._disk, self.path))
+            except _Damaged:
+                return False
+            return True
+        return self._worth_keeping
+
+    def _write(self, data: bytes, target: Path, *, stale: bool) -> None:
+        if stale:
+            self._disk.remove(self._temporary)
+        try:
+            with self._disk.create(self._temporary) as file:
+                file.write(data, at=0)
+                file.sync()
+        except DiskError:
+            _remove_if_there(self._disk, self._temporary)
+            raise
+        self._disk.rename(self._temporary, target)
+
+    def _present(self) -> set[str]:
+        try:
+            return set(self._disk.names(self.path.parent))
+        except DiskError as error:
+            if error.errno == errno.ENOENT:
+                return set()
+            raise
+
+    def _try(self, path: Path, parse: Callable[[bytes], T]) -> tuple[str | None, T | None]:
+        try:
+            return None, parse(unsealed(_contents(self._disk, path)))
+        except DiskError:
+            raise
+        except (_Damaged, RocketPipeError, ValueError) as error:
+            return str(error) or type(error).__name__, None
+
+
+def sealed(text: bytes) -> bytes:
+    """Give a JSON object its checksum as the first member.
+
+    The text is as RocketMQ prints it: an opening brace, then a member or the closing brace.
+    """
+    assert text.startswith(b"{")
+    rest = text[1:]
+    comma = b"" if rest.strip() == b"}" else b","
+    return b'{\n\t"rocketpipe.crc32":"%08x"%b%b' % (crc32(text), comma, rest)
+
+
+def unsealed(data: bytes) -> bytes:
+    """Give the text without its checksum, having verified that; one without is taken as it is.
+
+    Raises:
+        StoreError: If it is empty, or not what its checksum was computed of.
+    """
+    if not data.strip(b" \t\r\n\0"):
+        raise _Damaged("is empty")
+    match = _SEALED.match(data)
+    if match is None:
+        return data
+    text = b"{" + data[match.end() :]
+    if match[1] != b"%08x" % crc32(text):
+        raise _Damaged(
+            "is not what its checksum was computed of; if it was edited by hand, "
+            'take the line "rocketpipe.crc32" out'
+        )
+    return text
+
+
+def _contents(disk: Disk, path: Path) -> bytes:
+    with disk.open(path, writable=False) as file:
+        size = file.size()
+        if size > MAX_SNAPSHOT_BYTES:
+            raise _Damaged(f"has {size} bytes, more than {MAX_SNAPSHOT_BYTES}")
+        return file.read(size, at=0)
+
+
+def _remove_if_there(disk: Disk, path: Path) -> None:
+    try:
+        disk.remove(path)
+    except DiskError:
+        pass

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.hot import queue_entry
+from rocketpipe.store.open_files import OpenFiles
+from rocketpipe.store.queue_set import QueueSet
+from rocketpipe.testing.disk import SimDisk
+
+ROOT = Path("/store")
+
+
+@pytest.fixture
+def disk() -> SimDisk:
+    disk = SimDisk()
+    disk.make_directory(ROOT)
+    return disk
+
+
+def test_a_file_stays_open_until_others_push_it_out(disk: SimDisk) -> None:
+    files = OpenFiles(disk, 2)
+    for name in "abc":
+        disk.put(ROOT / name, name.encode())
+    first = files.get(ROOT / "a")
+    files.get(ROOT / "b")
+    assert files.get(ROOT / "a") is first
+    files.get(ROOT / "c")
+    assert len(files) == 2
+    assert files.get(ROOT / "a") is first  # b was asked for longest ago
+    assert files.get(ROOT / "b").read(1, 0) == b"b"
+    assert len(files) == 2
+
+
+def test_a_file_that_was_pushed_out_is_closed(disk: SimDisk) -> None:
+    files = OpenFiles(disk, 1)
+    disk.put(ROOT / "a", b"a")
+    disk.put(ROOT / "b", b"b")
+    first = files.get(ROOT / "a")
+    files.get(ROOT / "b")
+    with pytest.raises(DiskError):
+        first.read(1, 0)
+
+
+def test_a_new_file_is_all_zeros(disk: SimDisk) -> None:
+    files = OpenFiles(disk, 1)
+    assert files.create(ROOT / "new", 100).read(200, 0) == bytes(100)
+
+
+def test_a_new_file_takes_no_room(tmp_path: Path) -> None:
+    files = OpenFiles(Disk(), 1)
+    files.create(tmp_path / "new", 6_000_000)
+    files.close()
+    stat = (tmp_path / "new").stat()
+    assert stat.st_size == 6_000_000
+    assert stat.st_blocks * 512 < 100_000
+
+
+def test_nothing_is_left_of_a_file_that_could_not_be_made(disk: SimDisk) -> None:
+    files = OpenFiles(disk, 1)
+    disk.fail(only={"truncate"}, errno=errno.EIO)
+    with pytest.raises(DiskError):
+        files.create(ROOT / "new", 100)
+    assert disk.files() == []
+    assert len(files) == 0
+
+
+def test_forgetting_and_closing_close_files(disk: SimDisk) -> None:
+    files = OpenFiles(disk, 4)
+    a = files.create(ROOT / "a", 1)
+    b = files.create(ROOT / "b", 1)
+    files.forget(ROOT / "a")
+    files.forget(ROOT / "never opened")
+    assert len(files) == 1
+    files.close()
+    for file in (a, b):
+        with pytest.raises(DiskError):
+            file.read(1, 0)
+
+
+@pytest.fixture
+def few_descriptors() -> Iterator[int]:
+    """Sixty-four more than this process has open."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = max(int(name) for name in os.listdir("/dev/fd")) + 64  # noqa: PTH208 - numbers
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+    yield limit
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+class UnsyncedDisk(Disk):
+    """A disk whose directories are not synced, which would take long for so many."""
+
+    def sync_directory(self, directory: Path) -> None:
+        pass
+
+
+def test_a_thousand_queues_do_with_few_descriptors(tmp_path: Path, few_descriptors: int) -> None:
+    disk = UnsyncedDisk()
+    files = OpenFiles(disk, 32)
+    queues = QueueSet(disk, files, tmp_path / "consumequeue", tmp_path / "queues.json", 6_000_000)
+    many = 1_000
+    assert many > few_descriptors
+    for turn, step in enumerate((1, 10)):
+        for number in range(0, many, step):
+            at = (turn * many + number) * 100
+            entry = queue_entry(at, 100, 0)
+            queues.append(f"topic{number % 100}", number // 100, entry, QueueOffset(turn))
+        queues.flush_pending()
+    assert len(files) <= 32
+    for number in range(0, many, 90):
+        entries = queues.entries(f"topic{number % 100}", number // 100, QueueOffset(0), 10)
+        assert entries == queue_entry(number * 100, 100, 0) + queue_entry(
+            (many + number) * 100, 100, 0
+        )
+    taken = sum(path.stat().st_blocks for path in tmp_path.rglob("0*0")) * 512
+    assert taken <= many * 8192  # of 6 GB that the files are long
+    files.close()
+
+    again = QueueSet(disk, files, tmp_path / "consumequeue", tmp_path / "queues.json", 6_000_000)
+    end = LogOffset(2 * many * 100)
+    assert again.recover(LogOffset(0), end, end, clean=True) == end
+    assert sum(again.max_offset(*queue) for queue in again.queues()) == many + many // 10
+    assert len(files) <= 32
+    files.close()
