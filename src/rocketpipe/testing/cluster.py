@@ -11,6 +11,7 @@ from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.clock import Clock
 from rocketpipe.namesrv.server import name_server
+from rocketpipe.store.config import StoreConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class Cluster:
 async def cluster(data: Path, *, clock: Clock | None = None) -> AsyncIterator[Cluster]:
     """Run both servers in this process, on free ports, inside the block."""
     async with name_server(port=0, clock=clock) as namesrv_address:
-        config = BrokerConfig(data=data, name_servers=(namesrv_address,), port=0)
+        config = BrokerConfig(
+            data=data,
+            name_servers=(namesrv_address,),
+            port=0,
+            store=StoreConfig.embedded(data),
+        )
         async with broker(config, clock=clock) as broker_address:
             yield Cluster(namesrv_address, broker_address)

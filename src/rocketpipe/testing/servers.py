@@ -40,7 +40,7 @@ def serving(scratch: Path, arguments: Sequence[str] = ()) -> Iterator[Servers]:
     Raises:
         ServersFailed: If they do not start.
     """
-    command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", *arguments]
+    command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", *arguments, "--small-files"]
     command += ["--data", str(scratch / "store")]
     command += ["--namesrv", "127.0.0.1:0", "--broker", "127.0.0.1:0"]
     with (scratch / LOG_NAME).open("ab") as log:
