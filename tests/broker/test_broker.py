@@ -8,16 +8,84 @@ import pytest
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.errors import StoreError
+from rocketpipe.client.consumer.pull import pull_request
+from rocketpipe.client.producer.producer import Producer
+from rocketpipe.errors import RequestRejected, StoreError
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.namesrv.server import name_server
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.record.codec import view_records
+from rocketpipe.remoting.caller import Caller
+from rocketpipe.store.config import FlushMode, StoreConfig
+from rocketpipe.store.errors import StoreFailed, StoreFull
+from rocketpipe.store.message_store import MessageStore
+
+
+def config(data: Path, *name_servers: str, port: int = 0) -> BrokerConfig:
+    return BrokerConfig(
+        data=data, name_servers=name_servers, port=port, store=StoreConfig.embedded(data)
+    )
 
 
 async def test_a_directory_it_cannot_use_is_told_as_such_and_the_port_is_free_again(
     tmp_path: Path,
 ) -> None:
-    async with broker(BrokerConfig(data=tmp_path, name_servers=(), port=0)) as address:
+    async with broker(config(tmp_path / "other")) as address:
         port = int(address.rpartition(":")[2])
-    config = BrokerConfig(data=tmp_path, name_servers=(), port=port)
-    for _ in range(2):
-        with pytest.raises(StoreError, match="is there already"):
-            async with broker(config):
-                pass
+    async with broker(config(tmp_path / "taken")):
+        for _ in range(2):
+            with pytest.raises(StoreError, match="is locked"):
+                async with broker(config(tmp_path / "taken", port=port)):
+                    pass
+
+
+async def test_messages_topics_and_offsets_outlive_the_broker(tmp_path: Path) -> None:
+    async with name_server(port=0) as names:
+        sent = []
+        for round_number in range(3):
+            async with broker(config(tmp_path, names)) as address, Producer(names) as producer:
+                body = b"round %d" % round_number
+                result = await producer.send("orders", body, tags="A")
+                sent.append((result.queue, body))
+                async with Caller() as caller:
+                    found = []
+                    for queue in {queue for queue, _ in sent}:
+                        request = pull_request("g", queue, QueueOffset(0), "*", suspend_ms=0)
+                        reply = await caller.call(address, request)
+                        found += [message.body for message in view_records(reply.messages)]
+                assert sorted(found) == [body for _, body in sent]
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "durable"),
+    [(5000, True), (0, None)],  # without time to wait, whether it is durable is not known
+)
+async def test_with_sync_flush_an_answer_waits_for_the_disk(
+    tmp_path: Path, timeout_ms: int, durable: bool | None
+) -> None:
+    store = StoreConfig.embedded(tmp_path, flush=FlushMode.SYNC, flush_timeout_ms=timeout_ms)
+    async with name_server(port=0) as names:
+        settings = BrokerConfig(data=tmp_path, name_servers=(names,), port=0, store=store)
+        async with broker(settings), Producer(names) as producer:
+            assert (await producer.send("orders", b"x")).durable is durable
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (StoreFull(Path("log"), 10, "disk full"), "no room at log for 10 bytes: disk full"),
+        (StoreFailed("sync: EIO"), "sync: EIO"),
+    ],
+)
+async def test_a_store_that_takes_nothing_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: StoreError, reason: str
+) -> None:
+    def refuse(store: MessageStore, groups: object) -> None:
+        raise error
+
+    async with name_server(port=0) as names, broker(config(tmp_path, names)):
+        monkeypatch.setattr(MessageStore, "append", refuse)
+        async with Producer(names) as producer:
+            with pytest.raises(RequestRejected, match=reason) as refused:
+                await producer.send("orders", b"x")
+    assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE

@@ -35,10 +35,26 @@ def test_a_topic_that_no_broker_serves_has_no_route() -> None:
     assert table.route("other") is None
 
 
-def test_what_a_broker_said_last_counts() -> None:
+def test_what_a_broker_said_last_of_a_topic_counts() -> None:
+    table = RouteTable()
+    table.register(A, "10.0.0.1:10911", topics("t", queues=4), now_ms=0)
+    table.register(A, "10.0.0.1:10911", topics("t", queues=8), now_ms=1)
+    route = table.route("t")
+    assert route is not None
+    assert route.queues[0].write_queues == 8
+
+
+def test_a_broker_that_names_a_new_topic_alone_keeps_the_others() -> None:
     table = RouteTable()
     table.register(A, "10.0.0.1:10911", topics("old"), now_ms=0)
     table.register(A, "10.0.0.1:10911", topics("new"), now_ms=1)
+    assert table.topics() == ["new", "old"]
+
+
+def test_a_broker_that_comes_back_at_another_address_starts_anew() -> None:
+    table = RouteTable()
+    table.register(A, "10.0.0.1:10911", topics("old"), now_ms=0)
+    table.register(A, "10.0.0.2:10911", topics("new"), now_ms=1)
     assert table.topics() == ["new"]
 
 

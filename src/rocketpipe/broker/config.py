@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocketpipe.store.config import StoreConfig
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
@@ -23,3 +25,5 @@ class BrokerConfig:
     register_every_ms: int = 30_000
     #: A longer wait than a pull asks for is never granted; a shorter one is.
     max_suspend_ms: int = 30_000
+    #: Sizes, durability and retention of the store in ``data``, where they are not the defaults.
+    store: StoreConfig | None = None

@@ -15,6 +15,7 @@ from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.remoting.caller import split_address
+from rocketpipe.store.config import FlushMode, StoreConfig
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -48,6 +49,17 @@ def add_command(commands: Commands) -> None:
         help="where the broker listens (127.0.0.1:10911); port 0 takes a free one",
     )
     parser.add_argument(
+        "--flush",
+        choices=["async", "sync"],
+        default="async",
+        help="acknowledge a message once the operating system has it (async), or the disk (sync)",
+    )
+    parser.add_argument(
+        "--small-files",
+        action="store_true",
+        help="make files of 16 MiB instead of 1 GiB where the data begins: for tests, small disks",
+    )
+    parser.add_argument(
         "--insecure",
         action="store_true",
         help="allow addresses that other machines can reach, though there is no access control",
@@ -78,12 +90,23 @@ async def _serve(options: argparse.Namespace) -> None:
     host, port = options.broker
     async with name_server(*options.namesrv) as namesrv_address:
         config = BrokerConfig(
-            data=options.data, name_servers=(namesrv_address,), host=host, port=port
+            data=options.data,
+            name_servers=(namesrv_address,),
+            host=host,
+            port=port,
+            store=_store(options),
         )
         async with broker(config) as broker_address:
             sys.stdout.write(f"ready namesrv={namesrv_address} broker={broker_address}\n")
             sys.stdout.flush()
             await stop.wait()
+
+
+def _store(options: argparse.Namespace) -> StoreConfig:
+    flush = FlushMode.SYNC if options.flush == "sync" else FlushMode.ASYNC
+    if options.small_files:
+        return StoreConfig.embedded(options.data, flush=flush)
+    return StoreConfig(root=options.data, flush=flush)
 
 
 def _address(text: str) -> tuple[str, int]:

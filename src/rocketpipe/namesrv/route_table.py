@@ -1,7 +1,8 @@
 """Which broker serves which topic, as the brokers themselves have said.
 
-A broker registers all its topics at once; what it said last counts. It is forgotten when it says
-goodbye, when its connection ends, or when it has been silent for too long.
+A broker registers all its topics now and then, and a topic that is new or changed alone, in the
+same words: so what it said last of a topic counts, and a topic left out is not gone. It is
+forgotten when it says goodbye, when its connection ends, or when it has been silent for too long.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class BrokerKey:
 @dataclass(slots=True)
 class _Registered:
     address: str
-    topics: Mapping[str, TopicSettings]
+    topics: dict[str, TopicSettings]
     heard_ms: int
 
 
@@ -41,12 +42,15 @@ class RouteTable:
     def register(
         self, broker: BrokerKey, address: str, topics: Mapping[str, TopicSettings], now_ms: int
     ) -> None:
-        """Take a broker's word for what it serves, in place of what it said before."""
+        """Take a broker's word for topics it serves; those it named before, it serves too."""
         for other, registered in list(self._brokers.items()):
             # The same process under a new id: its old self is gone.
             if registered.address == address and other != broker:
                 del self._brokers[other]
-        self._brokers[broker] = _Registered(address, topics, now_ms)
+        known = self._brokers.get(broker)
+        # At another address it is another process, whose topics may be others.
+        before = known.topics if known is not None and known.address == address else {}
+        self._brokers[broker] = _Registered(address, {**before, **topics}, now_ms)
 
     def unregister(self, broker: BrokerKey) -> None:
         """Forget a broker; unknown ones are forgotten already."""

@@ -18,6 +18,7 @@ from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.sending import SendMessage, SendMessageReply
+from rocketpipe.record import checksum
 from rocketpipe.record.batch import Entry, encode_batch
 from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.record.layout import MAX_BODY_BYTES
@@ -65,7 +66,9 @@ async def test_a_message_is_stored_as_sent_with_what_the_broker_adds(
     assert (message.flag, message.reconsume_times, message.born_ms) == (9, 2, 5)
     assert str(message.store_host) == servers.broker
     assert OffsetId.parse(reply.msg_id).log_offset == message.log_offset
+    assert checksum.is_sealed(message.raw)
     assert dict(message.properties) == {
+        "__CRC32#": message.properties["__CRC32#"],
         "UNIQ_KEY": "K1",
         "TAGS": "A",
         "MSG_REGION": "DefaultRegion",

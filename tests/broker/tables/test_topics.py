@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from rocketpipe.broker.tables.topics import TopicTable
+import pytest
+
+from rocketpipe.broker.tables.topics import TopicsFile, TopicTable
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
-from rocketpipe.model.topic import Perm
+from rocketpipe.model.topic import DataVersion, Perm, TopicSettings
 
 
 def test_a_send_creates_a_topic_with_as_many_queues_as_both_sides_allow() -> None:
@@ -46,3 +48,40 @@ def test_a_copy_of_the_table_does_not_change_under_its_reader() -> None:
     copy = table.all()
     table.create_retry_topic("%RETRY%g", now_ms=5)
     assert "%RETRY%g" not in copy
+
+
+def test_what_is_loaded_counts_and_the_rest_stays() -> None:
+    table = TopicTable(default_topic_queues=8)
+    saved = TopicsFile(
+        version=DataVersion(counter=7, timestamp=9),
+        topics={
+            name: TopicSettings(name=name, read_queues=2, write_queues=2)
+            for name in ("orders", AUTO_CREATE_TOPIC, "%RETRY%group+orders")
+        },
+    )
+    table.load(saved)
+    assert table.version == saved.version
+    assert table.all() == saved.topics
+    assert table.to_file() == saved
+
+
+def test_a_name_that_no_topic_may_have_is_left_out_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = TopicTable(default_topic_queues=8)
+    evil = ("../../etc/passwd", "a+b", "")
+    table.load(TopicsFile(topics={name: TopicSettings(name=name) for name in evil}))
+    assert table.all().keys() == {AUTO_CREATE_TOPIC}
+    assert len(caplog.records) == len(evil)
+
+
+def test_an_adopted_topic_has_the_queues_that_were_found_and_a_known_one_stays() -> None:
+    table = TopicTable(default_topic_queues=8)
+    table.adopt("found", 3, now_ms=5)
+    found = table.get("found")
+    assert found is not None
+    assert (found.read_queues, found.write_queues) == (3, 3)
+    before = table.version
+    table.adopt("found", 9, now_ms=6)
+    assert table.get("found") == found
+    assert table.version == before

@@ -8,7 +8,7 @@ from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
-from rocketpipe.errors import FilterError, RequestRejected
+from rocketpipe.errors import FilterError, RequestRejected, StoreError
 from rocketpipe.filter.tags import parse_tags
 from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.subscription import EVERYTHING, TAG
@@ -16,7 +16,13 @@ from rocketpipe.model.topic import Perm
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
 from rocketpipe.remoting.router import Call, handles
-from rocketpipe.store.message_store import MessageStore, ReadResult, ReadStatus
+from rocketpipe.store.message_store import (
+    MAX_READ_COUNT,
+    MessageStore,
+    ReadResult,
+    ReadStatus,
+)
+from rocketpipe.store.reader import everything
 
 
 class PullHandlers:
@@ -89,13 +95,17 @@ class PullHandlers:
         return result
 
     def _read(self, request: PullMessage, matches: Callable[[int], bool]) -> ReadResult:
-        return self._store.read(
-            request.topic,
-            request.queue_id,
-            request.queue_offset,
-            max_count=request.max_msg_nums,
-            matches=matches,
-        )
+        try:
+            return self._store.read(
+                request.topic,
+                request.queue_id,
+                request.queue_offset,
+                max_count=min(request.max_msg_nums, MAX_READ_COUNT),
+                matches=matches,
+            )
+        except StoreError as error:
+            # Nothing wrong is ever given out. Whoever asks for the next offset can read on.
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
 
 
 def _tag_filter(request: PullMessage) -> Callable[[int], bool]:
@@ -105,7 +115,7 @@ def _tag_filter(request: PullMessage) -> Callable[[int], bool]:
             ResponseCode.SYSTEM_ERROR, "this broker does not filter by SQL92 yet: use tags"
         )
     if not request.sys_flag & PullFlag.SUBSCRIPTION:
-        return lambda tag_code: True
+        return everything
     try:
         return parse_tags(request.subscription or EVERYTHING).matches_code
     except FilterError as error:
@@ -119,11 +129,13 @@ def _code(status: ReadStatus, asked: int) -> ResponseCode:
     match status:
         case ReadStatus.FOUND:
             return ResponseCode.SUCCESS
-        case ReadStatus.NO_MATCHED_MESSAGE:
+        case ReadStatus.NO_MATCHED_MESSAGE | ReadStatus.MESSAGE_WAS_REMOVING:
             return ResponseCode.PULL_RETRY_IMMEDIATELY
         case ReadStatus.NO_MATCHED_LOGIC_QUEUE | ReadStatus.NO_MESSAGE_IN_QUEUE:
             return ResponseCode.PULL_OFFSET_MOVED if asked else ResponseCode.PULL_NOT_FOUND
-        case ReadStatus.OFFSET_OVERFLOW_ONE:
+        case ReadStatus.OFFSET_OVERFLOW_ONE | ReadStatus.OFFSET_FOUND_NULL:
             return ResponseCode.PULL_NOT_FOUND
-        case ReadStatus.OFFSET_OVERFLOW_BADLY | ReadStatus.OFFSET_TOO_SMALL:
+        case (
+            ReadStatus.OFFSET_OVERFLOW_BADLY | ReadStatus.OFFSET_TOO_SMALL | ReadStatus.OFFSET_RESET
+        ):
             return ResponseCode.PULL_OFFSET_MOVED

@@ -9,6 +9,7 @@ import random
 from typing import Final
 
 from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.registration import Registrar
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
@@ -18,6 +19,7 @@ from rocketpipe.model.flags import BORN_HOST_V6
 from rocketpipe.model.host import Host
 from rocketpipe.model.ids import offset_id
 from rocketpipe.model.names import check_sendable, check_topic
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.sending import SendMessage, SendMessageReply
@@ -28,6 +30,7 @@ from rocketpipe.record.layout import (
     MAX_PROPERTIES_BYTES,
 )
 from rocketpipe.remoting.router import Call, handles
+from rocketpipe.store.errors import RecordTooLarge
 from rocketpipe.store.message_store import MessageStore, Put
 
 _NOT_YET: Final = (properties.DELAY, properties.TRANSACTION_PREPARED)
@@ -39,6 +42,7 @@ class SendHandlers:
     def __init__(
         self,
         store: MessageStore,
+        durability: Durability,
         topics: TopicTable,
         registrar: Registrar,
         config: BrokerConfig,
@@ -47,6 +51,7 @@ class SendHandlers:
         chance: random.Random,
     ) -> None:
         self._store = store
+        self._durability = durability
         self._topics = topics
         self._registrar = registrar
         self._config = config
@@ -76,11 +81,16 @@ class SendHandlers:
             for body, text, flag in self._messages(request)
         ]
         try:
-            placed = self._store.append(puts)
+            (placed,) = self._store.append([puts])
+            end = LogOffset(placed[-1].log_offset + placed[-1].size)
+            synced = await self._durability.settled(end, wait=_waits(request))
+        except (RecordError, RecordTooLarge) as error:
+            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
         except StoreError as error:
             raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, str(error)) from error
         ids = (offset_id(self._store_host, each.log_offset) for each in placed)
         return SendMessageReply(
+            code=ResponseCode.SUCCESS if synced else ResponseCode.FLUSH_DISK_TIMEOUT,
             msg_id=",".join(ids),
             queue_id=queue_id,
             queue_offset=placed[0].queue_offset,
@@ -172,6 +182,11 @@ class SendHandlers:
                 f"the properties are {len(text)} bytes, {MAX_PROPERTIES_BYTES} are the most",
             )
         return text
+
+
+def _waits(request: SendMessage) -> bool:
+    """Whether the sender wants to hear of the sync, where the broker syncs before it answers."""
+    return properties.decode(request.properties).get(properties.WAIT) != "false"
 
 
 def _unique_key(request: SendMessage) -> str | None:

@@ -1,11 +1,39 @@
 """How far each group has come in each queue.
 
-Provisional: kept in memory only.
+Kept as ``config/consumerOffset.json``, where queues are by topic and group:
+
+    "groupTopicMap":{"billing":["orders"]}        for those who look; nobody reads it back
+    "offsetTable":{"orders@billing":{0:17,1:4}}
 """
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from rocketpipe.model.body import Body, Int32, Int64
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.topic import DataVersion
+
+#: Commits are too many for each to be a new version, as they are at RocketMQ's brokers.
+COMMITS_A_VERSION: Final = 500
+
+_SEPARATOR: Final = "@"
+_HALF: Final = re.compile("[\ud800-\udfff]")
+
+
+class OffsetsFile(Body, frozen=True, kw_only=True):
+    """The table as it is in its file."""
+
+    version: DataVersion = msgspec.field(name="dataVersion", default=DataVersion())
+    topics_by_group: dict[str, list[str]] = msgspec.field(
+        name="groupTopicMap", default_factory=dict
+    )
+    offsets: dict[str, dict[Int32, Int64]] = msgspec.field(name="offsetTable", default_factory=dict)
 
 
 class OffsetTable:
@@ -13,6 +41,10 @@ class OffsetTable:
 
     def __init__(self) -> None:
         self._offsets: dict[tuple[str, str, int], QueueOffset] = {}
+        self.version = DataVersion()
+        #: Grows with every change, so that one can tell whether there was any.
+        self.changes = 0
+        self._changes_at_version = 0
 
     def committed(self, group: str, topic: str, queue_id: int) -> QueueOffset | None:
         return self._offsets.get((group, topic, queue_id))
@@ -21,3 +53,56 @@ class OffsetTable:
         """Keep a group's place. An offset below 0 is what some clients send for "nowhere yet"."""
         if offset >= 0:
             self._offsets[group, topic, queue_id] = offset
+            self.changes += 1
+
+    def all(self) -> Iterator[tuple[str, str, int, QueueOffset]]:
+        """Group, topic, queue and offset of each place, as they are now."""
+        for (group, topic, queue_id), offset in list(self._offsets.items()):
+            yield group, topic, queue_id, offset
+
+    def forget_group(self, group: str) -> None:
+        """Drop what a group has committed."""
+        self._forget([key for key in self._offsets if key[0] == group])
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop what any group has committed of a topic."""
+        self._forget([key for key in self._offsets if key[1] == topic])
+
+    def _forget(self, keys: list[tuple[str, str, int]]) -> None:
+        for key in keys:
+            del self._offsets[key]
+        self.changes += len(keys)
+
+    def to_file(self, now_ms: int) -> OffsetsFile:
+        """The table as it is now."""
+        if self.changes - self._changes_at_version >= COMMITS_A_VERSION:
+            self.version = self.version.after_change(now_ms)
+            self._changes_at_version = self.changes
+        offsets: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        topics: defaultdict[str, set[str]] = defaultdict(set)
+        for (group, topic, queue_id), offset in self._offsets.items():
+            if not (_is_text(group) and _is_text(topic)):
+                continue  # a peer made it up, and the rest is to be saved all the same
+            offsets[f"{topic}{_SEPARATOR}{group}"][queue_id] = offset
+            topics[group].add(topic)
+        return OffsetsFile(
+            version=self.version,
+            topics_by_group={group: sorted(names) for group, names in topics.items()},
+            offsets=dict(offsets),
+        )
+
+    def load(self, file: OffsetsFile) -> None:
+        """Take over a table that was saved."""
+        for name, queues in file.offsets.items():
+            topic, separator, group = name.partition(_SEPARATOR)
+            if not separator:  # of no group: RocketMQ ignores it too
+                continue
+            for queue_id, offset in queues.items():
+                if offset >= 0:
+                    self._offsets[group, topic, queue_id] = QueueOffset(offset)
+        self.version = file.version
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name could be read back: no half characters, and no separator but ours."""
+    return _SEPARATOR not in name and (name.isascii() or not _HALF.search(name))

@@ -1,0 +1,77 @@
+"""What was appended becomes as durable as the broker promises, and then shows to consumers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from rocketpipe.clock import Clock
+from rocketpipe.errors import StoreError
+from rocketpipe.model.offsets import LogOffset
+from rocketpipe.store.config import FlushMode
+from rocketpipe.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+
+class Durability:
+    """Waits for syncs on behalf of senders, and dispatches what was confirmed."""
+
+    def __init__(self, store: MessageStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._sync = store.config.flush is FlushMode.SYNC
+        self._timeout_ms = store.config.flush_timeout_ms
+
+    async def settled(self, end: LogOffset, *, wait: bool) -> bool:
+        """Return once what was appended up to ``end`` is as durable as SEND_OK says.
+
+        False when the sync took too long: whether the message stays is not known by then. Without
+        ``wait`` the sender does not ask for more than the page cache.
+
+        Raises:
+            StoreError: The sync failed; the message may be lost.
+        """
+        if not self._sync:
+            self.dispatch()
+            return True
+        loop = asyncio.get_running_loop()
+        synced: asyncio.Future[StoreError | None] = loop.create_future()
+
+        def settle(error: StoreError | None) -> None:
+            if error is None:
+                self.dispatch()
+            if not synced.done():
+                synced.set_result(error)
+
+        def done(error: StoreError | None) -> None:
+            # From the flusher's thread, or at once from this one.
+            try:
+                loop.call_soon_threadsafe(settle, error)
+            except RuntimeError:
+                pass  # the loop is closed, and nobody waits any more
+
+        self._store.when_durable(end, done)
+        if not wait:
+            return True
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                error = await synced
+        except TimeoutError:
+            return False
+        if error is not None:
+            raise error
+        return True
+
+    def dispatch(self) -> None:
+        """Make what is confirmed readable; what stops that is no matter of the sender's."""
+        try:
+            self._store.dispatch()
+        except StoreError as error:
+            log.error("messages are stored and cannot be shown reason=%s", error)
+
+    async def keep_dispatched(self, every_ms: int = 1000) -> None:
+        """Dispatch from time to time too: that also brings queues and index to the disk."""
+        while True:
+            await self._clock.sleep(every_ms)
+            self.dispatch()

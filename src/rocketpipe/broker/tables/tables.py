@@ -1,0 +1,143 @@
+"""The tables that outlive a broker, and when they are saved.
+
+    config/topics.json              TopicTable
+    config/subscriptionGroup.json   GroupTable
+    config/consumerOffset.json      OffsetTable
+    config/delayOffset.json         DelayTable
+
+What changed is saved once a second, so a broker that is killed forgets no more than that, and when
+the broker stops. A table that did not change is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from rocketpipe.broker.tables.delays import DelaysFile, DelayTable
+from rocketpipe.broker.tables.groups import GroupsFile, GroupTable
+from rocketpipe.broker.tables.offsets import OffsetsFile, OffsetTable
+from rocketpipe.broker.tables.table_file import TableFile
+from rocketpipe.broker.tables.topics import TopicsFile, TopicTable
+from rocketpipe.clock import Clock
+from rocketpipe.errors import RocketPipeError
+from rocketpipe.store.disk import Disk
+
+log = logging.getLogger(__name__)
+
+SAVE_EVERY_MS: Final = 1000
+
+
+class Tables:
+    """Four tables and their files. Load them before the broker serves, save them after."""
+
+    def __init__(
+        self, disk: Disk, directory: Path, clock: Clock, *, default_topic_queues: int
+    ) -> None:
+        """Make the tables; ``directory`` is the store's ``config``."""
+        self.topics = TopicTable(default_topic_queues)
+        self.groups = GroupTable()
+        self.offsets = OffsetTable()
+        self.delays = DelayTable()
+        self._clock = clock
+        self._topics_file = TableFile(disk, directory / "topics.json", TopicsFile)
+        self._groups_file = TableFile(disk, directory / "subscriptionGroup.json", GroupsFile)
+        self._offsets_file = TableFile(disk, directory / "consumerOffset.json", OffsetsFile)
+        self._delays_file = TableFile(disk, directory / "delayOffset.json", DelaysFile)
+        #: What was last saved, by a value that is another one after a change.
+        self._saved: dict[str, object] = {}
+
+    def load(self) -> None:
+        """Read what was saved; a file that is not there leaves its table as it is.
+
+        Raises:
+            SnapshotDamaged: neither version of a file can be read.
+            DiskError: the disk refused.
+        """
+        if (topics := self._topics_file.load()) is not None:
+            self.topics.load(topics)
+        if (groups := self._groups_file.load()) is not None:
+            self.groups.load(groups)
+        if (offsets := self._offsets_file.load()) is not None:
+            self.offsets.load(offsets)
+        if (delays := self._delays_file.load()) is not None:
+            self.delays.load(delays)
+
+    def adopt(self, queues: Iterable[tuple[str, int]]) -> None:
+        """Know every topic that the store has queues of: pairs of topic and queue id."""
+        counts: dict[str, int] = {}
+        for topic, queue_id in queues:
+            counts[topic] = max(counts.get(topic, 0), queue_id + 1)
+        for topic, count in sorted(counts.items()):
+            self.topics.adopt(topic, count, self._clock.now_ms())
+
+    def save(self) -> None:
+        """Save what changed since it was last saved; it survives a power cut then.
+
+        Raises:
+            DiskError: a file could not be written; its last version is still there.
+        """
+        for write in self._writers():
+            write()
+
+    async def keep_saved(self, every_ms: int = SAVE_EVERY_MS) -> None:
+        """Save what changed, again and again, on another thread, until cancelled.
+
+        A save that fails is tried again with the next; the warning says what is at stake.
+        """
+        while True:
+            await self._clock.sleep(every_ms)
+            for write in self._writers():
+                saving = asyncio.ensure_future(asyncio.to_thread(_try, write))
+                try:
+                    await asyncio.shield(saving)
+                except asyncio.CancelledError:
+                    await asyncio.wait([saving])  # or it could undo a later save
+                    raise
+
+    def _writers(self) -> list[Callable[[], None]]:
+        """The saving of each table that changed; what they write is fixed when this returns."""
+        now_ms = self._clock.now_ms()
+        writers: list[Callable[[], None]] = []
+
+        def if_changed(name: str, change: object, writer: Callable[[], Callable[[], None]]) -> None:
+            if self._saved.get(name) != change:
+                write = writer()
+
+                def write_and_note() -> None:
+                    write()
+                    self._saved[name] = change
+
+                writers.append(write_and_note)
+
+        if_changed(
+            "topics",
+            self.topics.version,
+            lambda: self._topics_file.writer(self.topics.to_file()),
+        )
+        if_changed(
+            "groups",
+            self.groups.version,
+            lambda: self._groups_file.writer(self.groups.to_file()),
+        )
+        if_changed(
+            "offsets",
+            self.offsets.changes,
+            lambda: self._offsets_file.writer(self.offsets.to_file(now_ms)),
+        )
+        if_changed(
+            "delays",
+            self.delays.changes,
+            lambda: self._delays_file.writer(self.delays.to_file(now_ms)),
+        )
+        return writers
+
+
+def _try(write: Callable[[], None]) -> None:
+    try:
+        write()
+    except RocketPipeError as error:
+        log.warning("a table could not be saved, and is tried again: %s", error)

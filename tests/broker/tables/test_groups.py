@@ -1,0 +1,77 @@
+"""Which consumer groups a broker knows."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from rocketpipe.broker.tables.groups import GroupsFile, GroupTable
+from rocketpipe.errors import InvalidName
+from rocketpipe.model.group import GroupSettings
+from rocketpipe.model.names import PREDEFINED_GROUPS
+
+
+def test_rocketmqs_own_groups_are_there_from_the_start() -> None:
+    assert GroupTable().all().keys() == PREDEFINED_GROUPS
+
+
+def test_a_group_that_comes_for_the_first_time_gets_the_usual_settings() -> None:
+    table = GroupTable()
+    before = table.version
+    found = table.create_if_missing("billing", now_ms=5)
+    assert found == GroupSettings(name="billing")
+    assert table.version.counter == before.counter + 1
+    table.put(GroupSettings(name="billing", retry_max_times=3), now_ms=6)
+    again = table.create_if_missing("billing", now_ms=7)
+    assert again.retry_max_times == 3
+    assert table.version.timestamp == 6
+
+
+def test_putting_the_same_is_no_change() -> None:
+    table = GroupTable()
+    table.put(GroupSettings(name="billing"), now_ms=5)
+    before = table.version
+    table.put(GroupSettings(name="billing"), now_ms=6)
+    assert table.version == before
+
+
+def test_no_group_has_an_illegal_name() -> None:
+    with pytest.raises(InvalidName):
+        GroupTable().put(GroupSettings(name="../x"), now_ms=5)
+    with pytest.raises(InvalidName):
+        GroupTable().create_if_missing("a b", now_ms=5)
+
+
+def test_a_group_that_goes_takes_what_it_was_forbidden_along() -> None:
+    table = GroupTable()
+    table.create_if_missing("billing", now_ms=5)
+    table.forbid("billing", "orders", 1, now_ms=6)
+    assert table.forbidden("billing", "orders") == 1
+    assert table.remove("billing", now_ms=7)
+    assert table.get("billing") is None
+    assert table.forbidden("billing", "orders") == 0
+    assert table.version.timestamp == 7
+    assert not table.remove("billing", now_ms=8)
+    assert table.version.timestamp == 7
+
+
+def test_allowing_again_leaves_nothing_behind() -> None:
+    table = GroupTable()
+    table.forbid("billing", "orders", 1, now_ms=5)
+    table.forbid("billing", "orders", 0, now_ms=6)
+    assert table.to_file().forbidden == {}
+    before = table.version
+    table.forbid("billing", "orders", 0, now_ms=7)
+    assert table.version == before
+
+
+def test_what_is_loaded_counts_and_illegal_names_are_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = GroupTable()
+    changed = GroupSettings(name="TOOLS_CONSUMER", consume_enable=False)
+    table.load(GroupsFile(groups={"TOOLS_CONSUMER": changed, "../x": GroupSettings(name="../x")}))
+    assert table.get("TOOLS_CONSUMER") == changed
+    assert table.get("../x") is None
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]

@@ -1,0 +1,67 @@
+"""A table as a file that RocketMQ's broker reads too."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from rocketpipe.broker.tables.groups import GroupsFile
+from rocketpipe.broker.tables.offsets import OffsetsFile
+from rocketpipe.broker.tables.table_file import TableFile, pretty
+from rocketpipe.broker.tables.topics import TopicsFile
+from rocketpipe.errors import StoreError
+from rocketpipe.protocol import fastjson
+from rocketpipe.store.disk import Disk
+from rocketpipe.store.snapshot import sealed
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+def golden_file(store: str, name: str) -> bytes:
+    with tarfile.open(GOLDEN / f"{store}.tar.xz") as archive:
+        file = archive.extractfile(f"store/config/{name}")
+        assert file is not None
+        return file.read()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("topics.json", TopicsFile), ("subscriptionGroup.json", GroupsFile)]
+)
+def test_the_text_is_that_of_apaches_broker_5_5_0(name: str, kind: type) -> None:
+    golden = golden_file("5.5.0-stop", name)
+    table = fastjson.read(golden, kind)
+    assert pretty(fastjson.write(table).decode()).encode() == golden
+
+
+def test_braces_and_blanks_within_text_stay_as_they_are() -> None:
+    assert pretty('{"a":"{ ,\\" }","b":{},"c":[],"d":[1,{0:2}]}') == (
+        '{\n\t"a":"{ ,\\" }",\n\t"b":{},\n\t"c":[],\n'
+        '\t"d":[\n\t\t1,\n\t\t{\n\t\t\t0:2\n\t\t}\n\t]\n}'
+    )
+
+
+def test_what_was_saved_is_loaded_and_is_sealed_on_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "consumerOffset.json"
+    table = OffsetsFile(offsets={'t@"0:': {0: 5, 17: 1 << 62}})
+    TableFile(Disk(), path, OffsetsFile).save(table)
+    assert TableFile(Disk(), path, OffsetsFile).load() == table
+    assert path.read_bytes().startswith(b'{\n\t"rocketpipe.crc32":"')
+    assert b"\n\t\t\t17:4611686018427387904\n" in path.read_bytes()
+
+
+def test_a_table_with_more_values_than_any_body_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "consumerOffset.json"
+    table = OffsetsFile(
+        offsets={f"t@g{group}": dict.fromkeys(range(10), 1) for group in range(60_000)}
+    )
+    TableFile(Disk(), path, OffsetsFile).save(table)
+    assert TableFile(Disk(), path, OffsetsFile).load() == table
+
+
+def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "consumerOffset.json"
+    path.write_bytes(sealed(b'{"offsetTable":[1]}'))
+    with pytest.raises(StoreError, match=r"consumerOffset\.json: .*cannot be"):
+        TableFile(Disk(), path, OffsetsFile).load()

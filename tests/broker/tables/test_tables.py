@@ -1,0 +1,164 @@
+"""The tables that outlive a broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketpipe.background import running
+from rocketpipe.broker.tables.tables import SAVE_EVERY_MS, Tables
+from rocketpipe.model.group import GroupSettings
+from rocketpipe.model.names import AUTO_CREATE_TOPIC, HALF_TOPIC, TRANSACTION_GROUP
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.store.disk import Disk
+from rocketpipe.store.snapshot import Snapshot
+from rocketpipe.testing.clock import ManualClock
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+STORES = ["4.9.7-stop", "4.9.7-kill", "5.5.0-stop", "5.5.0-kill"]
+
+
+def tables_at(directory: Path, clock: ManualClock | None = None) -> Tables:
+    tables = Tables(Disk(), directory, clock or ManualClock(), default_topic_queues=8)
+    tables.load()
+    return tables
+
+
+@pytest.fixture(params=STORES)
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    with tarfile.open(GOLDEN / f"{request.param}.tar.xz") as archive:
+        members = [member for member in archive if member.name.startswith("store/config")]
+        archive.extractall(tmp_path, members, filter="data")
+    answers = json.loads((GOLDEN / f"{request.param}.json").read_text())
+    return tmp_path / "store" / "config", answers
+
+
+def test_the_tables_of_apaches_broker_are_read_and_survive_our_saving(
+    golden: tuple[Path, dict[str, Any]],
+) -> None:
+    directory, answers = golden
+    tables = tables_at(directory)
+    for _ in range(2):
+        places = {
+            str(queue): offset
+            for group, topic, queue, offset in tables.offsets.all()
+            if (group, topic) == ("golden_group", "orders")
+        }
+        assert places == answers["committed"]
+        orders = tables.topics.get("orders")
+        assert orders is not None
+        assert (orders.read_queues, orders.write_queues, orders.perm) == (4, 4, 6)
+        group = tables.groups.get("golden_group")
+        assert group is not None
+        assert group.retry_max_times == 16
+        assert tables.delays.next_offset(1) == 2
+        before = tables
+        before.topics.create_retry_topic("%RETRY%new", now_ms=1)
+        before.save()
+        tables = tables_at(directory)
+        assert tables.topics.all() == before.topics.all()
+        assert tables.groups.all() == before.groups.all()
+
+
+def test_offsets_of_every_group_are_read_from_5_5_0(tmp_path: Path) -> None:
+    with tarfile.open(GOLDEN / "5.5.0-stop.tar.xz") as archive:
+        archive.extractall(tmp_path, [archive.getmember("store/config/consumerOffset.json")])
+    offsets = tables_at(tmp_path / "store" / "config").offsets
+    assert offsets.committed(TRANSACTION_GROUP, HALF_TOPIC, 0) == 4
+
+
+def test_what_was_saved_is_there_again(tmp_path: Path) -> None:
+    clock = ManualClock()
+    tables = tables_at(tmp_path, clock)
+    tables.topics.create_for_send("orders", like=AUTO_CREATE_TOPIC, queues=4, now_ms=5)
+    tables.groups.put(GroupSettings(name="billing", retry_max_times=3), now_ms=6)
+    tables.groups.forbid("billing", "orders", 1, now_ms=7)
+    tables.offsets.commit("billing", "orders", 3, QueueOffset(17))
+    tables.delays.advance(4, QueueOffset(2))
+    tables.save()
+    again = tables_at(tmp_path, clock)
+    assert again.topics.all() == tables.topics.all()
+    assert again.topics.version == tables.topics.version
+    assert again.groups.all() == tables.groups.all()
+    assert again.groups.forbidden("billing", "orders") == 1
+    assert list(again.offsets.all()) == [("billing", "orders", 3, 17)]
+    assert again.delays.next_offset(4) == 2
+
+
+def test_a_table_that_did_not_change_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = tables_at(tmp_path)
+    tables.save()
+    saved: list[str] = []
+    monkeypatch.setattr(Snapshot, "save", lambda self, text: saved.append(self.path.name))
+    tables.save()
+    assert saved == []
+    tables.offsets.commit("g", "t", 0, QueueOffset(1))
+    tables.save()
+    assert saved == ["consumerOffset.json"]
+
+
+async def test_what_changes_is_saved_within_the_interval(tmp_path: Path) -> None:
+    clock = ManualClock()
+    tables = tables_at(tmp_path, clock)
+    async with running(tables.keep_saved(), "tables"):
+        for offset in (1, 2):
+            tables.offsets.commit("g", "t", 0, QueueOffset(offset))
+            async with asyncio.timeout(5):
+                while tables_at(tmp_path).offsets.committed("g", "t", 0) != offset:
+                    await clock.advance(SAVE_EVERY_MS)
+
+
+async def test_a_save_that_failed_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    tables = tables_at(tmp_path, clock)
+    tables.save()
+    tables.offsets.commit("g", "t", 0, QueueOffset(1))
+    (tmp_path / "consumerOffset.json.tmp").mkdir()  # cannot be created or removed as a file
+    async with running(tables.keep_saved(), "tables"):
+        async with asyncio.timeout(5):
+            while not caplog.records:
+                await clock.advance(SAVE_EVERY_MS)
+        assert "consumerOffset.json" in caplog.records[0].getMessage()
+        assert caplog.records[0].levelno == logging.WARNING
+        (tmp_path / "consumerOffset.json.tmp").rmdir()
+        async with asyncio.timeout(5):
+            while tables_at(tmp_path).offsets.committed("g", "t", 0) != 1:
+                await clock.advance(SAVE_EVERY_MS)
+
+
+def test_a_topic_of_the_store_that_no_table_has_is_adopted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables = tables_at(tmp_path)
+    tables.topics.create_for_send("known", like=AUTO_CREATE_TOPIC, queues=4, now_ms=5)
+    tables.adopt([("known", 0), ("lost", 2), ("lost", 0)])
+    lost = tables.topics.get("lost")
+    known = tables.topics.get("known")
+    assert lost is not None
+    assert known is not None
+    assert (lost.read_queues, lost.write_queues, known.write_queues) == (3, 3, 4)
+    assert ["topic=lost" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_names_that_a_peer_made_up_do_not_keep_the_rest_from_being_saved(tmp_path: Path) -> None:
+    tables = tables_at(tmp_path)
+    tables.offsets.commit("g", "t", 0, QueueOffset(1))
+    for evil in ("\ud800", "a@b", "../x"):
+        tables.offsets.commit(evil, "t", 0, QueueOffset(2))
+        tables.offsets.commit("g", evil, 0, QueueOffset(3))
+        tables.topics.create_retry_topic(evil, now_ms=5)
+    tables.topics.create_retry_topic("%RETRY%g", now_ms=5)
+    tables.save()
+    again = tables_at(tmp_path)
+    assert again.offsets.committed("g", "t", 0) == 1
+    assert again.topics.all().keys() == {AUTO_CREATE_TOPIC, "%RETRY%g"}
