@@ -53,7 +53,7 @@ demo: setup ## Run the main job from end to end: servers, producers, Spark, kill
 #> Checks
 
 .PHONY: test
-test: lint types layers unit scenario spark snippets ## All that CI runs, in order; stops at the first failure
+test: lint types layers unit faults scenario spark snippets ## All that CI runs, in order; stops at the first failure
 
 .PHONY: lint
 lint: setup ## Formatting and lint rules (ruff)
@@ -75,7 +75,12 @@ layers: setup ## Who imports whom (import-linter)
 
 .PHONY: unit
 unit: setup ## Tests of single parts, on two processes
-	@$(PYTEST) -n 2 -m "not (scenario or spark or compat or soak)"
+	@$(PYTEST) -n 2 -m "not (scenario or spark or compat or soak)" \
+		--ignore=tests/faults --ignore=tests/simulation
+
+.PHONY: faults
+faults: setup ## Torn files, flipped bits, failing disks, power cuts, killed processes
+	@$(PYTEST) -n 2 -m "not (compat or soak)" tests/faults tests/simulation
 
 .PHONY: scenario
 scenario: setup ## Tests with real servers on sockets
@@ -106,18 +111,24 @@ node: setup ## A Node.js for other people's clients: the machine's, else one fro
 	@"$(PYTHON)" "$(ROOT)/tools/bootstrap.py" --node
 
 .PHONY: soak
-soak: setup ## Long runs: a million mutated frames, and tests that take minutes
+soak: setup ## Long runs: a million mutated frames, 100,000 power cuts, 200 kills, and the like
 	@$(IN) ROCKETPIPE_FUZZ_FRAMES=1000000 .venv/bin/python -m pytest --timeout=7200 tests/fuzz
+	@$(IN) ROCKETPIPE_CRASH_SEEDS=100000 ROCKETPIPE_KILLS=200 ROCKETPIPE_ALL_FAULTS=1 \
+		.venv/bin/python -m pytest --timeout=0 -n 2 tests/faults tests/simulation
 	@$(RUN) -m pytest --timeout=7200 -m soak $(OR_NONE)
 
 #> Measurements
 
 .PHONY: bench
-bench: bench-codec ## All benchmarks
+bench: bench-codec bench-store ## All benchmarks
 
 .PHONY: bench-codec
 bench-codec: setup ## Headers, records and frames: microseconds per operation
 	@$(RUN) benchmarks/codec.py
+
+.PHONY: bench-store
+bench-store: setup ## Appends, recovery, reads and many queues, beside bare loops
+	@$(RUN) benchmarks/store.py
 
 #> Upkeep
 
