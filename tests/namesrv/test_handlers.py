@@ -17,6 +17,7 @@ from rocketpipe.protocol.requests.registration import (
     write_registration,
 )
 from rocketpipe.protocol.requests.routes import (
+    GetBrokerClusterInfo,
     GetRouteInfoByTopic,
     RegisterBroker,
     UnregisterBroker,
@@ -111,3 +112,15 @@ async def test_a_broker_that_reconnected_outlives_its_old_connection() -> None:
             await second.call(address, registration())
         # The first connection's end was seen before this answer: the server closes it in turn.
         await client.call(address, GetRouteInfoByTopic(topic="t"))
+
+
+async def test_every_broker_is_named_by_its_cluster() -> None:
+    async with name_server(port=0) as address, Caller() as caller, Caller() as other:
+        nobody = await caller.call(address, GetBrokerClusterInfo())
+        assert nobody.cluster_brokers.clusters == {}
+        await caller.call(address, registration(broker_id=0))
+        await other.call(address, registration(broker_id=1))
+        reply = await caller.call(address, GetBrokerClusterInfo())
+    assert reply.cluster_brokers.clusters == {"c": ("broker-a",)}
+    (members,) = reply.cluster_brokers.members("c").values()
+    assert members.addresses == {0: "10.0.0.0:10911", 1: "10.0.0.1:10911"}

@@ -9,6 +9,8 @@ from rocketpipe.namesrv.route_table import BrokerKey, RouteTable
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.registration import read_registration, registration_crc
 from rocketpipe.protocol.requests.routes import (
+    ClusterInfoReply,
+    GetBrokerClusterInfo,
     GetRouteInfoByTopic,
     RegisterBroker,
     RegisterBrokerReply,
@@ -57,6 +59,10 @@ class RouteHandlers:
                 f"No topic route info in name server for the topic: {request.topic}",
             )
         return RouteReply(route=route)
+
+    @handles(GetBrokerClusterInfo)
+    async def everyone(self, request: GetBrokerClusterInfo, call: Call) -> ClusterInfoReply:
+        return ClusterInfoReply(cluster_brokers=self._routes.everyone())
 
     def forget_peer(self, peer: PeerConnection) -> None:
         """A connection ended; if it was a broker's, so did the broker."""

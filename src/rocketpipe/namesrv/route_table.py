@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rocketpipe.model.route import LEADER_ID, BrokerAddresses, BrokerQueues, TopicRoute
+from rocketpipe.model.route import (
+    LEADER_ID,
+    BrokerAddresses,
+    BrokerQueues,
+    ClusterBrokers,
+    TopicRoute,
+)
 from rocketpipe.model.topic import TopicSettings
 
 EXPIRY_MS: Final = 120_000
@@ -95,6 +101,20 @@ class RouteTable:
         return TopicRoute(
             queues=tuple(queues[name] for name in sorted(queues)),
             brokers=tuple(self._addresses(name) for name in sorted(queues)),
+        )
+
+    def everyone(self) -> ClusterBrokers:
+        """Every cluster, the brokers in it, and where they are."""
+        names = {key.name for key in self._brokers}
+        clusters = {key.cluster for key in self._brokers}
+        return ClusterBrokers(
+            brokers={name: self._addresses(name) for name in sorted(names)},
+            clusters={
+                cluster: tuple(
+                    sorted({key.name for key in self._brokers if key.cluster == cluster})
+                )
+                for cluster in sorted(clusters)
+            },
         )
 
     def topics(self) -> list[str]:
