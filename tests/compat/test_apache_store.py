@@ -24,7 +24,9 @@ import pytest
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.client.consumer.pull import PullConsumer
 from rocketpipe.client.producer.producer import Producer
+from rocketpipe.client.session import Session
 from rocketpipe.clock import SystemClock
+from rocketpipe.errors import NoRoute
 from rocketpipe.model import properties
 from rocketpipe.model.flags import COMPRESSED, Compression
 from rocketpipe.model.host import Host
@@ -208,6 +210,7 @@ async def apache_broker(
         said = await until_started(child.stdout)
         assert "boot success" in said, f"Apache's broker did not start: {said}{logged(scratch)}"
         draining = asyncio.ensure_future(child.stdout.read())
+        await until_registered(name_servers)
         yield f"127.0.0.1:{port}"
         child.terminate()
         async with asyncio.timeout(STOP_TIMEOUT_S):
@@ -227,6 +230,18 @@ async def until_started(output: asyncio.StreamReader) -> str:
             if "boot success" in line:
                 break
     return said
+
+
+async def until_registered(name_servers: str) -> None:
+    """Wait for its first registration: ten seconds later, if it came before it had connected."""
+    async with Session(name_servers) as session, asyncio.timeout(START_TIMEOUT_S):
+        while True:
+            try:
+                await session.routes.get("orders")
+            except NoRoute:
+                await asyncio.sleep(0.05)
+            else:
+                return
 
 
 def logged(scratch: Path) -> str:
@@ -402,29 +417,30 @@ async def send_more(name_servers: str, address: str) -> dict[Queue, list[tuple[i
 
 
 async def check_lookups(address: str, written: Records) -> None:
-    """Messages are found by their key, the newest first, and by their place."""
+    """Messages are found by their keys and by their place."""
     views = [RecordView(raw) for topic in TOPICS for raw in written_of(written, topic)]
     async with Caller() as caller:
-        for topic, key, most in (
-            ("orders", "key-7", 1),
-            ("orders", "batch", 5),
-            ("orders", "orders-3", 32),
-            ("single", "packed", 1),
-            (LONG_TOPIC, "key-59", 1),
+        # None is of the last message of an index file: after a kill Apache indexes that one twice.
+        for topic, key in (
+            ("orders", "key-7"),
+            ("orders", "batch"),
+            ("orders", "orders-3"),
+            ("single", "packed"),
+            (LONG_TOPIC, "key-59"),
         ):
             reply = await caller.call(
                 address,
                 QueryMessage(
-                    topic=topic, key=key, max_num=32, begin_timestamp=0, end_timestamp=EVER
+                    topic=topic, key=key, max_num=64, begin_timestamp=0, end_timestamp=EVER
                 ),
             )
             having = [
                 view.raw
-                for view in sorted(views, key=lambda view: -view.log_offset)
+                for view in views
                 if view.topic == topic and key in view.properties[properties.KEYS].split()
             ]
-            found = sorted(view_records(reply.messages), key=lambda view: -view.log_offset)
-            assert [view.raw for view in found] == having[:most], (topic, key)
+            found = [view.raw for view in view_records(reply.messages)]
+            assert sorted(found) == sorted(having), (topic, key)
         for view in views[::17]:
             reply = await caller.call(address, ViewMessageById(offset=LogOffset(view.log_offset)))
             assert reply.message == view.raw

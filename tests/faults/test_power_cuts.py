@@ -8,9 +8,10 @@ import pytest
 
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.config import FlushMode
+from rocketpipe.store.disk import DiskError
 from rocketpipe.store.health import StoreState
 from rocketpipe.testing.disk import SimDisk
-from rocketpipe.testing.sim_fault import PowerCut
+from rocketpipe.testing.sim_fault import PowerCut, Progress
 from rocketpipe.testing.small_store import KINDS, everything, open_store, put
 
 
@@ -113,6 +114,27 @@ def test_segments_that_were_deleted_come_back_in_no_odd_order() -> None:
         left = everything(store)
         assert left == {at: before[at] for at in sorted(before)[-len(left) :]}, f"seed {seed}"
         assert len(left) >= 4
+
+
+@pytest.mark.parametrize("progress", Progress)
+def test_a_segment_that_cannot_be_removed_goes_first_the_next_time(progress: Progress) -> None:
+    """Were it left behind, the log would have a gap, and could not be opened again."""
+    disk = SimDisk()
+    store = open_store(disk)
+    for number in range(20):
+        store.append([[put(bytes(900 + number))]])
+    store.flush()
+    store.dispatch()
+    disk.fail(only={"remove"}, path="commitlog", progress=progress)
+    with pytest.raises(DiskError):
+        store.delete_before(LogOffset(9000))
+    store.delete_before(LogOffset(9000))
+    left = everything(store)
+    assert store.first_offset == min(left) == 8192
+    store.close()
+    store = open_store(disk)
+    assert everything(store) == left
+    store.close()
 
 
 @pytest.mark.parametrize("flush", FlushMode)

@@ -80,6 +80,37 @@ def test_a_record_that_was_indexed_again_after_a_crash_is_no_finding(store: Path
     assert report.index_entries == 1039
 
 
+def take_last_entry(path: Path) -> tuple[int, int, int]:
+    """Remove the last entry as if it had never been made, and give it."""
+    data = bytearray(path.read_bytes())
+    head = list(HEAD.unpack_from(data))
+    head[5] -= 1
+    hashed, log_offset, seconds, before = INDEX_ENTRY.unpack_from(data, ENTRIES_AT + 20 * head[5])
+    slot_at = HEAD.size + 4 * (hashed % SLOTS)
+    data[slot_at : slot_at + 4] = before.to_bytes(4, "big")
+    HEAD.pack_into(data, 0, *head)
+    path.write_bytes(data)
+    return hashed, log_offset, seconds
+
+
+def test_a_record_that_was_indexed_again_after_some_of_its_keys_is_no_finding(store: Path) -> None:
+    path = index_file(store)
+    behind = [take_last_entry(path), take_last_entry(path)]
+    while behind[-1][1] != behind[-2][1]:
+        behind.append(take_last_entry(path))
+    first, second, *others = reversed(behind)
+    for entry in (first, first, second, *others):
+        add_entry(path, *entry)
+    report = checked(store)
+    assert report.ok, report.lines()
+    assert report.index_entries == 1039
+    for _ in (second, *others):
+        take_last_entry(path)
+    for entry in others:
+        add_entry(path, *entry)
+    assert checked(store).counts == {Kind.INDEX_ENTRY_MISSING: 1}
+
+
 @pytest.mark.parametrize(
     ("hash_step", "offset_step", "seconds_step"), [(1, 0, 0), (0, 7, 0), (0, 1 << 30, 0), (0, 0, 9)]
 )

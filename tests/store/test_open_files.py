@@ -54,6 +54,11 @@ def test_a_new_file_is_all_zeros(disk: SimDisk) -> None:
     assert files.create(ROOT / "new", 100).read(200, 0) == bytes(100)
 
 
+def test_a_new_file_may_have_a_head_before_its_zeros(disk: SimDisk) -> None:
+    files = OpenFiles(disk, 1)
+    assert files.create(ROOT / "new", 100, b"head").read(200, 0) == b"head" + bytes(96)
+
+
 def test_a_new_file_takes_no_room(tmp_path: Path) -> None:
     files = OpenFiles(Disk(), 1)
     files.create(tmp_path / "new", 6_000_000)
@@ -63,11 +68,12 @@ def test_a_new_file_takes_no_room(tmp_path: Path) -> None:
     assert stat.st_blocks * 512 < 100_000
 
 
-def test_nothing_is_left_of_a_file_that_could_not_be_made(disk: SimDisk) -> None:
+@pytest.mark.parametrize("operation", ["truncate", "write"])
+def test_nothing_is_left_of_a_file_that_could_not_be_made(disk: SimDisk, operation: str) -> None:
     files = OpenFiles(disk, 1)
-    disk.fail(only={"truncate"}, errno=errno.EIO)
+    disk.fail(only={operation}, errno=errno.EIO)
     with pytest.raises(DiskError):
-        files.create(ROOT / "new", 100)
+        files.create(ROOT / "new", 100, b"head")
     assert disk.files() == []
     assert len(files) == 0
 

@@ -127,6 +127,8 @@ class ConsumeQueue:
                 offset,
             )
             blank = QUEUE_ENTRY.pack(self._log_end, BLANK_SIZE, 0)
+            if self._min == self._max:
+                self._min = offset  # nothing before the gap is left in the log
         self._pending += blank * (offset - self._max)
         self._max = offset
 

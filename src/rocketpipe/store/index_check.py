@@ -68,19 +68,18 @@ class IndexCheck:
         while self._next is not None and self._next.log_offset < at:
             self._check_repeated(self._next)
             self._advance()
-        for expected in hashes:
-            entry = self._next
-            if entry is None or entry.log_offset != at or entry.key_hash != expected:
-                self._report.add(
-                    Kind.INDEX_ENTRY_MISSING, self._directory, at, f"key hash {expected}"
-                )
-                continue
-            self._check_time(entry, stored_ms)
-            self._advance()
+        missing = list(hashes)
         while self._next is not None and self._next.log_offset == at:
-            # Its tag, or a record that was dispatched again right after the first time.
-            self._check_repeated(self._next)
+            entry = self._next
+            if entry.key_hash in missing:
+                missing.remove(entry.key_hash)
+                self._check_time(entry, stored_ms)
+            else:
+                # Its tag, or a record that was dispatched again after all or some of its keys.
+                self._check_repeated(entry)
             self._advance()
+        for key in missing:
+            self._report.add(Kind.INDEX_ENTRY_MISSING, self._directory, at, f"key hash {key}")
 
     def finish(self) -> None:
         """Look for entries behind the end of the log."""

@@ -258,6 +258,7 @@ class MessageStore:
         if self.health.failure is not None:
             raise StoreFailed(self.health.failure.reason)
         upto = min(offset, self.positions.durable, self.positions.dispatched)
+        self._cover_derived()
         if upto > self.derived.synced_to:
             # What a queue knows of messages that are gone must not be lost with them.
             self._sync_derived()
@@ -411,10 +412,13 @@ class MessageStore:
             self.flush()
         return self.positions.dispatched <= self.positions.durable
 
-    def _sync_derived(self) -> None:
+    def _cover_derived(self) -> None:
         if not self._log_covers_derived():
             assert self.health.failure is not None
             raise StoreFailed(self.health.failure.reason)
+
+    def _sync_derived(self) -> None:
+        self._cover_derived()
         try:
             self.derived.sync(self.positions.written, self._last_ms)
             self.derived.note(self._opened.checkpoint)

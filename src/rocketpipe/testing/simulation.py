@@ -28,13 +28,16 @@ _ACTS: Final = ("append",) * 10 + ("flush",) * 5 + ("dispatch",) * 5 + ("read",)
 class StoreRun:
     """A few lives of one store; `run` raises if a promise was broken in any of them."""
 
-    def __init__(self, seed: int, flush: FlushMode, *, lives: int = 3, steps: int = 25) -> None:
+    def __init__(
+        self, seed: int, flush: FlushMode, *, lives: int | None = None, steps: int | None = None
+    ) -> None:
+        """The seed decides how many lives there are, and how long, unless that is said."""
         self.seed = seed
         self.chance = random.Random(seed)  # noqa: S311 - the same run every time
         self.disk = SimDisk(seed)
         self.user = StoreUser(self.disk, flush)
-        self._lives = lives
-        self._steps = steps
+        self._lives = lives or self.chance.choice((2, 3, 3, 6))
+        self._steps = steps or self.chance.choice((15, 25, 45))
 
     def run(self) -> None:
         """Live, and be checked after each death.
