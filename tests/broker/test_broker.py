@@ -28,14 +28,12 @@ def config(data: Path, *name_servers: str, port: int = 0) -> BrokerConfig:
 
 
 async def test_a_directory_it_cannot_use_is_told_as_such_and_the_port_is_free_again(
-    tmp_path: Path,
+    tmp_path: Path, lasting_port: int
 ) -> None:
-    async with broker(config(tmp_path / "other")) as address:
-        port = int(address.rpartition(":")[2])
     async with broker(config(tmp_path / "taken")):
         for _ in range(2):
             with pytest.raises(StoreError, match="is locked"):
-                async with broker(config(tmp_path / "taken", port=port)):
+                async with broker(config(tmp_path / "taken", port=lasting_port)):
                     pass
 
 
