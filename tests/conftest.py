@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import socket
+import tarfile
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +13,22 @@ from hypothesis import HealthCheck, settings
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+
+if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4, which Debian 12 has
+    _extractall: Any = tarfile.TarFile.extractall
+
+    def _extract_unfiltered(
+        self: tarfile.TarFile,
+        path: Any = ".",
+        members: Any = None,
+        *,
+        filter: str,  # noqa: A002
+    ) -> None:
+        """Take the argument that newer versions want; the archives are our own."""
+        _extractall(self, path, members)
+
+    tarfile.TarFile.extractall = _extract_unfiltered  # type: ignore[method-assign,assignment]
 
 
 @pytest.fixture
