@@ -13,25 +13,37 @@ RocketPipeError
 │   └── CompressionError          a body that does not inflate, or inflates too far
 ├── FilterError                   a tag or SQL92 expression that does not compile
 ├── InvalidName                   a topic, group or namespace outside the rules
+├── ConfigError                   a setting, or a file of settings, that cannot be used
 ├── ConnectionLost                no answer will come: the connection is gone        retryable
 ├── CallTimeout                   no answer came in time                             retryable
 ├── NoRoute                       no NameServer knows where the topic lives          stale route
 ├── RequestRejected               the peer understood and refused; carries its code
+├── SessionClosed                 a client was used before, or after, its ``async with``
+├── ProcessForked                 a client was opened in one process and used in its child
+├── MessageRefused                a producer does not send this: no broker would take it
+├── ProducerFull                  too many sends were under way, for too long           retryable
+├── GroupTaken                    a session has a consumer of this group already
+├── WrongWayToRead                a consumer that subscribes is assigned queues, or vice versa
+├── QueueNotOurs                  a queue that this consumer does not read, or reads no more
+├── OffsetOutOfRange              a place that a queue does not have
 └── StoreError                    the store could not do what it was asked
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 
 class RocketPipeError(Exception):
     """Base of everything this package raises on purpose."""
 
     #: Whether doing the same again may succeed.
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
     #: Whether the cached route is suspect and should be asked for anew.
     stale_route: ClassVar[bool] = False
+    #: What to do next, where that is known.
+    hint: str = ""
 
 
 class ProtocolError(RocketPipeError):
@@ -103,6 +115,15 @@ class InvalidName(RocketPipeError):
         self.reason = reason
 
 
+class ConfigError(RocketPipeError):
+    """A setting, or a file of settings, that cannot be used; ``where`` says where it stands."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where = where
+        self.reason = reason
+
+
 class ConnectionLost(RocketPipeError):
     """The connection is gone, so no answer will come."""
 
@@ -135,15 +156,124 @@ class NoRoute(RocketPipeError):
         message = f"no route for topic {topic!r}: asked {name_servers}"
         super().__init__(f"{message}; {hint}" if hint else message)
         self.topic = topic
+        self.name_servers = name_servers
+        self.hint = hint
 
 
 class RequestRejected(RocketPipeError):
-    """The peer understood the request and refused it."""
+    """The peer understood the request and refused it; ``remark`` is what it said."""
 
     def __init__(self, code: int, remark: str) -> None:
         super().__init__(f"{remark} (code {int(code)})")
         self.code = int(code)
         self.remark = remark
+        self.retryable = self.code in _PASSING
+        self.hint = _NEXT_STEPS.get(self.code, "")
+
+
+_NEXT_STEPS: Final[Mapping[int, str]] = {
+    2: "the broker is busy: try again after a moment, or send less at once",
+    3: "this server does not know the request: is it older, or another kind of server?",
+    13: "the message is outside the broker's rules: the remark says which one",
+    14: "the broker cannot write now: is its disk full, is it stopping, is it a follower?",
+    16: "topic or broker does not allow it: look at their permissions (perm)",
+    17: "create the topic first, or let brokers create topics on a send (autoCreateTopicEnable)",
+    23: "the expression does not parse: the remark says where",
+    24: "the broker does not know this subscription yet: send a heartbeat first",
+    25: "the broker has an older subscription: send a heartbeat, then pull again",
+    26: "create the group first, or let brokers create groups (autoCreateSubscriptionGroup)",
+    206: "no member of the group is connected to this broker",
+    215: "the broker limits how fast this is asked: try again after a moment",
+}
+"""By the codes of ``protocol.codes.ResponseCode``."""
+
+_PASSING: Final = frozenset({2, 14, 215})
+
+
+class SessionClosed(RocketPipeError):
+    """A client was used before its ``async with``, or after it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is not open: use it inside its 'async with'")
+        self.hint = "use it inside its 'async with'"
+
+
+class ProcessForked(RocketPipeError):
+    """A client was opened in one process and is used in a child of it."""
+
+    def __init__(self, opened_in: int, used_in: int) -> None:
+        self.hint = "open clients after the fork, in each process its own"
+        super().__init__(
+            f"opened in process {opened_in}, used in process {used_in}, and connections cannot be "
+            f"shared: {self.hint}"
+        )
+        self.opened_in = opened_in
+        self.used_in = used_in
+
+
+class GroupTaken(RocketPipeError):
+    """A session has a consumer of this group already; brokers could not tell the two apart."""
+
+    def __init__(self, group: str, client_id: str) -> None:
+        self.hint = "give the second consumer a Session of its own, or another group"
+        super().__init__(f"client {client_id} has a consumer of group {group!r}: {self.hint}")
+        self.group = group
+
+
+class WrongWayToRead(RocketPipeError):
+    """A consumer that subscribes to topics was assigned queues, or the other way round."""
+
+    def __init__(self, wanted: str, used: str) -> None:
+        self.hint = f"use {used}() only, or another consumer"
+        super().__init__(f"{wanted}() after {used}(): {self.hint}")
+
+
+class QueueNotOurs(RocketPipeError):
+    """A queue that this consumer does not read, or reads no more."""
+
+    def __init__(self, topic: str, broker_name: str, queue_id: int) -> None:
+        self.hint = "look at the consumer's queues: a rebalance may have taken it away"
+        super().__init__(
+            f"queue {queue_id} of {topic!r} on {broker_name!r} is not read here: {self.hint}"
+        )
+
+
+class OffsetOutOfRange(RocketPipeError):
+    """A place that a queue does not have; ``least`` and ``greatest`` are those it has."""
+
+    def __init__(self, topic: str, queue_id: int, offset: int, least: int, greatest: int) -> None:
+        super().__init__(
+            f"offset {offset} of queue {queue_id} of {topic!r}: it has {least} to {greatest}"
+        )
+        self.offset = offset
+        self.least = least
+        self.greatest = greatest
+
+
+class MessageRefused(RocketPipeError):
+    """A producer was given what no broker takes; nothing was sent."""
+
+    def __init__(self, topic: str, reason: str, hint: str) -> None:
+        super().__init__(f"a message to topic {topic!r}: {reason}; {hint}")
+        self.topic = topic
+        self.reason = reason
+        self.hint = hint
+
+
+class ProducerFull(RocketPipeError):
+    """As many sends as a producer may have under way were, for too long; nothing was sent."""
+
+    retryable = True
+
+    def __init__(self, sends: int, held_bytes: int, timeout_ms: int) -> None:
+        self.hint = "send less at once, or give the producer more room (max_in_flight)"
+        super().__init__(
+            f"no room within {timeout_ms} ms: {sends} sends of {held_bytes} bytes are under way; "
+            f"{self.hint}"
+        )
+        self.sends = sends
+        self.held_bytes = held_bytes
+        self.timeout_ms = timeout_ms
 
 
 class StoreError(RocketPipeError):

@@ -1,0 +1,169 @@
+"""Prints what servers can be told, from the classes that hold it.
+
+python tools/configuration.py > docs/configuration.md
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import sys
+import typing
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rocketpipe.broker.config import NOT_READ_YET, PROFILES, BrokerConfig
+from rocketpipe.broker.settings import DEFAULT_DATA, STORE_SETTINGS
+from rocketpipe.config.setting import Setting, settings_of
+from rocketpipe.namesrv.config import NamesrvConfig
+
+HEAD = """\
+<!-- Printed by tools/configuration.py: change it there. -->
+# Configuration
+
+```sh
+rocketpipe serve --data DIR                        # NameServer and broker in one process
+rocketpipe namesrv -c namesrv.conf -p 9876
+rocketpipe broker -c broker.conf -n 127.0.0.1:9876
+```
+
+Each prints the lines that RocketMQ's servers print, then one that begins with `ready` and names
+the addresses that it really has: a port of 0 takes a free one. The log goes to standard error.
+SIGTERM and SIGINT stop in order; a second one ends at once. `--help` lists the flags.
+
+| exit code | means |
+|---|---|
+| 0 | stopped by a signal |
+| 1 | could not serve: a port is taken, a store cannot be opened |
+| 2 | a flag, a file or a value is wrong; the line says which, where, and what is expected |
+
+## Where settings come from
+
+The last of these that says something counts:
+
+1. the defaults below, then what the profile changes ({profiles});
+2. the file after `-c`: RocketMQ's `.conf` as it is, or TOML if it is named `*.toml`;
+3. the environment: `NAMESRV_ADDR`, and `ROCKETPIPE_` with a key or our name in capitals, such as
+   `ROCKETPIPE_LISTEN_PORT` or `ROCKETPIPE_PORT` (with `serve`, it speaks to the broker alone);
+4. flags.
+
+`--print-config` prints every setting that would be in force and where it comes from. A key that
+nobody knows is a warning that names the nearest one. Keys of RocketMQ that have no effect here are
+named in one line at the start. What this broker cannot keep is refused: access control
+(`aclEnable`, `authenticationEnabled`, `authorizationEnabled`), replication (`brokerRole` other than
+`ASYNC_MASTER`, `brokerId` other than 0, `enableDLegerCommitLog`, `enableControllerMode`), another
+`storeType`, and a `storePathCommitLog` outside of `storePathRootDir`.
+
+In TOML, keys are RocketMQ's or ours, at the top or in a table for each server:
+
+```toml
+[broker]
+brokerName = "broker-a"
+auto_create_topics = false
+
+[store]
+fileReservedTime = 48
+
+[namesrv]
+listenPort = 9876
+```
+
+Durations are milliseconds where the unit says ms, and may be written `500ms`, `30s`, `5m`, `2h` or
+`1d`; sizes are bytes, or `64k`, `4m`, `1g`. Lists are separated by `;`.
+
+## Who can reach a server
+
+There is no access control yet. Servers listen on 127.0.0.1, and refuse any other address unless
+`--insecure` is added. `brokerIP1` (`--advertise HOST[:PORT]`) is what clients are told to connect
+to, if that is not where the broker listens.
+"""
+
+BROKER = """
+## Broker
+
+Without `storePathRootDir`, `rocketpipe broker` keeps its data in `{data}`, as RocketMQ does. *Live*
+settings are meant to be changed while the broker runs. These have no effect yet: {idle}.
+
+"""
+
+STORE = """
+## Store
+
+For a broker, in the same file. Sizes are those of new files: a directory that has files is opened
+with the sizes they have. `--small-files` makes them small where no size is given.
+
+"""
+
+NAMESRV = """
+## NameServer
+
+*Live* settings may be changed while it runs. With `serve`, `kvConfigPath` is
+`namesrv/kvConfig.json` in the data directory.
+
+"""
+
+
+def main() -> None:
+    """Print the page."""
+    profiles = "; ".join(
+        f"`{name}`: " + ", ".join(f"`{key}={text}`" for key, text in changes.items())
+        for name, changes in PROFILES.items()
+        if changes
+    )
+    out = [HEAD.format(profiles=profiles)]
+    out += [BROKER.format(data=DEFAULT_DATA, idle=_idle()), *_table(settings_of(BrokerConfig))]
+    out += [STORE, *_table(STORE_SETTINGS)]
+    out += [NAMESRV, *_table(settings_of(NamesrvConfig))]
+    sys.stdout.write("".join(out))
+
+
+def _idle() -> str:
+    keys = (one.key for one in settings_of(BrokerConfig) if one.attribute in NOT_READ_YET)
+    return ", ".join(f"`{key}`" for key in keys) or "none"
+
+
+def _table(settings: Iterable[Setting]) -> Iterable[str]:
+    yield "| key | ours | takes | default | live | |\n|---|---|---|---|---|---|\n"
+    for one in settings:
+        keys = ", ".join(f"`{key}`" for key in (one.key, *one.aliases))
+        live = "live" if one.live else ""
+        cells = (keys, f"`{one.attribute}`", _takes(one), _default(one), live, one.help)
+        yield f"| {' | '.join(cells)} |\n"
+
+
+def _takes(one: Setting) -> str:
+    inner = [kind for kind in typing.get_args(one.type) if kind is not type(None)]
+    optional = type(None) in typing.get_args(one.type)
+    kind: Any = inner[0] if optional else one.type
+    if kind is bool:
+        return "true, false"
+    if kind is int:
+        return _number(one)
+    if kind is Path:
+        return "path"
+    if kind is str:
+        return "text"
+    if typing.get_origin(kind) is tuple:
+        return "list"
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return ", ".join(f"`{choice.value}`" for choice in kind)
+    return ", ".join(f"`{choice}`" for choice in typing.get_args(kind))
+
+
+def _number(one: Setting) -> str:
+    unit = one.unit or "number"
+    if one.least is not None and one.most is not None:
+        return f"{unit}, {one.least} to {one.most}"
+    return unit if one.least is None else f"{unit}, from {one.least}"
+
+
+def _default(one: Setting) -> str:
+    if one.default is dataclasses.MISSING:
+        return ""
+    text = one.write(one.default)
+    return f"`{text}`" if text else ""
+
+
+if __name__ == "__main__":
+    main()
