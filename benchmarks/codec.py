@@ -109,7 +109,7 @@ class ComposedLane:
             )
             records.append(record)
             entries.append(QUEUE_ENTRY.pack(written, len(record), tag_code(properties)))
-            answers.append(send_reply(header.opaque, STORE_HEX, written, number, offset, tail))
+            answers.append(send_reply(header.opaque, 0, STORE_HEX, written, number, offset, tail))
             written += len(record)
         self.written = written
         return records, answers
@@ -187,7 +187,7 @@ def main() -> None:
         ("refuse it as a pull (lane)", lambda: read_pull(view, 0, body), 1),
         ("read a send header (Command)", lambda: header_json.decode(header), 1),
         ("read a send (typed request)", lambda: from_command(SendMessage, command), 1),
-        ("write its answer (lane)", lambda: send_reply(7, STORE_HEX, 0, 1, 5, tail), 1),
+        ("write its answer (lane)", lambda: send_reply(7, 0, STORE_HEX, 0, 1, 5, tail), 1),
         ("write its answer (typed)", lambda: encode_frame(to_reply(command, reply)), 1),
         ("encode a record", one_record, 1),
         ("decode a record, lazily", lambda: RecordView(record).queue_offset, 1),

@@ -35,6 +35,9 @@ CONCERNS = {
     "topics": "Topics",
     "groups": "Groups",
     "routes": "Routes",
+    "membership": "Brokers of one name",
+    "kv": "Key-values",
+    "namesrv": "A NameServer's settings",
 }
 
 HEAD = """\

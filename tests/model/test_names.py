@@ -161,3 +161,18 @@ def test_wrapping_twice_is_wrapping_once_and_comes_undone(
     assert names.with_namespace(wrapped, namespace) == wrapped
     if not names.is_system_topic(wrapped):
         assert names.without_namespace(wrapped, namespace) == prefix + bare
+
+
+@pytest.mark.parametrize(
+    "name", ["broker-a", "h.example.org", "DefaultCluster", "a%b|c_1", "x" * 127]
+)
+def test_brokers_and_clusters_may_be_named_like_hosts(name: str) -> None:
+    names.check_broker(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", ".", "..", "../x", "a/b", "a\\b", ".x", "a\nb", "ü", "x" * 128]
+)
+def test_a_broker_is_not_named_like_a_path(name: str) -> None:
+    with pytest.raises(InvalidName, match="cluster"):
+        names.check_broker(name, "cluster")

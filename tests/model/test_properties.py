@@ -13,6 +13,7 @@ from rocketpipe.model.properties import (
     check_user_property,
     decode,
     decode_bytes,
+    edited,
     encode,
     encode_bytes,
     join_keys,
@@ -151,3 +152,20 @@ def test_keys_are_joined_by_one_blank() -> None:
 def test_a_key_that_would_not_come_back_is_refused(key: str) -> None:
     with pytest.raises(PropertiesError, match="KEYS"):
         join_keys(["fine", key])
+
+
+def test_an_edit_leaves_everything_else_byte_for_byte() -> None:
+    text = b"a\x011\x02\x013\x02odd\x02b\x01\xff\x02a\x012"
+    assert edited(text, {"a": None}) == b"\x013\x02odd\x02b\x01\xff\x02"
+    assert (
+        edited(text, {"b": "x", "c": "y"})
+        == b"a\x011\x02\x013\x02odd\x02a\x012\x02b\x01x\x02c\x01y\x02"
+    )
+    assert edited(b"", {"a": "1", "b": None}) == b"a\x011\x02"
+    with pytest.raises(PropertiesError):
+        edited(text, {"a": "x\x02y"})
+
+
+@given(PROPERTIES, PROPERTIES)
+def test_an_edit_sets_what_it_is_told(before: dict[str, str], changes: dict[str, str]) -> None:
+    assert decode_bytes(edited(encode_bytes(before), changes)) == {**before, **changes}

@@ -7,7 +7,14 @@ import dataclasses
 import pytest
 
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.command import ONEWAY, RESPONSE, Command, HeaderKind, refusal
+from rocketpipe.protocol.command import (
+    MAX_REMARK,
+    ONEWAY,
+    RESPONSE,
+    Command,
+    HeaderKind,
+    refusal,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +36,13 @@ def test_a_refusal_answers_in_the_form_the_peer_spoke(kind: HeaderKind) -> None:
     assert answer.remark == "no such topic"
     assert answer.body == b""
     assert answer.fields == {}
+
+
+def test_a_refusal_quotes_only_so_much() -> None:
+    answer = refusal(Command(code=10, opaque=1), 1, "no topic " + "x" * 100_000)
+    assert answer.remark is not None
+    assert answer.remark.startswith("no topic xxx")
+    assert len(answer.remark) == MAX_REMARK + 1
 
 
 def test_a_command_cannot_be_changed() -> None:

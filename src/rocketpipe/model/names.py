@@ -95,6 +95,7 @@ PREDEFINED_GROUPS: Final = frozenset(
 )
 
 _ILLEGAL: Final = re.compile(r"[^%|a-zA-Z0-9_-]")
+_BROKER: Final = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]*")
 
 
 def check_topic(name: str) -> None:
@@ -147,6 +148,19 @@ def check_consumer_group(name: str) -> None:
     check_group(name)
     if name == DEFAULT_CONSUMER_GROUP:
         raise InvalidName("group", name, "is the default of every consumer; choose your own")
+
+
+def check_broker(name: str, kind: str = "broker") -> None:
+    """Refuse a name that no broker, and no cluster, may have; host names are legal.
+
+    Raises:
+        InvalidName: If it is empty, too long, begins with a dot, or has a character outside
+            ``%|a-zA-Z0-9_.-``.
+    """
+    if len(name) > MAX_TOPIC:
+        raise InvalidName(kind, name[:MAX_TOPIC] + "…", f"has more than {MAX_TOPIC} characters")
+    if not _BROKER.fullmatch(name):
+        raise InvalidName(kind, name, "is not made of %|a-zA-Z0-9_.- with no dot in front")
 
 
 def _check(kind: str, name: str, longest: int) -> None:

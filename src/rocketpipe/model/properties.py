@@ -41,6 +41,8 @@ RECONSUME_TIME: Final = "RECONSUME_TIME"
 MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
 DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
 DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
+#: Why a dead letter is one. RocketMQ has no name for it.
+DLQ_REASON: Final = "DLQ_REASON"
 
 # Transactions.
 TRANSACTION_PREPARED: Final = "TRAN_MSG"
@@ -60,6 +62,7 @@ TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
 TIMER_OUT_MS: Final = "TIMER_OUT_MS"
 TIMER_DEL_UNIQ_KEY: Final = "TIMER_DEL_UNIQKEY"
 TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"
+START_DELIVER_TIME: Final = "__STARTDELIVERTIME"
 
 # Request and reply.
 CORRELATION_ID: Final = "CORRELATION_ID"
@@ -206,6 +209,21 @@ def decode(text: str) -> dict[str, str]:
 def decode_bytes(raw: bytes) -> dict[str, str]:
     """Read properties as a record carries them; what is not UTF-8 shows as U+FFFD, as in Java."""
     return decode(read_text(raw))
+
+
+def edited(raw: bytes, changes: Mapping[str, str | None]) -> bytes:
+    """Set properties in text as a record carries it; ``None`` takes one away.
+
+    What is not named stays byte for byte and in its order, whatever it is; what is set comes last.
+
+    Raises:
+        PropertiesError: If a value that is set is empty, or has 0x01 or 0x02 in it.
+    """
+    names = {name.encode("utf-8") for name in changes}
+    kept = [
+        piece for piece in raw.split(b"\x02") if piece and piece.partition(b"\x01")[0] not in names
+    ]
+    return b"".join(piece + b"\x02" for piece in kept) + encode(changes).encode("utf-8")
 
 
 def read_text(raw: bytes) -> str:

@@ -16,6 +16,9 @@ from rocketpipe.protocol.codes import OUR_VERSION, Language
 RESPONSE: Final = 1
 ONEWAY: Final = 2
 
+#: A refusal may quote what it refuses, which is as long as its sender likes.
+MAX_REMARK: Final = 1024
+
 
 class HeaderKind(IntEnum):
     """How a frame's header is written: the high byte of its header word."""
@@ -50,6 +53,8 @@ class Command:
 
 def refusal(request: Command, code: int, remark: str) -> Command:
     """The answer that says no, in the header form the peer spoke."""
+    if len(remark) > MAX_REMARK:
+        remark = remark[:MAX_REMARK] + "…"
     return Command(
         code=code, opaque=request.opaque, flag=RESPONSE, remark=remark, header=request.header
     )

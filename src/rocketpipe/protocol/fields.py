@@ -63,8 +63,13 @@ def reply_code(*accepted: int) -> Any:
     )
 
 
+def reply_remark() -> Any:
+    """Declare the field ``remark`` of a reply: what is said beside its code, if anything."""
+    return dataclasses.field(default=None, metadata={"place": "remark"})
+
+
 def place_of(field: dataclasses.Field[Any]) -> str:
-    """Where a field travels: ``header``, ``raw`` or ``json`` body, or as the reply's ``code``."""
+    """Where a field travels: ``header``, ``raw``, ``json``, or a reply's ``code``, ``remark``."""
     place: str = field.metadata.get("place", _HEADER)
     return place
 

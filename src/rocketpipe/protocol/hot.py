@@ -31,6 +31,7 @@ _WIDEST_WORD: Final = 0x01FFFFFF
 
 SEND: Final = int(RequestCode.SEND_MESSAGE)
 SEND_V2: Final = int(RequestCode.SEND_MESSAGE_V2)
+SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 PULL: Final = int(RequestCode.PULL_MESSAGE)
 PULL_LITE: Final = int(RequestCode.LITE_PULL_MESSAGE)
 
@@ -115,6 +116,7 @@ class PullNames(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     subscription: str | None = None
     expression_type: str | None = None
     max_msg_bytes: _Int32 | None = None
+    bulk: bool | None = None
 
 
 class SendHeader(msgspec.Struct, frozen=True, gc=False):
@@ -156,9 +158,9 @@ _LONG_SEND_START_BYTES: Final = len(_LONG_SEND_START)
 
 
 def read_send(data: Bytes, at: int, body: int) -> SendHeader | LongSendHeader | None:
-    """Read the header of the frame at ``at`` if it is the send of one message, else give None.
+    """Read the header of the frame at ``at`` if it is a send, of one message or of a batch.
 
-    A send in a binary header, a batch, a oneway send and anything unusual are all None.
+    A send in a binary header, a oneway send and anything unusual are all None.
     """
     if data[at + 4]:
         return None
@@ -172,7 +174,7 @@ def read_send(data: Bytes, at: int, body: int) -> SendHeader | LongSendHeader | 
     except (ValueError, RecursionError):
         return None
     code = header.code
-    if header.flag or header.fields.batch or (code != SEND_V2 and code != SEND):
+    if header.flag or (code != SEND_V2 and code != SEND and code != SEND_BATCH):
         return None
     return header
 
@@ -201,20 +203,26 @@ def send_reply_tail(region: str, trace_on: bool, transaction_id: str | None = No
 
 
 _SEND_REPLY: Final = (
-    b'{"code":0,"extFields":{"msgId":"%%b%%016X","queueId":"%%d","queueOffset":"%%d",%%b},'
+    b'{"code":%%d,"extFields":{"msgId":"%%b%%016X","queueId":"%%d","queueOffset":"%%d",%%b},'
     b'"flag":1,"language":"PYTHON","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
 ) % OUR_VERSION
 
 
 def send_reply(
-    opaque: int, host: bytes, log_offset: int, queue_id: int, queue_offset: int, tail: bytes
+    opaque: int,
+    code: int,
+    host: bytes,
+    log_offset: int,
+    queue_id: int,
+    queue_offset: int,
+    tail: bytes,
 ) -> bytes:
-    """The frame that tells a producer its message is stored.
+    """The frame that tells a producer its message is stored, and by ``code`` how durable it is.
 
     ``host`` is the store's address and port as upper-case hex, which starts every message id;
     ``tail`` is of ``send_reply_tail``.
     """
-    header = _SEND_REPLY % (host, log_offset, queue_id, queue_offset, tail, opaque)
+    header = _SEND_REPLY % (code, host, log_offset, queue_id, queue_offset, tail, opaque)
     size = len(header)
     return _pack_head(size + 4, size) + header
 
@@ -222,7 +230,7 @@ def send_reply(
 _PULL_REPLY: Final = (
     b'{"code":%%d,"extFields":{"suggestWhichBrokerId":"%%d","nextBeginOffset":"%%d",'
     b'"minOffset":"%%d","maxOffset":"%%d"},"flag":1,"language":"PYTHON","opaque":%%d,'
-    b'"serializeTypeCurrentRPC":"JSON","version":%d}'
+    b'"remark":"%%b","serializeTypeCurrentRPC":"JSON","version":%d}'
 ) % OUR_VERSION
 
 
@@ -233,9 +241,13 @@ def pull_reply_head(
     next_offset: int,
     min_offset: int,
     max_offset: int,
+    remark: bytes,
     body_bytes: int,
 ) -> bytes:
-    """The start of a pull's answer; ``body_bytes`` bytes of records must follow it."""
-    header = _PULL_REPLY % (code, broker_id, next_offset, min_offset, max_offset, opaque)
+    """The start of a pull's answer; ``body_bytes`` bytes of records must follow it.
+
+    ``remark`` is a word that needs no quoting.
+    """
+    header = _PULL_REPLY % (code, broker_id, next_offset, min_offset, max_offset, opaque, remark)
     size = len(header)
     return _pack_head(size + 4 + body_bytes, size) + header

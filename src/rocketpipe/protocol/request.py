@@ -143,12 +143,15 @@ class _Shape:
         self._short_codes: frozenset[int] = getattr(kind, "short_codes", frozenset())
         self._raw: str | None = None
         self._json: _JsonBody | None = None
+        self._has_remark = False
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
             place = place_of(field)
             if place == "code":
                 self.code_field = field.name
                 self.accepted = field.metadata["accepted"]
+            elif place == "remark":
+                self._has_remark = True
             elif place == "raw":
                 self._raw = field.name
             elif place == "json":
@@ -169,6 +172,8 @@ class _Shape:
         values = self.header.decode(command.fields, short=command.code in self._short_codes)
         if self.code_field:
             values[self.code_field] = command.code
+        if self._has_remark:
+            values["remark"] = command.remark
         if self._raw:
             values[self._raw] = command.body
         elif self._json and (command.body or not self._json.optional):

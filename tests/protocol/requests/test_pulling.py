@@ -10,7 +10,12 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import RESPONSE, Command
 from rocketpipe.protocol.request import from_command, read_reply, to_command, to_reply
-from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
+from rocketpipe.protocol.requests.pulling import (
+    ForbiddenType,
+    PullForbiddenReply,
+    PullMessage,
+    PullMessageReply,
+)
 
 PULL = PullMessage(
     consumer_group="g",
@@ -86,4 +91,33 @@ def test_an_answer_without_messages_still_has_every_offset(code: int) -> None:
 def test_a_subscription_that_the_broker_lacks_is_a_refusal() -> None:
     command = Command(code=ResponseCode.SUBSCRIPTION_NOT_EXIST, opaque=1, flag=RESPONSE)
     with pytest.raises(RequestRejected):
+        read_reply(PULL, command)
+
+
+def test_a_bulk_pull_has_a_field_of_our_own() -> None:
+    asked = dataclasses.replace(PULL, bulk=True)
+    command = to_command(asked, 1)
+    assert command.fields["bulk"] == "true"
+    assert from_command(PullMessage, command) == asked
+
+
+def test_an_answer_says_what_the_store_found() -> None:
+    told = PullMessageReply(
+        next_begin_offset=QueueOffset(8),
+        min_offset=QueueOffset(0),
+        max_offset=QueueOffset(9),
+        remark="FOUND",
+    )
+    command = to_reply(to_command(PULL, 1), told)
+    assert command.remark == "FOUND"
+    assert "remark" not in command.fields
+    assert read_reply(PULL, command) == told
+
+
+def test_who_forbids_a_pull_is_told_and_clients_take_it_as_a_refusal() -> None:
+    told = PullForbiddenReply(forbidden_type=int(ForbiddenType.GROUP), remark="not you")
+    command = to_reply(to_command(PULL, 1), told)
+    assert (command.code, command.remark) == (ResponseCode.NO_PERMISSION, "not you")
+    assert command.fields == {"forbiddenType": "2"}
+    with pytest.raises(RequestRejected, match="not you"):
         read_reply(PULL, command)

@@ -162,3 +162,24 @@ def test_a_topic_of_another_form_is_refused_and_its_place_said(line: bytes) -> N
     with pytest.raises(BodyError, match="a topic cannot be read") as caught:
         read_registration(zlib.compress(stream), compressed=True)
     assert caught.value.at == 4 + len(version) + 4
+
+
+def test_a_broker_may_have_more_topics_than_other_bodies_have_values() -> None:
+    many = ",".join(
+        f'"t{number}":{{"topicName":"t{number}","perm":6,"readQueueNums":4,"order":false,'
+        f'"writeQueueNums":4,"topicSysFlag":0,"topicFilterType":"SINGLE_TAG","attributes":{{}}}}'
+        for number in range(50_000)
+    )
+    body = f'{{"topicConfigSerializeWrapper":{{"topicConfigTable":{{{many}}}}}}}'.encode()
+    assert len(read_registration(body).topic_table.topics) == 50_000
+
+
+def test_an_object_that_was_written_before_is_read_again() -> None:
+    mapping = '{"topic":"T","bname":"b","totalQueues":8}'
+    body = (
+        f'{{"topicConfigSerializeWrapper":{{"topicQueueMappingInfoMap":{{"T":{mapping},'
+        '"U":{"$ref":"$.topicConfigSerializeWrapper.topicQueueMappingInfoMap.T"}}}}'
+    ).encode()
+    mappings = read_registration(body).topic_table.mappings
+    assert mappings["U"] == mappings["T"]
+    assert mappings["T"].total_queues == 8

@@ -3,9 +3,16 @@ from __future__ import annotations
 import pytest
 
 from rocketpipe.errors import BodyError
+from rocketpipe.model.route import BrokerAddresses, TopicRoute
 from rocketpipe.protocol.command import RESPONSE, Command
-from rocketpipe.protocol.request import from_command, read_reply, to_command
-from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic, RegisterBroker
+from rocketpipe.protocol.request import from_command, read_reply, to_command, to_reply
+from rocketpipe.protocol.requests.routes import (
+    BareKeyRouteReply,
+    GetAllTopics,
+    GetRouteInfoByTopic,
+    RegisterBroker,
+    RouteReply,
+)
 
 ASK = GetRouteInfoByTopic(topic="T")
 
@@ -69,3 +76,19 @@ def test_a_registration_may_be_answered_without_a_body() -> None:
     answer = read_reply(asked, Command(code=0, opaque=1, flag=RESPONSE, body=body))
     assert answer.order_settings is not None
     assert answer.order_settings.table == {"T": "b:4"}
+
+
+def test_a_route_is_written_in_the_dialect_of_its_reply() -> None:
+    broker = BrokerAddresses(cluster="c", broker_name="b", addresses={0: "h:1", 2: "h:2"})
+    route = TopicRoute(brokers=(broker,))
+    asked = Command(code=105, opaque=1)
+    strict = to_reply(asked, RouteReply(route=route))
+    bare = to_reply(asked, BareKeyRouteReply(route=route))
+    assert b'{"0":"h:1","2":"h:2"}' in strict.body
+    assert b'{0:"h:1",2:"h:2"}' in bare.body
+    assert read_reply(ASK, strict).route == read_reply(ASK, bare).route == route
+
+
+def test_a_list_of_topics_may_lack_everything() -> None:
+    answer = Command(code=0, opaque=1, flag=RESPONSE, body=b"{}")
+    assert read_reply(GetAllTopics(), answer).names.topics == frozenset()

@@ -124,7 +124,6 @@ _ADMIN: Final = "administration, later"
 _RARE: Final = "rare"
 _OLD_ACL: Final = "RocketMQ 4.9 only; 5.x has users and rules instead"
 _SYNC: Final = "a follower copies it from its leader: later, with replication"
-_UNITS: Final = "unit mode, which open RocketMQ does not use"
 _GROUPS_OF_BROKERS: Final = "a later room: who leads a broker group"
 _NEVER: Final = "declared by RocketMQ, answered by none of its servers"
 _STATIC: Final = "static topics, rare"
@@ -137,48 +136,8 @@ def _rows(peer: Peer, why: str, *codes: RequestCode) -> tuple[Unserved, ...]:
 
 UNSERVED: Final[tuple[Unserved, ...]] = (
     *_rows(
-        Peer.NAMESRV,
-        _ADMIN,
-        C.PUT_KV_CONFIG,
-        C.GET_KV_CONFIG,
-        C.DELETE_KV_CONFIG,
-        C.GET_KVLIST_BY_NAMESPACE,
-        C.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
-        C.GET_TOPICS_BY_CLUSTER,
-        C.GET_SYSTEM_TOPIC_LIST_FROM_NS,
-        C.DELETE_TOPIC_IN_NAMESRV,
-        C.WIPE_WRITE_PERM_OF_BROKER,
-        C.ADD_WRITE_PERM_OF_BROKER,
-        C.UPDATE_NAMESRV_CONFIG,
-        C.GET_NAMESRV_CONFIG,
-    ),
-    *_rows(
-        Peer.NAMESRV,
-        "brokers that do not register in full each time, later",
-        C.QUERY_DATA_VERSION,
-        C.BROKER_HEARTBEAT,
-        C.GET_BROKER_MEMBER_GROUP,
-    ),
-    *_rows(Peer.NAMESRV, _RARE, C.REGISTER_TOPIC_IN_NAMESRV),
-    *_rows(
-        Peer.NAMESRV,
-        _UNITS,
-        C.GET_UNIT_TOPIC_LIST,
-        C.GET_HAS_UNIT_SUB_TOPIC_LIST,
-        C.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
-    ),
-    *_rows(
         Peer.BROKER,
         _ADMIN,
-        C.UPDATE_AND_CREATE_TOPIC_LIST,
-        C.DELETE_TOPIC_IN_BROKER,
-        C.GET_ALL_TOPIC_CONFIG,
-        C.GET_TOPIC_CONFIG,
-        C.GET_TOPIC_STATS_INFO,
-        C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-        C.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
-        C.GET_SUBSCRIPTIONGROUP_CONFIG,
-        C.DELETE_SUBSCRIPTIONGROUP,
         C.UPDATE_BROKER_CONFIG,
         C.GET_BROKER_CONFIG,
         C.GET_BROKER_RUNTIME_INFO,
@@ -191,9 +150,7 @@ UNSERVED: Final[tuple[Unserved, ...]] = (
         C.QUERY_TOPICS_BY_CONSUMER,
         C.QUERY_SUBSCRIPTION_BY_CONSUMER,
         C.QUERY_CONSUME_TIME_SPAN,
-        C.GET_EARLIEST_MSG_STORETIME,
         C.VIEW_BROKER_STATS_DATA,
-        C.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
         C.CLEAN_EXPIRED_CONSUMEQUEUE,
         C.CLEAN_UNUSED_TOPIC,
         C.DELETE_EXPIRED_COMMITLOG,
@@ -202,7 +159,6 @@ UNSERVED: Final[tuple[Unserved, ...]] = (
     *_rows(
         Peer.BROKER,
         _RARE,
-        C.UPDATE_AND_GET_GROUP_FORBIDDEN,
         C.QUERY_CORRECTION_OFFSET,
         C.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
         C.CLONE_GROUP_OFFSET,
@@ -230,7 +186,6 @@ UNSERVED: Final[tuple[Unserved, ...]] = (
         C.EXCHANGE_BROKER_HA_INFO,
         C.GET_BROKER_HA_STATUS,
         C.RESET_MASTER_FLUSH_OFFSET,
-        C.NOTIFY_MIN_BROKER_ID_CHANGE,
         C.GET_BROKER_EPOCH_CACHE,
         C.NOTIFY_BROKER_ROLE_CHANGED,
     ),

@@ -88,6 +88,23 @@ class GetMinOffset(Request[OffsetReply]):
     broker_name: str | None = wire("bname", default=None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarliestStoreTimeReply:
+    """When the oldest message was stored, in milliseconds; -1 if there is none."""
+
+    timestamp: int
+
+
+@request(RequestCode.GET_EARLIEST_MSG_STORETIME)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetEarliestStoreTime(Request[EarliestStoreTimeReply]):
+    """Ask when the oldest message that a queue still has was stored."""
+
+    topic: str
+    queue_id: I32
+    broker_name: str | None = wire("bname", default=None)
+
+
 class QueueOffsets(Body, frozen=True, kw_only=True):
     """A position in each of several queues."""
 

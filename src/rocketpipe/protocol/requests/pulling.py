@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
-from rocketpipe.protocol.fields import I32, raw_body, reply_code, wire
+from rocketpipe.protocol.fields import I32, raw_body, reply_code, reply_remark, wire
 from rocketpipe.protocol.request import Request, request
 
 
@@ -32,6 +33,27 @@ class PullMessageReply:
     forbidden_type: I32 | None = None
     #: Stored records, one after another.
     messages: bytes = raw_body(default=b"")
+    #: What the store found, in RocketMQ's words: ``FOUND``, ``OFFSET_TOO_SMALL``, …
+    remark: str | None = reply_remark()
+
+
+class ForbiddenType(IntEnum):
+    """What keeps a pull from being answered: the broker, the group, the topic, or two of them."""
+
+    BROKER = 1
+    GROUP = 2
+    TOPIC = 3
+    BROADCASTING = 4
+    SUBSCRIPTION = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullForbiddenReply:
+    """A refusal that says by whom; offsets are not told."""
+
+    code: int = reply_code(ResponseCode.NO_PERMISSION)
+    forbidden_type: I32
+    remark: str | None = reply_remark()
 
 
 @request(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
@@ -56,6 +78,8 @@ class PullMessage(Request[PullMessageReply]):
     # Peers spell it so.
     proxy_forward_client_id: str | None = wire("proxyFrowardClientId", default=None)
     broker_name: str | None = wire("bname", default=None)
+    #: Ours alone: more messages in one answer than RocketMQ's brokers give.
+    bulk: bool | None = None
 
     @property
     def code(self) -> RequestCode:
