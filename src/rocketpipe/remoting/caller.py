@@ -1,13 +1,20 @@
-"""Asks peers by their address; connects on first use and again after a loss."""
+"""Asks peers by their address; connects on first use and again after a loss.
+
+There is one connection to an address, shared by everyone who asks there, and one attempt at a time
+to make it: who comes meanwhile waits for that one, and fails with it. Of too many connections one
+that nobody waits on is given up for the next.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from rocketpipe.errors import ConnectionLost
+from rocketpipe.errors import ConnectionLost, ProcessForked
 from rocketpipe.protocol.request import Request
 from rocketpipe.remoting.connection import Answer, ConnectionLimits, PeerConnection
 from rocketpipe.remoting.router import Router
@@ -16,20 +23,43 @@ ReplyT = TypeVar("ReplyT")
 
 CONNECT_TIMEOUT_MS: Final = 3000
 CALL_TIMEOUT_MS: Final = 3000
+MAX_CONNECTIONS: Final = 1024
+
+
+@dataclass(slots=True)
+class _Link:
+    """An open connection, and what was seen of it when somebody last looked for idle ones."""
+
+    peer: PeerConnection
+    #: Whether somebody asked for it since.
+    used: bool = True
+    reads: int = 0
+    idle_since_ms: int | None = None
 
 
 class Caller:
     """One connection to each address, shared by everyone who asks there."""
 
     def __init__(
-        self, answer: Answer | None = None, *, limits: ConnectionLimits | None = None
+        self,
+        answer: Answer | None = None,
+        *,
+        limits: ConnectionLimits | None = None,
+        max_connections: int = MAX_CONNECTIONS,
+        on_connected: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """Take who answers what peers ask, and who is told of each new connection's address."""
         self._answer = answer or Router().answer
         self._limits = limits or ConnectionLimits()
-        self._peers: dict[str, PeerConnection] = {}
-        self._connecting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._max_connections = max_connections
+        self._on_connected = on_connected
+        self._links: dict[str, _Link] = {}
+        self._opening: dict[str, asyncio.Task[PeerConnection]] = {}
+        self._closed = False
+        self._process: int | None = None
 
     async def __aenter__(self) -> Self:
+        self._closed = False
         return self
 
     async def __aexit__(
@@ -38,23 +68,37 @@ class Caller:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        peers = list(self._peers.values())
+        self._closed = True
+        opening = list(self._opening.values())
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
+        peers = [link.peer for link in self._links.values()]
         for peer in peers:
             peer.close()
         if peers:
             await asyncio.wait([peer.lost for peer in peers], timeout=CONNECT_TIMEOUT_MS / 1000)
+        for peer in peers:
+            peer.abort()  # it did not take what was written in all that time
+        self._process = None
 
     async def call(
         self, address: str, request: Request[ReplyT], timeout_ms: int = CALL_TIMEOUT_MS
     ) -> ReplyT:
-        """Ask the peer at ``address``.
+        """Ask the peer at ``address``; the time covers connecting, if that is needed.
 
         Raises:
             ConnectionLost: If it cannot be reached, or the connection ends before the answer.
             CallTimeout: If no answer comes in time.
             RequestRejected: If it refuses.
+            ProcessForked: If the connections are another process's.
         """
-        peer = await self.connect(address)
+        peer = self.connected(address)
+        if peer is None:
+            loop = asyncio.get_running_loop()
+            began_s = loop.time()
+            peer = await self._connect(address, timeout_ms)
+            timeout_ms = max(1, timeout_ms - round((loop.time() - began_s) * 1000))
         return await peer.call(request, timeout_ms)
 
     async def tell(self, address: str, request: Request[Any]) -> None:
@@ -62,6 +106,7 @@ class Caller:
 
         Raises:
             ConnectionLost: If the peer cannot be reached.
+            ProcessForked: If the connections are another process's.
         """
         (await self.connect(address)).tell(request)
 
@@ -70,12 +115,82 @@ class Caller:
 
         Raises:
             ConnectionLost: If the peer cannot be reached.
+            ProcessForked: If the connections are another process's.
         """
-        async with self._connecting[address]:
-            peer = self._peers.get(address)
-            if peer is None or not peer.is_open:
-                peer = self._peers[address] = await self._open(address)
-            return peer
+        return self.connected(address) or await self._connect(address, CONNECT_TIMEOUT_MS)
+
+    def connected(self, address: str) -> PeerConnection | None:
+        """The open connection to ``address``, if there is one.
+
+        Raises:
+            ProcessForked: If the connections are another process's.
+        """
+        self.check_process()
+        link = self._links.get(address)
+        if link is None or not link.peer.is_open:
+            return None
+        link.used = True
+        return link.peer
+
+    def check_process(self) -> None:
+        """Say so if connections were made in another process.
+
+        Raises:
+            ProcessForked: If they were.
+        """
+        if self._process is not None and self._process != os.getpid():
+            raise ProcessForked(self._process, os.getpid())
+
+    def close_idle(self, now_ms: int, idle_ms: int) -> int:
+        """End the connections that nobody used for ``idle_ms``; give how many those are.
+
+        It compares with the last look, so it wants to be called from time to time.
+        """
+        closed = 0
+        for link in list(self._links.values()):
+            peer = link.peer
+            if link.used or peer.asking or peer.answering or peer.reads != link.reads:
+                link.used, link.reads, link.idle_since_ms = False, peer.reads, now_ms
+            elif link.idle_since_ms is not None and now_ms - link.idle_since_ms >= idle_ms:
+                peer.close()
+                closed += 1
+        return closed
+
+    async def _connect(self, address: str, timeout_ms: int) -> PeerConnection:
+        opening = self._opening.get(address)
+        if opening is None:
+            if self._closed:
+                raise ConnectionLost(address, "not connected: this side is closed already")
+            self._make_room(address)
+            self._process = os.getpid()
+            opening = asyncio.create_task(self._open(address), name=f"connect {address}")
+            self._opening[address] = opening
+            opening.add_done_callback(lambda task: self._opened(address, task))
+        # Not cancelled with one of those who wait for it.
+        done, _ = await asyncio.wait([opening], timeout=timeout_ms / 1000)
+        if not done:
+            raise ConnectionLost(address, f"no connection within {timeout_ms} ms")
+        if opening.cancelled():
+            raise ConnectionLost(address, "not connected: this side is closing")
+        return opening.result()
+
+    def _opened(self, address: str, task: asyncio.Task[PeerConnection]) -> None:
+        del self._opening[address]
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; perhaps nobody waits any more
+
+    def _make_room(self, address: str) -> None:
+        if len(self._links) + len(self._opening) < self._max_connections:
+            return
+        for link in self._links.values():  # the oldest first
+            if not link.peer.asking and not link.peer.answering:
+                link.peer.close()
+                self._forget(link.peer)
+                return
+        raise ConnectionLost(
+            address,
+            f"{self._max_connections} connections are open, and each is waited on: try again",
+        )
 
     async def _open(self, address: str) -> PeerConnection:
         host, port = split_address(address)
@@ -83,7 +198,9 @@ class Caller:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_MS / 1000):
                 _, peer = await loop.create_connection(
-                    lambda: PeerConnection(self._answer, limits=self._limits), host, port
+                    lambda: PeerConnection(self._answer, limits=self._limits, on_lost=self._forget),
+                    host,
+                    port,
                 )
         except TimeoutError:
             reason = f"no connection within {CONNECT_TIMEOUT_MS} ms"
@@ -91,7 +208,15 @@ class Caller:
         except OSError as error:
             reason = f"cannot connect ({error.strerror or error})"
             raise ConnectionLost(address, reason) from error
+        self._links[address] = _Link(peer)
+        self._on_connected(address)
         return peer
+
+    def _forget(self, peer: PeerConnection) -> None:
+        for address, link in self._links.items():
+            if link.peer is peer:
+                del self._links[address]
+                return
 
 
 def split_address(address: str) -> tuple[str, int]:

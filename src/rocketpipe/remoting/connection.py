@@ -1,8 +1,9 @@
 """One socket: bytes in, commands out, answers matched to questions by their opaque.
 
-Both sides may ask. What the peer asks goes to ``answer``; what we ask waits in ``_waiting`` until
-its answer, its deadline or the end of the connection. Reading pauses while the peer does not take
-what we wrote, or while too many of its requests are being answered: nothing grows without bound.
+Both sides may ask. What the peer asks goes to the lane first, if there is one, and else to
+``answer``; what we ask waits in ``_waiting`` until its answer, its deadline or the end of the
+connection. While the peer does not take what we wrote, or too many of its requests are being
+answered, nothing is read from it and no further answer is begun: nothing grows without bound.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from rocketpipe.errors import CallTimeout, ConnectionLost, RemoteProtocolError
+from rocketpipe.model.host import Host
 from rocketpipe.protocol.command import Command
-from rocketpipe.protocol.connection import Connection
+from rocketpipe.protocol.connection import Connection, Frame
 from rocketpipe.protocol.frame import MAX_FRAME_BYTES, encode_frame
 from rocketpipe.protocol.request import Request, read_reply, to_command
+from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +30,19 @@ ReplyT = TypeVar("ReplyT")
 
 Answer = Callable[[Command, "PeerConnection"], Awaitable[Command]]
 
+#: Is given what one read brought: answers what it knows how to, and has the peer `take` the rest.
+Lane = Callable[[bytes, list[Frame], "PeerConnection"], None]
+
+_broken = LogBudget()
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
     """How much one peer may make us hold."""
 
     max_frame_bytes: int = MAX_FRAME_BYTES
-    max_requests: int = 1024
+    #: Pulls that wait among them, one for each queue that the peer reads.
+    max_requests: int = 16_384
     max_unsent_bytes: int = 8 * 1024 * 1024
 
 
@@ -44,62 +54,80 @@ class PeerConnection(asyncio.Protocol):
         answer: Answer,
         *,
         limits: ConnectionLimits,
+        lane: Lane | None = None,
         on_lost: Callable[[PeerConnection], None] = lambda _: None,
     ) -> None:
         self._answer = answer
+        self._lane = lane
         self._limits = limits
         self._on_lost = on_lost
         self._wire = Connection(max_frame_bytes=limits.max_frame_bytes)
         self._opaques = count(1)
         self._waiting: dict[int, asyncio.Future[Command]] = {}
-        self._answering: set[asyncio.Task[None]] = set()
+        #: Its requests that are being answered.
+        self.answering: set[asyncio.Task[None]] = set()
         self._transport: asyncio.Transport | None = None
-        self._peer_is_slow = False
+        self._paused = False
+        self._drained: asyncio.Future[None] | None = None
+        self._draining = False
+        #: How many reads brought something, and how many whole frames: for whoever watches.
+        self.reads = 0
+        self.frames = 0
+        #: Frames that leave together; see `post`.
+        self.outbox: list[bytes] = []
         self.address = "unconnected"
         self.lost = asyncio.get_running_loop().create_future()
 
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=self._limits.max_unsent_bytes)
+        # Not checked: other loops have transports of their own.
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=self._limits.max_unsent_bytes)
         self.address = _address_text(transport.get_extra_info("peername"))
 
     def data_received(self, data: bytes) -> None:
+        self.reads += 1
+        wire = self._wire
         try:
-            commands = self._wire.receive(data)
+            buffer, frames = wire.frames(data)
         except RemoteProtocolError:
-            commands = []
-        for command in commands:
-            if command.is_response:
-                self._settle(command)
+            buffer, frames = b"", []
+        self.frames += len(frames)
+        if frames:
+            if self._lane is not None:
+                self._lane(buffer, frames, self)
             else:
-                task = asyncio.ensure_future(self._respond(command))
-                self._answering.add(task)
-                task.add_done_callback(self._answered)
-        if self._wire.failure is not None:
-            log.warning("connection closed peer=%s reason=%s", self.address, self._wire.failure)
+                self.take(buffer, frames)
+        if wire.failure is not None:
+            if _broken.allows():
+                log.warning(
+                    "connection closed peer=%s reason=%s%s",
+                    self.address,
+                    wire.failure,
+                    _broken.suppressed(),
+                )
             self.close()
-        self._regulate()
 
     def pause_writing(self) -> None:
-        self._peer_is_slow = True
+        self._drained = asyncio.get_running_loop().create_future()
         self._regulate()
 
     def resume_writing(self) -> None:
-        self._peer_is_slow = False
+        self._let_go()
         self._regulate()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        for task in self._answering:
+        self._let_go()
+        for task in self.answering:
             task.cancel()
         error = ConnectionLost(self.address, str(exc) if exc else "closed by the peer")
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(error)
         self._waiting.clear()
+        self.outbox.clear()
         if not self.lost.done():
             self.lost.set_result(None)
         self._on_lost(self)
@@ -109,6 +137,26 @@ class PeerConnection(asyncio.Protocol):
     @property
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the peer does not take what it asked for as fast as it asks."""
+        return self._drained is not None
+
+    @property
+    def asking(self) -> int:
+        """How many of our own questions it has not answered yet."""
+        return len(self._waiting)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How much there is of a frame that is not whole yet."""
+        return self._wire.buffered_bytes
+
+    @cached_property
+    def packed_host(self) -> bytes:
+        """The peer's address as records have it: 8 bytes, or 20 for IPv6."""
+        return Host.parse(self.address).pack()
 
     @property
     def local_host(self) -> str:
@@ -146,6 +194,57 @@ class PeerConnection(asyncio.Protocol):
         """
         self._write(to_command(request, next(self._opaques) & 0x7FFF_FFFF, oneway=True))
 
+    def next_opaque(self) -> int:
+        """The number of the next question, for a frame that its sender writes; see ``ask``."""
+        return next(self._opaques) & 0x7FFF_FFFF
+
+    def ask(self, opaque: int, frame: bytes, answer: asyncio.Future[Command] | None) -> None:
+        """Send a whole frame; ``answer`` gets what the peer says to it, or the loss of the peer.
+
+        Frames that are sent in one turn of the loop leave together. Whoever stops waiting for the
+        answer says so by ``forget``.
+
+        Raises:
+            ConnectionLost: If the connection has ended.
+        """
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionLost(self.address, "the connection has ended")
+        if answer is not None:
+            self._waiting[opaque] = answer
+        if self.post(frame):
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def forget(self, opaque: int) -> None:
+        """Wait no longer for this answer."""
+        self._waiting.pop(opaque, None)
+
+    async def drained(self) -> None:
+        """Wait until the peer has taken most of what was written, or is gone.
+
+        Whoever is about to answer with much, after having waited, asks this first.
+        """
+        while self._drained is not None:
+            await asyncio.shield(self._drained)
+
+    def post(self, frame: bytes) -> bool:
+        """Keep a whole frame for the next `flush`; True if it is the first kept."""
+        self.outbox.append(frame)
+        return len(self.outbox) == 1
+
+    def flush(self) -> bool:
+        """Write what was posted, all at once; True if the peer keeps up."""
+        outbox = self.outbox
+        if outbox:
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.write(outbox[0] if len(outbox) == 1 else b"".join(outbox))
+            outbox.clear()
+        return self._drained is None
+
+    def stop_reading(self) -> None:
+        """Take nothing more from the peer: what was asked is answered, and that is all."""
+        self._draining = True
+        self._regulate()
+
     def close(self) -> None:
         """Send what was written, then end the connection."""
         if self._transport is not None:
@@ -156,15 +255,32 @@ class PeerConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def take(self, buffer: bytes, frames: list[Frame]) -> None:
+        """Answer frames, or hand them to whoever asked, without the lane."""
+        for at, _, _ in frames:
+            try:
+                command = self._wire.command(buffer, at)
+            except RemoteProtocolError:
+                break
+            if command.is_response:
+                self._settle(command)
+            else:
+                task = asyncio.ensure_future(self._respond(command))
+                self.answering.add(task)
+                task.add_done_callback(self._answered)
+        self._regulate()
+
     # Inside
 
     async def _respond(self, command: Command) -> None:
+        if self._drained is not None:
+            await self.drained()
         answer = await self._answer(command, self)
         if not command.is_oneway and self.is_open:
             self._write(answer)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
-        self._answering.discard(task)
+        self.answering.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("answer failed peer=%s", self.address, exc_info=error)
             self.close()
@@ -182,13 +298,25 @@ class PeerConnection(asyncio.Protocol):
             raise ConnectionLost(self.address, "the connection has ended")
         self._transport.write(encode_frame(command))
 
+    def _let_go(self) -> None:
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
+
     def _regulate(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if self._peer_is_slow or len(self._answering) >= self._limits.max_requests:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+        pause = (
+            self._drained is not None
+            or self._draining
+            or len(self.answering) >= self._limits.max_requests
+        )
+        if pause is not self._paused:
+            self._paused = pause
+            if pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
 
 
 def _address_text(peername: Any) -> str:

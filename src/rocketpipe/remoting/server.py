@@ -1,25 +1,44 @@
-"""A listening port: accepts peers, keeps them, lets them go."""
+"""A listening port: accepts peers, keeps them, lets them go.
+
+Peers are accepted by hand, because the loop's own way writes a thousand lines whenever the process
+has no file descriptor left. Some descriptors are kept for the rest of the process: a store that
+cannot open its next file has failed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+import resource
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from rocketpipe.remoting.connection import Answer, ConnectionLimits, PeerConnection
+from rocketpipe.background import running
+from rocketpipe.clock import Clock, SystemClock
+from rocketpipe.remoting.connection import Answer, ConnectionLimits, Lane, PeerConnection
+from rocketpipe.remoting.log_budget import LogBudget
+from rocketpipe.remoting.patience import Patience, Watch
+
+log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_MS: Final = 3000
+#: For files, and for the connections that this process makes itself.
+KEPT_DESCRIPTORS: Final = 200
 _BACKLOG: Final = 1024
+_ACCEPTS_A_TURN: Final = 64
+_ACCEPT_AGAIN_S: Final = 1.0
+_NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Server:
     """One port, bound before it serves: its real number is known even when 0 was asked for."""
 
-    def __init__(self, listener: asyncio.Server, peers: _Peers) -> None:
-        self._listener = listener
-        self._peers = peers
+    def __init__(self, listening: socket.socket, limits: ConnectionLimits) -> None:
+        self._listening = listening
+        self._limits = limits
 
     @classmethod
     @asynccontextmanager
@@ -31,57 +50,161 @@ class Server:
         Raises:
             OSError: If the port is taken or the address is not this machine's.
         """
-        peers = _Peers(limits or ConnectionLimits())
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         except OSError as error:
             reason = f"cannot listen on {host}:{port} ({error.strerror})"
             raise OSError(error.errno, reason) from error
-        listener = await asyncio.get_running_loop().create_server(
-            peers.accept, sock=listening, start_serving=False, backlog=_BACKLOG
-        )
-        try:
-            yield cls(listener, peers)
-        finally:
-            listener.close()
+        with listening:
+            listening.setblocking(False)
+            yield cls(listening, limits or ConnectionLimits())
 
     @property
     def address(self) -> str:
-        host, port = self._listener.sockets[0].getsockname()[:2]
+        host, port = self._listening.getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @asynccontextmanager
     async def serving(
-        self, answer: Answer, on_lost: Callable[[PeerConnection], None] = lambda _: None
+        self,
+        answer: Answer,
+        on_lost: Callable[[PeerConnection], None] = lambda _: None,
+        *,
+        lane: Lane | None = None,
+        clock: Clock | None = None,
+        patience: Patience | None = None,
+        max_connections: int | None = None,
+        on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> AsyncIterator[None]:
-        """Accept peers and answer them inside the block; then close the port and every peer."""
-        self._peers.answer = answer
-        self._peers.on_lost = on_lost
-        await self._listener.start_serving()
+        """Accept peers and answer them inside the block; then close the port and every peer.
+
+        What was asked by then is still answered: ``on_close`` is the moment to finish what the
+        lane began, and to stop waiting for what may take long.
+        """
+        peers = _Peers(
+            self._listening,
+            lambda: PeerConnection(answer, limits=self._limits, lane=lane, on_lost=peers.forget),
+            on_lost,
+            most_connections(max_connections),
+        )
+        watching = peers.watch(Watch(patience or Patience()), clock or SystemClock())
+        peers.accept_on()
         try:
-            yield
+            async with running(watching, "watch"):
+                yield
         finally:
-            self._listener.close()
-            await self._peers.close()
+            peers.accept_off()
+            self._listening.close()
+            await peers.close(on_close)
+
+
+def most_connections(asked: int | None = None) -> int:
+    """How many connections there is room for, beside what else needs a descriptor."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = 1 << 30 if soft == resource.RLIM_INFINITY else max(1, soft - KEPT_DESCRIPTORS)
+    return room if asked is None else min(asked, room)
 
 
 class _Peers:
     """Everyone who is connected."""
 
-    answer: Answer
-    on_lost: Callable[[PeerConnection], None]
-
-    def __init__(self, limits: ConnectionLimits) -> None:
-        self._limits = limits
+    def __init__(
+        self,
+        listening: socket.socket,
+        make: Callable[[], PeerConnection],
+        on_lost: Callable[[PeerConnection], None],
+        most: int,
+    ) -> None:
+        self._listening = listening
+        self._make = make
+        self._on_lost = on_lost
+        self._most = most
+        self._loop = asyncio.get_running_loop()
         self._open: set[PeerConnection] = set()
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._again: asyncio.TimerHandle | None = None
+        self._refused = LogBudget()
+        self._ended = LogBudget()
 
-    def accept(self) -> PeerConnection:
-        peer = PeerConnection(self.answer, limits=self._limits, on_lost=self._forget)
-        self._open.add(peer)
-        return peer
+    def accept_on(self) -> None:
+        self._again = None
+        self._loop.add_reader(self._listening.fileno(), self._accept)
 
-    async def close(self) -> None:
+    def accept_off(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+        self._loop.remove_reader(self._listening.fileno())
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTS_A_TURN):
+            try:
+                connected, address = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTOR:
+                    raise
+                self._refuse(f"{error.strerror}: new peers wait")
+                self.accept_off()
+                self._again = self._loop.call_later(_ACCEPT_AGAIN_S, self.accept_on)
+                return
+            if len(self._open) + len(self._arriving) >= self._most:
+                connected.close()
+                self._refuse(f"{self._most} connections are the most, {address} is sent away")
+                continue
+            connected.setblocking(False)
+            arriving = self._loop.create_task(self._welcome(connected))
+            self._arriving.add(arriving)
+            arriving.add_done_callback(self._arriving.discard)
+
+    def _refuse(self, reason: str) -> None:
+        if self._refused.allows():
+            log.warning("peer not accepted reason=%s%s", reason, self._refused.suppressed())
+
+    async def _welcome(self, connected: socket.socket) -> None:
+        try:
+            _, peer = await self._loop.connect_accepted_socket(self._make, connected)
+        except OSError as error:  # it has left already
+            log.debug("peer lost on arrival reason=%s", error)
+            connected.close()
+            return
+        if peer.is_open:
+            self._open.add(peer)
+
+    def forget(self, peer: PeerConnection) -> None:
+        self._open.discard(peer)
+        self._on_lost(peer)
+
+    async def watch(self, watch: Watch, clock: Clock) -> None:
+        """End the connections of those who take too long."""
+        while True:
+            await clock.sleep(watch.every_ms)
+            now_ms = clock.monotonic_ms()
+            for peer in list(self._open):
+                reason = watch.overdue(peer, now_ms)
+                if reason is None:
+                    continue
+                if self._ended.allows():
+                    log.info(
+                        "connection ended peer=%s reason=%s%s",
+                        peer.address,
+                        reason,
+                        self._ended.suppressed(),
+                    )
+                peer.abort()
+
+    async def close(self, on_close: Callable[[], Awaitable[None]] | None) -> None:
+        """Let what was asked be answered, then end every connection."""
+        if self._arriving:
+            await asyncio.wait(self._arriving)
+        for peer in self._open:
+            peer.stop_reading()
+        if on_close is not None:
+            await on_close()
+        deadline = self._loop.time() + CLOSE_TIMEOUT_MS / 1000
+        while (answers := self._answers()) and self._loop.time() < deadline:
+            await asyncio.wait(answers, timeout=deadline - self._loop.time())
         leaving = list(self._open)
         for peer in leaving:
             peer.close()
@@ -90,6 +213,5 @@ class _Peers:
         for peer in list(self._open):
             peer.abort()
 
-    def _forget(self, peer: PeerConnection) -> None:
-        self._open.discard(peer)
-        self.on_lost(peer)
+    def _answers(self) -> set[asyncio.Task[None]]:
+        return set().union(*(peer.answering for peer in self._open))
