@@ -1,71 +1,244 @@
-"""What a NameServer answers: brokers register, clients ask for routes."""
+"""What a NameServer answers to clients and operators; brokers are answered in ``registering``."""
 
 from __future__ import annotations
 
+import logging
+
+import msgspec
+
 from rocketpipe.clock import Clock
-from rocketpipe.errors import RequestRejected
-from rocketpipe.model.route import LEADER_ID
-from rocketpipe.namesrv.route_table import BrokerKey, RouteTable
-from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.requests.registration import read_registration, registration_crc
+from rocketpipe.config.conf_file import read_conf
+from rocketpipe.errors import ConfigError, InvalidName, RequestRejected
+from rocketpipe.model.names import MAX_RETRY_TOPIC
+from rocketpipe.namesrv.config import LiveSettings, NotChangeable, UnfitValue
+from rocketpipe.namesrv.kv import KeyValuesFull, KeyValueStore
+from rocketpipe.namesrv.route_table import RegistrationRefused, RouteTable
+from rocketpipe.protocol.codes import PeerVersion, ResponseCode
+from rocketpipe.protocol.requests.kv import (
+    ORDER_NAMESPACE,
+    DeleteKeyValue,
+    GetKeyValue,
+    GetKeyValues,
+    KeyValueReply,
+    KeyValuesReply,
+    PutKeyValue,
+)
+from rocketpipe.protocol.requests.namesrv import (
+    GetNamesrvConfig,
+    NamesrvConfigReply,
+    UpdateNamesrvConfig,
+)
 from rocketpipe.protocol.requests.routes import (
+    AddWritePerm,
+    AddWritePermReply,
+    BareKeyRouteReply,
     ClusterInfoReply,
+    DeleteTopicInNamesrv,
+    GetAllTopics,
     GetBrokerClusterInfo,
     GetRouteInfoByTopic,
-    RegisterBroker,
-    RegisterBrokerReply,
+    GetSystemTopics,
+    GetTopicsByCluster,
+    GetUnitSubscribedPlainTopics,
+    GetUnitSubscribedTopics,
+    GetUnitTopics,
+    KeyValues,
+    RegisterTopicInNamesrv,
     RouteReply,
-    UnregisterBroker,
+    TopicNames,
+    TopicNamesReply,
+    WipeWritePerm,
+    WipeWritePermReply,
 )
-from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.remoting.router import Call, handles
+from rocketpipe.store.disk import DiskError
+
+log = logging.getLogger(__name__)
 
 
 class RouteHandlers:
-    """Keeps the route table as brokers come and go, and reads it to clients."""
+    """Reads the route table to clients."""
 
-    def __init__(self, routes: RouteTable, clock: Clock) -> None:
+    def __init__(
+        self, routes: RouteTable, values: KeyValueStore, settings: LiveSettings, clock: Clock
+    ) -> None:
         self._routes = routes
+        self._values = values
+        self._settings = settings
         self._clock = clock
-        self._brokers: dict[PeerConnection, BrokerKey] = {}
-
-    @handles(RegisterBroker)
-    async def register(self, request: RegisterBroker, call: Call) -> RegisterBrokerReply:
-        if request.body_crc32 and request.body_crc32 != registration_crc(request.body):
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-        registration = read_registration(
-            request.body, compressed=request.compressed, version=call.command.version
-        )
-        broker = BrokerKey(request.cluster_name, request.broker_name, request.broker_id)
-        topics = registration.topic_table.topics
-        self._routes.register(broker, request.broker_addr, topics, self._clock.now_ms())
-        self._brokers[call.peer] = broker
-        if request.broker_id == LEADER_ID:
-            return RegisterBrokerReply()
-        return RegisterBrokerReply(master_addr=self._routes.leader_address(request.broker_name))
-
-    @handles(UnregisterBroker)
-    async def unregister(self, request: UnregisterBroker, call: Call) -> None:
-        broker = BrokerKey(request.cluster_name, request.broker_name, request.broker_id)
-        self._routes.unregister(broker)
-        self._brokers.pop(call.peer, None)
+        self._started_ms = clock.monotonic_ms()
 
     @handles(GetRouteInfoByTopic)
     async def route(self, request: GetRouteInfoByTopic, call: Call) -> RouteReply:
+        settings = self._settings.now
+        up_ms = self._clock.monotonic_ms() - self._started_ms
+        if settings.wait_for_brokers and up_ms < settings.wait_for_brokers_s * 1000:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "name server not ready")
         route = self._routes.route(request.topic)
         if route is None:
             raise RequestRejected(
                 ResponseCode.TOPIC_NOT_EXIST,
-                f"No topic route info in name server for the topic: {request.topic}",
+                "No topic route info in name server for the topic: "
+                + request.topic[:MAX_RETRY_TOPIC],
             )
-        return RouteReply(route=route)
+        if settings.order_enabled:
+            order_conf = self._values.get(ORDER_NAMESPACE, request.topic)
+            route = msgspec.structs.replace(route, order_conf=order_conf)
+        if call.command.version >= PeerVersion.V4_9_4 or request.accept_standard_json_only:
+            return RouteReply(route=route)
+        return BareKeyRouteReply(route=route)
 
     @handles(GetBrokerClusterInfo)
     async def everyone(self, request: GetBrokerClusterInfo, call: Call) -> ClusterInfoReply:
         return ClusterInfoReply(cluster_brokers=self._routes.everyone())
 
-    def forget_peer(self, peer: PeerConnection) -> None:
-        """A connection ended; if it was a broker's, so did the broker."""
-        broker = self._brokers.pop(peer, None)
-        if broker is not None and broker not in self._brokers.values():
-            self._routes.unregister(broker)
+    @handles(GetAllTopics)
+    async def all_topics(self, request: GetAllTopics, call: Call) -> TopicNamesReply:
+        if not self._settings.now.list_all_topics:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "disable: enableAllTopicList is false")
+        return _named(self._routes.topics())
+
+    @handles(GetTopicsByCluster)
+    async def by_cluster(self, request: GetTopicsByCluster, call: Call) -> TopicNamesReply:
+        self._check_listing()
+        return _named(self._routes.topics_of_cluster(request.cluster))
+
+    @handles(GetSystemTopics)
+    async def system_topics(self, request: GetSystemTopics, call: Call) -> TopicNamesReply:
+        topics, address = self._routes.system_topics()
+        return TopicNamesReply(names=TopicNames(topics=topics, broker_addr=address))
+
+    @handles(GetUnitTopics)
+    async def unit_topics(self, request: GetUnitTopics, call: Call) -> TopicNamesReply:
+        self._check_listing()
+        return _named(self._routes.unit_topics(unit=True, subscribed=None))
+
+    @handles(GetUnitSubscribedTopics)
+    async def unit_subscribed(
+        self, request: GetUnitSubscribedTopics, call: Call
+    ) -> TopicNamesReply:
+        self._check_listing()
+        return _named(self._routes.unit_topics(unit=None, subscribed=True))
+
+    @handles(GetUnitSubscribedPlainTopics)
+    async def unit_subscribed_plain(
+        self, request: GetUnitSubscribedPlainTopics, call: Call
+    ) -> TopicNamesReply:
+        self._check_listing()
+        return _named(self._routes.unit_topics(unit=False, subscribed=True))
+
+    def _check_listing(self) -> None:
+        if not self._settings.now.list_topics:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "disable: enableTopicList is false")
+
+
+class OperatorHandlers:
+    """Changes routes and settings as operators ask."""
+
+    def __init__(self, routes: RouteTable, settings: LiveSettings) -> None:
+        self._routes = routes
+        self._settings = settings
+
+    @handles(WipeWritePerm)
+    async def wipe(self, request: WipeWritePerm, call: Call) -> WipeWritePermReply:
+        count = self._routes.wipe_write_perm(request.broker_name)
+        _log_act(call, "write permission wiped", request.broker_name, f"topics={count}")
+        return WipeWritePermReply(wipe_topic_count=count)
+
+    @handles(AddWritePerm)
+    async def add(self, request: AddWritePerm, call: Call) -> AddWritePermReply:
+        count = self._routes.add_write_perm(request.broker_name)
+        _log_act(call, "write permission added", request.broker_name, f"topics={count}")
+        return AddWritePermReply(add_topic_count=count)
+
+    @handles(DeleteTopicInNamesrv)
+    async def delete_topic(self, request: DeleteTopicInNamesrv, call: Call) -> None:
+        count = self._routes.delete_topic(request.topic, request.cluster_name or None)
+        _log_act(call, "route deleted", request.topic, f"brokers={count}")
+
+    @handles(RegisterTopicInNamesrv)
+    async def add_topic(self, request: RegisterTopicInNamesrv, call: Call) -> None:
+        try:
+            self._routes.add_topic(request.topic, request.route.queues)
+        except InvalidName as error:
+            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        except RegistrationRefused as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        _log_act(call, "route added", request.topic, f"brokers={len(request.route.queues)}")
+
+    @handles(UpdateNamesrvConfig)
+    async def change_settings(self, request: UpdateNamesrvConfig, call: Call) -> None:
+        try:
+            entries = read_conf(request.properties, "settings")
+            changed = self._settings.change({entry.key: entry.value for entry in entries})
+        except NotChangeable as error:
+            log.warning("setting not changed peer=%s reason=%s", call.peer.address, error)
+            raise RequestRejected(ResponseCode.NO_PERMISSION, str(error)) from error
+        except (UnfitValue, ConfigError) as error:
+            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        for key, value in changed.items():
+            _log_act(call, "setting changed", key, f"value={value}")
+
+    @handles(GetNamesrvConfig)
+    async def settings(self, request: GetNamesrvConfig, call: Call) -> NamesrvConfigReply:
+        return NamesrvConfigReply(properties=self._settings.text().encode())
+
+
+class KeyValueHandlers:
+    """Keeps values for others, and reads them back."""
+
+    def __init__(self, values: KeyValueStore) -> None:
+        self._values = values
+
+    @handles(PutKeyValue)
+    async def put(self, request: PutKeyValue, call: Call) -> None:
+        try:
+            await self._values.put(request.namespace, request.key, request.value)
+        except KeyValuesFull as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        except DiskError as error:
+            raise _not_written(error) from error
+
+    @handles(GetKeyValue)
+    async def get(self, request: GetKeyValue, call: Call) -> KeyValueReply:
+        value = self._values.get(request.namespace, request.key)
+        if value is None:
+            raise RequestRejected(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"No config item, Namespace: {request.namespace[:80]} Key: {request.key[:80]}",
+            )
+        return KeyValueReply(value=value)
+
+    @handles(DeleteKeyValue)
+    async def delete(self, request: DeleteKeyValue, call: Call) -> None:
+        try:
+            await self._values.delete(request.namespace, request.key)
+        except DiskError as error:
+            raise _not_written(error) from error
+
+    @handles(GetKeyValues)
+    async def all(self, request: GetKeyValues, call: Call) -> KeyValuesReply:
+        values = self._values.all(request.namespace)
+        if values is None:
+            raise RequestRejected(
+                ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {request.namespace[:80]}"
+            )
+        return KeyValuesReply(values=KeyValues(table=dict(values)))
+
+
+def _named(topics: frozenset[str]) -> TopicNamesReply:
+    return TopicNamesReply(names=TopicNames(topics=topics))
+
+
+def _log_act(call: Call, event: str, subject: str, facts: str) -> None:
+    log.info("%s peer=%s subject=%r %s", event, call.peer.address, subject[:255], facts)
+
+
+def _not_written(error: DiskError) -> RequestRejected:
+    # Where the file is, is not for whoever asks.
+    log.error("key-values not written reason=%s", error)
+    return RequestRejected(
+        ResponseCode.SYSTEM_ERROR,
+        "the key-values could not be written, so nothing was changed: the name server's log says "
+        "why",
+    )

@@ -5,43 +5,62 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 
 from rocketpipe.background import running
 from rocketpipe.clock import Clock, SystemClock
-from rocketpipe.namesrv.handlers import RouteHandlers
+from rocketpipe.namesrv.config import LiveSettings, NamesrvConfig
+from rocketpipe.namesrv.handlers import KeyValueHandlers, OperatorHandlers, RouteHandlers
+from rocketpipe.namesrv.kv import KeyValueStore
+from rocketpipe.namesrv.membership import Membership
+from rocketpipe.namesrv.notices import SmallestIdNotices
+from rocketpipe.namesrv.registering import RegistrationHandlers
 from rocketpipe.namesrv.route_table import RouteTable
+from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.router import Router
 from rocketpipe.remoting.server import Server
+from rocketpipe.store.disk import Disk
+from rocketpipe.store.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
-EXPIRY_SCAN_MS: Final = 5_000
-
 
 @asynccontextmanager
-async def name_server(
-    host: str = "127.0.0.1", port: int = 9876, *, clock: Clock | None = None
-) -> AsyncIterator[str]:
+async def name_server(config: NamesrvConfig, *, clock: Clock | None = None) -> AsyncIterator[str]:
     """Run a NameServer inside the block, which is given the address it listens on.
 
     Raises:
         OSError: If the port is taken.
+        StoreError: If the key-values of an earlier run cannot be read.
     """
     clock = clock or SystemClock()
-    routes = RouteTable()
-    handlers = RouteHandlers(routes, clock)
-    async with (
-        Server.bound(host, port) as server,
-        server.serving(Router(handlers).answer, handlers.forget_peer),
-        running(_expire_silent(routes, clock), "expiry of silent brokers"),
-    ):
-        log.info("name server started address=%s", server.address)
-        yield server.address
+    settings = LiveSettings(config)
+    values = KeyValueStore(
+        settings, Snapshot(Disk(), config.kv_path) if config.kv_path is not None else None
+    )
+    routes = RouteTable(settings)
+    async with Caller() as caller:
+        notices = SmallestIdNotices(routes, settings, caller)
+        membership = Membership(routes, clock, notices.changed)
+        router = Router(
+            RouteHandlers(routes, values, settings, clock),
+            OperatorHandlers(routes, settings),
+            KeyValueHandlers(values),
+            RegistrationHandlers(membership, routes, values, settings),
+        )
+        try:
+            async with (
+                Server.bound(config.host, config.port) as server,
+                server.serving(router.answer, membership.lose, clock=clock),
+                running(_expire_silent(membership, settings, clock), "expiry of silent brokers"),
+            ):
+                log.info("name server started address=%s", server.address)
+                yield server.address
+        finally:
+            await notices.close()
+            await values.settle()
 
 
-async def _expire_silent(routes: RouteTable, clock: Clock) -> None:
+async def _expire_silent(membership: Membership, settings: LiveSettings, clock: Clock) -> None:
     while True:
-        await clock.sleep(EXPIRY_SCAN_MS)
-        for broker in routes.expire(clock.now_ms()):
-            log.warning("broker expired name=%s id=%d", broker.name, broker.broker_id)
+        await clock.sleep(settings.now.scan_every_ms)
+        membership.expire()

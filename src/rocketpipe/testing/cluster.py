@@ -10,6 +10,7 @@ from pathlib import Path
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.clock import Clock
+from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.store.config import StoreConfig
 
@@ -25,7 +26,7 @@ class Cluster:
 @asynccontextmanager
 async def cluster(data: Path, *, clock: Clock | None = None) -> AsyncIterator[Cluster]:
     """Run both servers in this process, on free ports, inside the block."""
-    async with name_server(port=0, clock=clock) as namesrv_address:
+    async with name_server(NamesrvConfig(port=0), clock=clock) as namesrv_address:
         config = BrokerConfig(
             data=data,
             name_servers=(namesrv_address,),

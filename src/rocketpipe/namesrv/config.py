@@ -1,0 +1,182 @@
+"""What a NameServer is told when it starts, and what operators may change while it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketpipe.config.setting import setting, settings_of
+from rocketpipe.errors import RocketPipeError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesrvConfig:
+    """One NameServer: where it listens, what it keeps and what it answers."""
+
+    host: str = setting(
+        "bindAddress", default="127.0.0.1", help="address to listen on; ::1 for IPv6"
+    )
+    port: int = setting(
+        "listenPort", default=9876, least=0, most=65535, help="port; 0 takes a free one"
+    )
+    kv_path: Path | None = setting(
+        "kvConfigPath",
+        default=None,
+        help="file of the key-values; without one they last as long as the server",
+    )
+    order_enabled: bool = setting(
+        "orderMessageEnable",
+        default=False,
+        live=True,
+        help="routes name the queues of topics that are ordered across brokers",
+    )
+    order_to_brokers: bool = setting(
+        "returnOrderTopicConfigToBroker",
+        default=True,
+        live=True,
+        help="a broker that registers is told the topics that are ordered across brokers",
+    )
+    acting_leaders: bool = setting(
+        "supportActingMaster",
+        default=False,
+        live=True,
+        help="routes show the follower with the smallest id as leader where there is none",
+    )
+    list_all_topics: bool = setting(
+        "enableAllTopicList", default=True, live=True, help="the list of all topics is given out"
+    )
+    list_topics: bool = setting(
+        "enableTopicList",
+        default=True,
+        live=True,
+        help="lists of topics by cluster and by unit are given out",
+    )
+    notify_smallest_id: bool = setting(
+        "notifyMinBrokerIdChanged",
+        default=False,
+        live=True,
+        help="brokers of one name are told when another of them has the smallest id",
+    )
+    wait_for_brokers: bool = setting(
+        "needWaitForService",
+        default=False,
+        live=True,
+        help="routes are refused until brokers had the time to register",
+    )
+    wait_for_brokers_s: int = setting(
+        "waitSecondsForService",
+        default=45,
+        live=True,
+        unit="s",
+        least=0,
+        most=3600,
+        help="that time",
+    )
+    scan_every_ms: int = setting(
+        "scanNotActiveBrokerInterval",
+        default=5000,
+        live=True,
+        unit="ms",
+        least=100,
+        most=600_000,
+        help="how often silent brokers are looked for",
+    )
+    delete_unnamed_topics: bool = setting(
+        "deleteTopicWithBrokerRegistration",
+        default=False,
+        live=True,
+        help="a registration is all that a broker has: topics it does not name are gone",
+    )
+    max_brokers: int = setting(
+        "maxBrokers", default=10_000, live=True, least=1, most=1_000_000, help="brokers kept"
+    )
+    max_topic_routes: int = setting(
+        "maxTopicRoutes",
+        default=1_000_000,
+        live=True,
+        least=1,
+        most=100_000_000,
+        help="topics kept, counted once for each broker name that has them",
+    )
+    max_key_values: int = setting(
+        "maxKeyValues",
+        default=100_000,
+        live=True,
+        least=0,
+        most=10_000_000,
+        help="key-values kept",
+    )
+    max_key_value_bytes: int = setting(
+        "maxKeyValueBytes",
+        default=8 << 20,
+        live=True,
+        unit="bytes",
+        least=0,
+        most=64 << 20,
+        help="bytes of all key-values together",
+    )
+
+
+class NotChangeable(RocketPipeError):
+    """A setting that nobody may change while the server runs, or that does not exist."""
+
+    def __init__(self, key: str, changeable: tuple[str, ...]) -> None:
+        super().__init__(
+            f"{key[:80]!r} cannot be changed while the name server runs; "
+            f"these can: {', '.join(changeable)}"
+        )
+        self.key = key
+
+
+class UnfitValue(RocketPipeError):
+    """A value that a setting cannot have."""
+
+    def __init__(self, key: str, value: str, reason: str) -> None:
+        super().__init__(f"{key} cannot be {value[:80]!r}: {reason}")
+        self.key = key
+
+
+class LiveSettings:
+    """The settings in force. Whoever uses one looks here each time."""
+
+    def __init__(self, config: NamesrvConfig) -> None:
+        self.now = config
+
+    def change(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Change settings by their keys, all or none; gives those that are not as before.
+
+        Only what is marked as live can be changed: never a path or an address. A restart goes back
+        to what the server was started with.
+
+        Raises:
+            NotChangeable: If a key is not one of those.
+            UnfitValue: If a value is not of its type or out of its range.
+        """
+        live = {one.key: one for one in settings_of(NamesrvConfig) if one.live}
+        changes = {}
+        for key, text in values.items():
+            setting = live.get(key)
+            if setting is None:
+                raise NotChangeable(key, tuple(sorted(live)))
+            try:
+                changes[setting.attribute] = setting.read(text)
+            except ValueError as error:
+                raise UnfitValue(key, text, str(error)) from None
+        before = self.now
+        self.now = dataclasses.replace(before, **changes)
+        return {
+            key: one.write(getattr(self.now, one.attribute))
+            for key, one in live.items()
+            if getattr(self.now, one.attribute) != getattr(before, one.attribute)
+        }
+
+    def text(self) -> str:
+        """Every setting that has a value, a line each, sorted by key."""
+        lines = sorted(
+            f"{one.key}={one.write(value)}"
+            for one in settings_of(NamesrvConfig)
+            if (value := getattr(self.now, one.attribute)) is not None
+        )
+        return "".join(f"{line}\n" for line in lines)
