@@ -12,6 +12,7 @@ from rocketpipe.client.consumer.pull import pull_request
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.record.codec import view_records
@@ -38,7 +39,7 @@ async def test_a_directory_it_cannot_use_is_told_as_such_and_the_port_is_free_ag
 
 
 async def test_messages_topics_and_offsets_outlive_the_broker(tmp_path: Path) -> None:
-    async with name_server(port=0) as names:
+    async with name_server(NamesrvConfig(port=0)) as names:
         sent = []
         for round_number in range(3):
             async with broker(config(tmp_path, names)) as address, Producer(names) as producer:
@@ -62,7 +63,7 @@ async def test_with_sync_flush_an_answer_waits_for_the_disk(
     tmp_path: Path, timeout_ms: int, durable: bool | None
 ) -> None:
     store = StoreConfig.embedded(tmp_path, flush=FlushMode.SYNC, flush_timeout_ms=timeout_ms)
-    async with name_server(port=0) as names:
+    async with name_server(NamesrvConfig(port=0)) as names:
         settings = BrokerConfig(data=tmp_path, name_servers=(names,), port=0, store=store)
         async with broker(settings), Producer(names) as producer:
             assert (await producer.send("orders", b"x")).durable is durable
@@ -81,7 +82,7 @@ async def test_a_store_that_takes_nothing_says_why(
     def refuse(store: MessageStore, groups: object) -> None:
         raise error
 
-    async with name_server(port=0) as names, broker(config(tmp_path, names)):
+    async with name_server(NamesrvConfig(port=0)) as names, broker(config(tmp_path, names)):
         monkeypatch.setattr(MessageStore, "append", refuse)
         async with Producer(names) as producer:
             with pytest.raises(RequestRejected, match=reason) as refused:

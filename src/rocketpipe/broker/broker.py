@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from typing import Final
 
 from rocketpipe.background import running
+from rocketpipe.broker.admission import Admission, AdmissionLimits
+from rocketpipe.broker.advertise import advertised_address, check_advertised, host_of
 from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
-from rocketpipe.broker.handlers.clients import ClientHandlers
+from rocketpipe.broker.delivery.pull_plan import PullPlanner, PullRules
+from rocketpipe.broker.delivery.retry import Retries
+from rocketpipe.broker.delivery.sent_properties import Stamp
+from rocketpipe.broker.delivery.storing import Intake
+from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.handlers.clients import ClientHandlers, LockHandlers
+from rocketpipe.broker.handlers.groups import GroupHandlers
+from rocketpipe.broker.handlers.lookups import LookupHandlers
 from rocketpipe.broker.handlers.offsets import OffsetHandlers
 from rocketpipe.broker.handlers.pulling import PullHandlers
 from rocketpipe.broker.handlers.sending import SendHandlers
+from rocketpipe.broker.handlers.topics import TopicHandlers, TopicStatsHandlers
+from rocketpipe.broker.lanes.lanes import Lanes
+from rocketpipe.broker.lanes.outgoing import Outgoing
+from rocketpipe.broker.lanes.pulling import PullLane
+from rocketpipe.broker.lanes.sending import SendLane
 from rocketpipe.broker.registration import Registrar
 from rocketpipe.broker.tables.clients import ClientTable
+from rocketpipe.broker.tables.queue_locks import QueueLocks
+from rocketpipe.broker.tables.system_topics import system_topics
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import StoreError
-from rocketpipe.model.host import Host
+from rocketpipe.model.ids import UniqueKeys
+from rocketpipe.model.topic import TopicSettings
 from rocketpipe.remoting.caller import Caller
+from rocketpipe.remoting.patience import Patience
 from rocketpipe.remoting.router import Router
 from rocketpipe.remoting.server import Server
 from rocketpipe.store.config import StoreConfig
@@ -52,28 +74,59 @@ async def broker(
     chance = chance or random.Random()  # noqa: S311 - it spreads load, it guards nothing
     disk = Disk()
     async with Server.bound(config.host, config.port) as server, Caller() as caller:
-        store_host = Host.parse(server.address).pack()
-        waiting = WaitingPulls()
+        address = advertised_address(config.advertise, server.address)
+        store_host = (await host_of(address)).pack()
+        waiting = WaitingPulls(clock, limit=config.max_waiting_pulls)
         with closing(_open_store(config, disk, clock, store_host, waiting)) as store:
             tables = Tables(
                 disk,
                 StoreLayout(config.data).config,
                 clock,
                 default_topic_queues=config.default_topic_queues,
+                auto_create_topics=config.auto_create_topics,
+                auto_create_groups=config.auto_create_groups,
             )
             tables.load()
-            tables.adopt(store.queues())
+            tables.topics.establish(_system_topics(config), clock.now_ms())
+            tables.adopt(_queues_in_use(store))
             durability = Durability(store, clock)
-            topics, offsets = tables.topics, tables.offsets
-            registrar = Registrar(config, server.address, topics, caller, clock)
-            clients = ClientHandlers(ClientTable(), topics, registrar, clock)
+            topics, groups, offsets = tables.topics, tables.groups, tables.offsets
+            connected = ClientTable(silent_ms=config.client_expiry_ms)
+            locks = QueueLocks()
+            planner = PullPlanner(topics, groups, connected, Filters(), _pull_rules(config))
+            registrar = Registrar(config, address, topics, caller, clock)
+            limits = AdmissionLimits(
+                waiting_sends=config.max_waiting_sends, accept_from_ms=config.accept_sends_at_ms
+            )
+            admission = Admission(store, durability, clock, limits)
+            intake = Intake(store, durability, admission, store_host)
+            supply = TopicSupply(topics, groups, registrar, clock, chance)
+            clients = ClientHandlers(
+                connected,
+                groups,
+                supply,
+                clock,
+                notify=config.notify_consumers,
+                property_filter=config.property_filter,
+            )
+            keys = UniqueKeys(store_host[:-4], os.getpid(), chance.getrandbits(32))
+            stamp = Stamp(config, keys, clock)
+            delays = DelayLevels(store, intake, tables.delays, clock)
+            retries = Retries(store, supply, delays, locks, clock)
+            pulls = PullHandlers(store, planner, offsets, waiting, clock)
             router = Router(
-                SendHandlers(
-                    store, durability, topics, registrar, config, store_host, clock, chance
-                ),
-                PullHandlers(store, topics, offsets, waiting, clock, config.max_suspend_ms),
-                OffsetHandlers(store, offsets),
+                SendHandlers(config, intake, supply, stamp, delays, retries),
+                pulls,
+                OffsetHandlers(store, offsets, topics, groups),
+                LookupHandlers(store),
                 clients,
+                LockHandlers(locks, clock),
+                TopicHandlers(topics, offsets, registrar, clock, partial(_forget_queues, store)),
+                TopicStatsHandlers(topics, store, config.name),
+                GroupHandlers(groups, offsets, clock),
+            )
+            lanes = _lanes(
+                store, durability, admission, stamp, tables, pulls, connected, store_host, config
             )
             retention = Retention(
                 store,
@@ -86,10 +139,22 @@ async def broker(
                 _saved(tables),
                 running(_keep_tidy(retention, clock), "retention"),
                 running(durability.keep_dispatched(), "dispatch"),
-                server.serving(router.answer, clients.forget_peer),
+                running(delays.keep_delivered(), "delayed messages"),
+                running(waiting.keep_time(store.max_offset), "waiting pulls"),
+                running(clients.keep_current(), "silent clients"),
+                server.serving(
+                    router.answer,
+                    clients.forget_peer,
+                    lane=lanes,
+                    clock=clock,
+                    patience=Patience(silence_ms=1000 * config.connection_idle_s),
+                    max_connections=config.max_connections,
+                    on_close=partial(_finish, waiting, lanes),
+                ),
                 _registered(registrar),
+                running(check_advertised(address, caller, connected), "self-check"),
             ):
-                log.info("broker started name=%s address=%s", config.name, server.address)
+                log.info("broker started name=%s address=%s", config.name, address)
                 yield server.address
 
 
@@ -97,11 +162,83 @@ def _open_store(
     config: BrokerConfig, disk: Disk, clock: Clock, store_host: bytes, waiting: WaitingPulls
 ) -> MessageStore:
     return MessageStore.open(
-        config.store or StoreConfig(root=config.data),
+        config.store or StoreConfig(root=config.data, delay_levels=config.delay_levels),
         disk=disk,
         clock=clock,
         store_host=store_host,
-        on_arrival=lambda topic, queue_id, *_: waiting.notify(topic, queue_id),
+        on_arrival=lambda topic, queue_id, offset, code, _, properties: waiting.notify(
+            topic, queue_id, offset + 1, code, properties
+        ),
+    )
+
+
+def _lanes(
+    store: MessageStore,
+    durability: Durability,
+    admission: Admission,
+    stamp: Stamp,
+    tables: Tables,
+    pulls: PullHandlers,
+    connected: ClientTable,
+    store_host: bytes,
+    config: BrokerConfig,
+) -> Lanes:
+    topics, groups = tables.topics, tables.groups
+    outgoing = Outgoing()
+    send_lane = SendLane(
+        store,
+        durability,
+        admission,
+        stamp,
+        outgoing,
+        topics,
+        store_host=store_host,
+        max_body_bytes=config.max_message_bytes,
+    )
+    pull_lane = PullLane(
+        store,
+        tables.offsets,
+        outgoing,
+        plan=pulls.plan,
+        stamp=lambda: (topics.version, groups.version, connected.changes),
+    )
+    return Lanes(send_lane, pull_lane, outgoing, durability)
+
+
+async def _finish(waiting: WaitingPulls, lanes: Lanes) -> None:
+    """Answer what was asked: those who wait for a message are told that there is none."""
+    waiting.wake_all()
+    await lanes.finish()
+
+
+def _system_topics(config: BrokerConfig) -> Iterator[TopicSettings]:
+    trace_topic = config.trace_topic_name if config.trace_topic else None
+    return system_topics(config.cluster, config.name, trace_topic=trace_topic)
+
+
+def _queues_in_use(store: MessageStore) -> Iterator[tuple[str, int]]:
+    """Queues with messages: one that has none left may be of a topic that was deleted."""
+    return (
+        (topic, queue_id)
+        for topic, queue_id in store.queues()
+        if store.min_offset(topic, queue_id) < store.max_offset(topic, queue_id)
+    )
+
+
+def _forget_queues(store: MessageStore, topic: str) -> None:
+    for name, queue_id in store.queues():
+        if name == topic:
+            store.derived.queues.destroy(name, queue_id)
+
+
+def _pull_rules(config: BrokerConfig) -> PullRules:
+    return PullRules(
+        permission=config.permission,
+        lite_pull=config.lite_pull,
+        property_filter=config.property_filter,
+        long_polling=config.long_polling,
+        short_polling_ms=config.short_polling_ms,
+        max_suspend_ms=config.max_suspend_ms,
     )
 
 

@@ -1,29 +1,300 @@
-"""What a broker is told when it starts."""
+"""What a broker is told when it starts, under the keys that RocketMQ's ``broker.conf`` has.
+
+``name`` and ``cluster`` say who it is, ``host`` and ``port`` where it listens, ``advertise`` where
+others find it; the rest says what it lets others do, and how much of it at once.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal
 
+from rocketpipe.config.setting import setting
+from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.config import StoreConfig
+
+#: What a profile changes where nothing else was said, by key.
+PROFILES: Final = MappingProxyType(
+    {
+        "dev": MappingProxyType[str, str]({}),
+        "prod": MappingProxyType({"autoCreateTopicEnable": "false"}),
+    }
+)
+
+#: Settings that no part of the broker reads yet: whoever gives one is told that it has no effect.
+#: A test holds this against the code, so that it shrinks as parts come to read them.
+NOT_READ_YET: Final = frozenset(
+    {
+        "fast_failure",
+        "max_waiting_pops",
+        "save_offsets_every_ms",
+        "send_wait_ms",
+        "slave_read",
+        "store_replies",
+        "transaction_check_every_ms",
+        "transaction_check_max",
+        "transaction_timeout_ms",
+    }
+)
+
+_MAX_PORT: Final = 65_535
+_MAX_INT: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """One broker: who it is, where it listens, and where it keeps its data."""
+    """One broker: who it is, where it listens, what it allows, and where it keeps its data.
 
-    data: Path
-    name_servers: tuple[str, ...]
-    host: str = "127.0.0.1"
-    port: int = 10911
-    cluster: str = "DefaultCluster"
-    name: str = "broker-a"
-    broker_id: int = 0
-    region: str = "DefaultRegion"
-    #: Queues that a topic gets which a send creates, if the sender asks for as many.
-    default_topic_queues: int = 8
-    register_every_ms: int = 30_000
-    #: A longer wait than a pull asks for is never granted; a shorter one is.
-    max_suspend_ms: int = 30_000
+    Raises:
+        ValueError: If settings do not fit together, or one is none at all.
+    """
+
+    data: Path = setting("storePathRootDir", help="the directory that everything is kept in")
     #: Sizes, durability and retention of the store in ``data``, where they are not the defaults.
     store: StoreConfig | None = None
+
+    # Who it is, and where.
+    name_servers: tuple[str, ...] = setting(
+        "namesrvAddr", default=(), help="NameServers to register with, `host:port;host:port`"
+    )
+    host: str = setting("bindAddress", default="127.0.0.1", help="the address to listen on")
+    port: int = setting(
+        "listenPort", default=10911, least=0, most=_MAX_PORT, help="0 takes a free port"
+    )
+    advertise: str | None = setting(
+        "brokerIP1",
+        default=None,
+        help="`host` or `host:port` that clients are told to connect to, if it is not where the "
+        "broker listens",
+    )
+    cluster: str = setting("brokerClusterName", default="DefaultCluster", help="its cluster")
+    name: str = setting("brokerName", default="broker-a", help="its name in routes")
+    broker_id: int = setting("brokerId", default=0, least=0, help="0 is the master of its name")
+    region: str = setting(
+        "regionId", default="DefaultRegion", help="told to producers, who write it into traces"
+    )
+    profile: Literal["dev", "prod"] = setting(
+        "profile",
+        default="dev",
+        help="`prod` turns `autoCreateTopicEnable` off where it is not set",
+    )
+    register_every_ms: int = setting(
+        "registerNameServerPeriod",
+        default=30_000,
+        unit="ms",
+        least=1000,
+        help="how often the NameServers are told that it is there; 10 to 60 seconds make sense",
+    )
+    register_timeout_ms: int = setting(
+        "registerBrokerTimeoutMills",
+        default=24_000,
+        unit="ms",
+        least=1,
+        help="how long a NameServer may take to answer",
+    )
+
+    # What it lets others do.
+    permission: int = setting(
+        "brokerPermission",
+        default=6,
+        least=0,
+        most=7,
+        live=True,
+        help="4 to be read, 2 to be written, 6 for both; bounds the permissions of every topic",
+    )
+    auto_create_topics: bool = setting(
+        "autoCreateTopicEnable", default=True, live=True, help="a send creates its topic"
+    )
+    auto_create_groups: bool = setting(
+        "autoCreateSubscriptionGroup",
+        default=True,
+        live=True,
+        help="a consumer creates its group",
+    )
+    #: Queues that a topic gets which a send creates, if the sender asks for as many.
+    default_topic_queues: int = setting(
+        "defaultTopicQueueNums",
+        default=8,
+        least=1,
+        most=65_535,
+        help="the most queues a topic gets that a send creates",
+    )
+    max_message_bytes: int = setting(
+        "maxMessageSize",
+        default=4 << 20,
+        unit="bytes",
+        least=1,
+        most=512 << 20,
+        live=True,
+        help="the longest body that is taken",
+    )
+    accept_sends_at_ms: int = setting(
+        "startAcceptSendRequestTimeStamp",
+        default=0,
+        unit="ms",
+        least=0,
+        help="sends before this time (milliseconds since 1970) are refused",
+    )
+    reject_transactions: bool = setting(
+        "rejectTransactionMessage", default=False, live=True, help="transactional sends are refused"
+    )
+    property_filter: bool = setting(
+        "enablePropertyFilter",
+        default=True,
+        live=True,
+        help="SQL92 expressions are allowed (RocketMQ: off)",
+    )
+    lite_pull: bool = setting(
+        "litePullMessageEnable", default=True, live=True, help="lite pull consumers are answered"
+    )
+    slave_read: bool = setting(
+        "slaveReadEnable",
+        default=False,
+        live=True,
+        help="readers who fall behind are sent to a slave",
+    )
+    trace_on: bool = setting(
+        "traceOn", default=True, help="producers are told that traces are wanted"
+    )
+    trace_topic: bool = setting(
+        "traceTopicEnable", default=False, help="the topic for traces is there from the start"
+    )
+    trace_topic_name: str = setting(
+        "msgTraceTopicName", default="RMQ_SYS_TRACE_TOPIC", help="the name of that topic"
+    )
+    store_replies: bool = setting(
+        "storeReplyMessageEnable", default=True, help="replies to requests are kept as messages"
+    )
+
+    # When messages show.
+    delay_levels: str = setting(
+        "messageDelayLevel",
+        default="1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        help="the delay of each level, the first is level 1",
+    )
+    long_polling: bool = setting(
+        "longPollingEnable",
+        default=True,
+        live=True,
+        help="a pull that finds nothing waits as long as it asks to",
+    )
+    short_polling_ms: int = setting(
+        "shortPollingTimeMills",
+        default=1000,
+        unit="ms",
+        least=0,
+        live=True,
+        help="how long it waits instead when that is off",
+    )
+    #: A longer wait than a pull asks for is never granted; a shorter one is.
+    max_suspend_ms: int = setting(
+        "maxSuspendMillis",
+        default=30_000,
+        unit="ms",
+        least=0,
+        help="the longest that a pull may wait, whatever it asks for (RocketMQ: no limit)",
+    )
+    notify_consumers: bool = setting(
+        "notifyConsumerIdsChangedEnable",
+        default=True,
+        live=True,
+        help="consumers are told when others of their group come or go",
+    )
+    client_expiry_ms: int = setting(
+        "channelExpiredTimeout",
+        aliases=("channelNotActiveInterval",),
+        default=120_000,
+        unit="ms",
+        least=1000,
+        help="a client that sends no heartbeat for so long is gone",
+    )
+    transaction_timeout_ms: int = setting(
+        "transactionTimeOut",
+        default=6_000,
+        unit="ms",
+        least=0,
+        live=True,
+        help="an open transaction is asked about when it is so old",
+    )
+    transaction_check_max: int = setting(
+        "transactionCheckMax",
+        default=15,
+        least=0,
+        most=_MAX_INT,
+        live=True,
+        help="how often it is asked about before it is given up",
+    )
+    transaction_check_every_ms: int = setting(
+        "transactionCheckInterval",
+        default=30_000,
+        unit="ms",
+        least=1,
+        live=True,
+        help="how often the broker looks for open transactions",
+    )
+    save_offsets_every_ms: int = setting(
+        "flushConsumerOffsetInterval",
+        default=5_000,
+        unit="ms",
+        least=10,
+        help="how often topics, groups and offsets are saved",
+    )
+
+    # How much of it at once.
+    fast_failure: bool = setting(
+        "brokerFastFailureEnable",
+        default=True,
+        live=True,
+        help="what has waited too long is refused with SYSTEM_BUSY",
+    )
+    send_wait_ms: int = setting(
+        "waitTimeMillsInSendQueue",
+        default=200,
+        unit="ms",
+        least=1,
+        live=True,
+        help="how long a send may wait for its turn",
+    )
+    max_waiting_sends: int = setting(
+        "sendThreadPoolQueueCapacity",
+        default=10_000,
+        least=1,
+        help="sends that may wait; the next one is refused with SYSTEM_BUSY",
+    )
+    max_waiting_pulls: int = setting(
+        "pullThreadPoolQueueCapacity",
+        default=100_000,
+        least=1,
+        help="pulls that may wait for messages; the next one is refused with SYSTEM_BUSY",
+    )
+    max_waiting_pops: int = setting(
+        "maxPopPollingSize",
+        default=100_000,
+        least=1,
+        help="pops that may wait for messages; the next one is answered at once",
+    )
+    max_connections: int = setting(
+        "maxConnections",
+        default=10_000,
+        least=1,
+        help="the next connection is closed again (RocketMQ: no limit)",
+    )
+    connection_idle_s: int = setting(
+        "serverChannelMaxIdleTimeSeconds",
+        default=120,
+        unit="s",
+        least=1,
+        help="a connection without traffic for so long is closed",
+    )
+
+    def __post_init__(self) -> None:
+        for address in self.name_servers:
+            try:
+                split_address(address)
+            except ValueError as error:
+                raise ValueError(f"namesrvAddr: {error}") from error
+        for key, value in (("brokerName", self.name), ("brokerClusterName", self.cluster)):
+            if not value or value != value.strip():
+                raise ValueError(f"{key}: {value!r} is no name")

@@ -84,12 +84,24 @@ async def test_who_does_not_wait_is_not_kept_but_the_message_is_shown_later(
     assert synced.shown == 1
 
 
-async def test_a_flush_that_takes_too_long_is_not_known() -> None:
-    stored = Stored(FlushMode.SYNC, flush_timeout_ms=1)
-    assert not await stored.durability.settled(stored.append(), wait=True)
-    stored.store.flush()
+async def test_a_flush_that_takes_too_long_is_not_known(synced: Stored) -> None:
+    waiting = asyncio.create_task(synced.durability.settled(synced.append(), wait=True))
+    await synced.clock.advance(0)
+    await synced.clock.advance(synced.store.config.flush_timeout_ms - 1)
+    assert not waiting.done()
+    assert synced.durability.waiting == 1
+    await synced.clock.advance(1)
+    assert await waiting is False
+    assert synced.durability.waiting == 0
+    synced.store.flush()
     await asyncio.sleep(0)
-    assert stored.shown == 1
+    assert synced.shown == 1
+
+
+async def test_without_time_to_wait_nothing_is_known() -> None:
+    stored = Stored(FlushMode.SYNC, flush_timeout_ms=0)
+    assert not await stored.durability.settled(stored.append(), wait=True)
+    stored.store.abandon()
 
 
 async def test_a_flush_that_fails_is_an_error(synced: Stored) -> None:
@@ -111,7 +123,8 @@ async def test_what_cannot_be_shown_is_logged_and_not_the_senders_fault(
 
     monkeypatch.setattr(stored.store, "dispatch", damaged)
     assert await stored.durability.settled(stored.append(), wait=True)
-    assert "cannot be shown reason=record at 7: torn" in caplog.text
+    assert await stored.durability.settled(stored.append(), wait=True)
+    assert caplog.text.count("cannot be shown reason=record at 7: torn") == 1
 
 
 async def test_dispatch_goes_on_from_time_to_time() -> None:

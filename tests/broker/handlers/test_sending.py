@@ -1,70 +1,64 @@
-"""Sends, each over a real socket: what is stored, and what is refused with which code."""
+"""Sends and send-backs: what is stored, and what is refused with which code."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from tests.broker.sending_parts import SendingParts, sent
 
-from rocketpipe.client.consumer.pull import pull_request
+from rocketpipe.broker.admission import AdmissionLimits
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model import properties
-from rocketpipe.model.flags import BORN_HOST_V6
+from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, MULTI_TAGS, Transaction
+from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.ids import OffsetId
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.names import SCHEDULE_TOPIC
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.model.topic import TopicFilterType, TopicSettings
 from rocketpipe.protocol.request import Request
-from rocketpipe.protocol.requests.sending import SendMessage, SendMessageReply
+from rocketpipe.protocol.requests.sending import SendMessageBack, SendMessageReply
 from rocketpipe.record import checksum
 from rocketpipe.record.batch import Entry, encode_batch
-from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.record.layout import MAX_BODY_BYTES
-from rocketpipe.testing import Cluster
+from rocketpipe.store.config import FlushMode
+from rocketpipe.testing.clock import ManualClock
 
-Ask = Callable[[Request[Any]], Awaitable[Any]]
-
-
-def sent(topic: str = "t", body: bytes = b"body", **changes: Any) -> SendMessage:
-    fields: dict[str, Any] = {
-        "producer_group": "p",
-        "topic": topic,
-        "default_topic": "TBW102",
-        "default_topic_queue_nums": 4,
-        "queue_id": 0,
-        "sys_flag": 0,
-        "born_timestamp": 5,
-        "flag": 0,
-        "properties": "UNIQ_KEY\x01K1\x02TAGS\x01A",
-        "body": body,
-    }
-    return SendMessage(**{**fields, **changes})
+READ_ONLY = {"permission": 4}
 
 
-async def stored(ask: Ask, queue_id: int = 0) -> list[RecordView]:
-    queue = MessageQueue(topic="t", broker_name="broker-a", queue_id=queue_id)
-    reply = await ask(pull_request("g", queue, QueueOffset(0), "*", suspend_ms=0))
-    return list(view_records(reply.messages))
+@pytest.fixture
+async def parts(tmp_path: Path) -> AsyncIterator[SendingParts]:
+    parts = SendingParts(tmp_path, ManualClock())
+    yield parts
+    parts.abandon()
 
 
-async def refused(ask: Ask, request: SendMessage) -> tuple[int, str]:
+async def refused(
+    parts: SendingParts, request: Request[Any], version: int = 479
+) -> tuple[int, str]:
     with pytest.raises(RequestRejected) as error:
-        await ask(request)
+        await parts.ask(request, version)
     return error.value.code, error.value.remark
 
 
-async def test_a_message_is_stored_as_sent_with_what_the_broker_adds(
-    ask: Ask, servers: Cluster
-) -> None:
-    reply: SendMessageReply = await ask(sent(flag=9, reconsume_times=2))
-    assert (reply.queue_id, reply.queue_offset) == (0, 0)
+def batch(*texts: str) -> bytes:
+    return encode_batch(
+        [Entry(number, b"%d" % number, text.encode()) for number, text in enumerate(texts)]
+    )
+
+
+async def test_a_message_is_stored_as_sent_with_what_the_broker_adds(parts: SendingParts) -> None:
+    reply: SendMessageReply = await parts.ask(sent(flag=9, reconsume_times=2))
+    assert (reply.code, reply.queue_id, reply.queue_offset) == (0, 0, 0)
     assert (reply.transaction_id, reply.region, reply.trace_on) == ("K1", "DefaultRegion", True)
-    (message,) = await stored(ask)
+    (message,) = parts.stored("t")
     assert message.body == b"body"
     assert (message.flag, message.reconsume_times, message.born_ms) == (9, 2, 5)
-    assert str(message.store_host) == servers.broker
+    assert str(message.born_host) == "10.0.0.3:50001"
     assert OffsetId.parse(reply.msg_id).log_offset == message.log_offset
     assert checksum.is_sealed(message.raw)
     assert dict(message.properties) == {
@@ -77,90 +71,286 @@ async def test_a_message_is_stored_as_sent_with_what_the_broker_adds(
     }
 
 
-async def test_the_long_names_of_code_10_and_mixed_spellings_are_taken(ask: Ask) -> None:
-    class Long(SendMessage):
-        codes = SendMessage.codes
-        short_codes = frozenset()
-
-    await ask(Long(**{name: getattr(sent(), name) for name in SendMessage.__dataclass_fields__}))
-    assert [message.body for message in await stored(ask)] == [b"body"]
+async def test_a_message_without_a_unique_key_gets_one(parts: SendingParts) -> None:
+    reply = await parts.ask(sent(properties=""))
+    (message,) = parts.stored("t")
+    assert len(reply.transaction_id) == 32
+    assert message.properties["UNIQ_KEY"] == reply.transaction_id
 
 
-async def test_a_batch_becomes_consecutive_messages(ask: Ask) -> None:
-    text = properties.encode({properties.UNIQ_KEY: "K"}).encode()
-    body = encode_batch([Entry(1, b"one", text), Entry(2, b"two", text)])
-    reply = await ask(sent(body=body, batch=True))
-    first, second = await stored(ask)
-    assert (first.body, first.flag, second.body, second.flag) == (b"one", 1, b"two", 2)
-    assert (first.queue_offset, second.queue_offset) == (0, 1)
+async def test_a_clients_own_notes_are_not_kept(parts: SendingParts) -> None:
+    await parts.ask(sent(properties="POP_CK\x01x\x02UNIQ_KEY\x01K\x02odd\x01kept"))
+    (message,) = parts.stored("t")
+    assert "POP_CK" not in message.properties
+    assert message.properties["odd"] == "kept"
+
+
+async def test_a_batch_becomes_consecutive_messages_each_with_its_key(parts: SendingParts) -> None:
+    body = batch("UNIQ_KEY\x01K", "TAGS\x01A")
+    reply = await parts.ask(sent(body=body, batch=True, properties="UNIQ_KEY\x01whole"))
+    first, second = parts.stored("t")
+    assert (first.body, first.flag, second.body, second.flag) == (b"0", 0, b"1", 1)
+    assert first.properties["UNIQ_KEY"] == "K"
+    assert len(second.properties["UNIQ_KEY"]) == 32
+    assert second.properties["CLUSTER"] == "DefaultCluster"
     ids = [OffsetId.parse(text).log_offset for text in reply.msg_id.split(",")]
     assert ids == [first.log_offset, second.log_offset]
+    assert (reply.queue_offset, reply.transaction_id) == (0, "whole")
 
 
-async def test_a_batch_that_does_not_add_up_is_refused_whole(ask: Ask) -> None:
-    body = encode_batch([Entry(0, b"one", b""), Entry(0, b"two", b"")])
-    await ask(sent())
-    code, _ = await refused(ask, sent(body=body[:-1], batch=True))
-    assert code == ResponseCode.MESSAGE_ILLEGAL
-    assert await refused(ask, sent(body=b"", batch=True))
-    assert len(await stored(ask)) == 1
+@pytest.mark.parametrize(
+    ("changes", "remark"),
+    [
+        ({"body": batch("", "")[:-1]}, "at byte"),
+        ({"body": b""}, "without messages"),
+        ({"body": batch("", "DELAY\x013")}, "may have no DELAY"),
+        ({"body": batch("", "DELAY\x01x")}, "whole number"),
+        ({"body": batch("", "INNER_NUM\x013")}, "INNER_NUM"),
+        ({"topic": "%RETRY%g"}, "batch request does not support retry group %RETRY%g"),
+        ({"topic": "%DLQ%" + "g" * 125}, "message topic length too long 130"),
+        ({"sys_flag": INNER_BATCH}, "inner batch"),
+    ],
+)
+async def test_a_batch_that_is_wrong_is_refused_whole(
+    parts: SendingParts, changes: dict[str, Any], remark: str
+) -> None:
+    await parts.ask(sent())
+    request = sent(**{"body": batch(""), "batch": True, **changes})
+    code, text = await refused(parts, request)
+    assert (code, remark in text) == (13, True), text
+    assert len(parts.stored("t")) == 1
 
 
-async def test_a_negative_queue_is_the_brokers_choice(ask: Ask) -> None:
-    chosen = {(await ask(sent(queue_id=-1))).queue_id for _ in range(60)}
+@pytest.mark.parametrize("name", ["TRAN_MSG\x01true", "TIMER_DELAY_SEC\x011"])
+async def test_a_batch_with_what_is_not_served_yet_is_refused_whole(
+    parts: SendingParts, name: str
+) -> None:
+    code, _ = await refused(parts, sent(body=batch("", name), batch=True))
+    assert code == 1
+    assert parts.stored("t") == []
+
+
+async def test_a_negative_queue_is_the_brokers_choice(parts: SendingParts) -> None:
+    chosen = {(await parts.ask(sent(queue_id=-1))).queue_id for _ in range(60)}
     assert chosen == {0, 1, 2, 3}
 
 
-async def test_a_queue_that_is_not_there_is_refused(ask: Ask) -> None:
-    code, remark = await refused(ask, sent(queue_id=4))
-    assert code == ResponseCode.INVALID_PARAMETER
-    assert "queueId[4] is illegal" in remark
+async def test_a_queue_that_is_not_there_is_refused(parts: SendingParts) -> None:
+    code, remark = await refused(parts, sent(queue_id=4))
+    assert code == 29
+    assert "request queueId[4] is illegal" in remark
 
 
-@pytest.mark.parametrize("topic", ["../../etc/passwd", "a b", "x" * 128, "topic\x00"])
-async def test_a_name_outside_the_rules_is_refused(ask: Ask, topic: str) -> None:
-    code, _ = await refused(ask, sent(topic))
-    assert code == ResponseCode.INVALID_PARAMETER
+async def test_a_queue_that_can_only_be_read_is_still_there(parts: SendingParts) -> None:
+    parts.tables.topics.update(TopicSettings(name="t", read_queues=4, write_queues=2), 1)
+    assert (await parts.ask(sent(queue_id=3))).queue_id == 3
 
 
-async def test_a_topic_that_only_brokers_write_is_refused(ask: Ask) -> None:
-    code, _ = await refused(ask, sent("SCHEDULE_TOPIC_XXXX"))
-    assert code == ResponseCode.NO_PERMISSION
+@pytest.mark.parametrize("topic", ["../../etc/passwd", "a b", "x" * 128, "topic\x00", ""])
+async def test_a_name_outside_the_rules_is_refused(parts: SendingParts, topic: str) -> None:
+    assert (await refused(parts, sent(topic)))[0] == 29
 
 
-async def test_an_unknown_topic_without_a_pattern_is_refused(ask: Ask) -> None:
-    code, remark = await refused(ask, sent(default_topic="unknown"))
-    assert code == ResponseCode.TOPIC_NOT_EXIST
+async def test_a_topic_that_only_brokers_write_is_refused(parts: SendingParts) -> None:
+    code, remark = await refused(parts, sent(SCHEDULE_TOPIC))
+    assert code == 16
+    assert "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden" in remark
+
+
+async def test_an_unknown_topic_without_a_pattern_is_refused(parts: SendingParts) -> None:
+    code, remark = await refused(parts, sent(default_topic="unknown"))
+    assert code == 17
     assert "topic[t] not exist" in remark
 
 
-async def test_a_body_or_properties_beyond_the_limit_are_refused(ask: Ask) -> None:
-    code, remark = await refused(ask, sent(body=bytes(MAX_BODY_BYTES + 1)))
-    assert (code, str(MAX_BODY_BYTES) in remark) == (ResponseCode.MESSAGE_ILLEGAL, True)
-    code, _ = await refused(ask, sent(properties=f"a\x01{'x' * 32_720}\x02"))
-    assert code == ResponseCode.MESSAGE_ILLEGAL
+async def test_a_read_only_broker_refuses_sends_in_order_alone(tmp_path: Path) -> None:
+    parts = SendingParts(tmp_path, ManualClock(), config=READ_ONLY)
+    parts.tables.topics.update(TopicSettings(name="ordered", ordered=True), 1)
+    code, remark = await refused(parts, sent("ordered"))
+    assert code == 16
+    assert remark.startswith("the broker[broker-a] sending message is forbidden")
+    assert (await parts.ask(sent())).code == 0
+    code, _ = await refused(parts, SendMessageBack(offset=0, group="g", delay_level=0))  # type: ignore[arg-type]
+    assert code == 16
+    parts.abandon()
 
 
-@pytest.mark.parametrize("name", [properties.DELAY, properties.TRANSACTION_PREPARED])
-async def test_what_is_not_served_yet_is_refused_not_ignored(ask: Ask, name: str) -> None:
-    _, remark = await refused(ask, sent(properties=f"{name}\x011\x02"))
-    assert f"does not serve {name} messages yet" in remark
+async def test_a_body_or_properties_beyond_the_limit_are_refused(parts: SendingParts) -> None:
+    code, remark = await refused(parts, sent(body=bytes(MAX_BODY_BYTES + 1)))
+    assert (code, str(MAX_BODY_BYTES) in remark) == (13, True)
+    for text in (f"a\x01{'x' * 32_720}\x02", f"DELAY\x011\x02a\x01{'x' * 32_650}\x02"):
+        assert (await refused(parts, sent(properties=text)))[0] == 13
+    assert parts.stored("t") == []
 
 
-async def test_a_sender_cannot_make_the_record_lie_about_its_hosts(ask: Ask) -> None:
-    await ask(sent(sys_flag=BORN_HOST_V6))
-    (message,) = await stored(ask)
-    assert not message.sys_flag & BORN_HOST_V6
-    assert str(message.born_host).startswith("127.0.0.1:")
+async def test_a_compacted_topic_wants_keys(parts: SendingParts) -> None:
+    compacted = {"cleanup.policy": "COMPACTION"}
+    parts.tables.topics.update(TopicSettings(name="t", attributes=compacted), 1)
+    assert await refused(parts, sent()) == (13, "Required message key is missing")
+    assert (await parts.ask(sent(properties="KEYS\x01k"))).code == 0
 
 
-async def test_a_created_topic_has_its_route_before_the_send_is_answered(
-    ask: Ask, servers: Cluster
+@pytest.mark.parametrize(
+    "name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "__STARTDELIVERTIME"]
+)
+async def test_timers_are_refused_not_ignored(parts: SendingParts, name: str) -> None:
+    code, remark = await refused(parts, sent(properties=f"{name}\x011\x02"))
+    assert (code, remark) == (1, f"this broker does not serve {name} messages yet")
+    assert (await parts.ask(sent(properties=f"{name}\x011\x02DELAY\x011"))).code == 0
+    assert parts.stored("t") == []
+
+
+async def test_transactions_are_refused_not_ignored(parts: SendingParts) -> None:
+    half = "TRAN_MSG\x01true\x02UNIQ_KEY\x01K"
+    code, remark = await refused(parts, sent(properties=half))
+    assert (code, remark) == (1, "this broker does not serve TRAN_MSG messages yet")
+    assert (await parts.ask(sent(properties="TRAN_MSG\x01false"))).code == 0
+    # Clients before 4.6.1 leave the mark in what they send to be consumed again.
+    again = sent("%RETRY%g", properties=half + "\x02DELAY\x013", reconsume_times=1)
+    assert (await parts.ask(again)).code == 0
+
+
+async def test_where_transactions_are_switched_off_they_are_forbidden(tmp_path: Path) -> None:
+    parts = SendingParts(tmp_path, ManualClock(), config={"reject_transactions": True})
+    code, remark = await refused(parts, sent(properties="TRAN_MSG\x01TRUE"))
+    assert code == 16
+    assert "sending transaction message is forbidden" in remark
+    parts.abandon()
+
+
+async def test_a_sender_cannot_make_a_record_lie_or_never_show(parts: SendingParts) -> None:
+    await parts.ask(sent(sys_flag=BORN_HOST_V6 | Transaction.PREPARED | 1))
+    (message,) = parts.stored("t")
+    assert message.sys_flag == 1
+    code, _ = await refused(parts, sent(sys_flag=INNER_BATCH))
+    assert code == 13
+
+
+async def test_messages_of_a_topic_with_many_tags_say_so(parts: SendingParts) -> None:
+    many = TopicSettings(name="t", filter_type=TopicFilterType.MULTI_TAG)
+    parts.tables.topics.update(many, 1)
+    await parts.ask(sent())
+    assert parts.stored("t")[0].sys_flag & MULTI_TAGS
+
+
+async def test_a_delayed_message_waits_elsewhere(parts: SendingParts) -> None:
+    reply = await parts.ask(sent(properties="DELAY\x013\x02UNIQ_KEY\x01K", queue_id=2))
+    assert (reply.queue_id, reply.queue_offset) == (2, 0)
+    (waiting,) = parts.stored(SCHEDULE_TOPIC, 2)
+    assert waiting.offset_id == reply.msg_id
+    assert waiting.properties["REAL_TOPIC"] == "t"
+    assert waiting.properties["REAL_QID"] == "2"
+    await parts.clock.advance(10_000)
+    await parts.delays.deliver_due()
+    assert len(parts.stored("t", 2)) == 1
+
+
+@pytest.mark.parametrize("level", ["0", "-1"])
+async def test_a_level_of_zero_or_less_is_no_delay(parts: SendingParts, level: str) -> None:
+    await parts.ask(sent(properties=f"DELAY\x01{level}"))
+    assert len(parts.stored("t")) == 1
+
+
+async def test_a_busy_broker_refuses_before_anything_else(tmp_path: Path) -> None:
+    limits = AdmissionLimits(accept_from_ms=1 << 42)
+    parts = SendingParts(tmp_path, ManualClock(), limits=limits)
+    code, remark = await refused(parts, sent("../.."))
+    assert (code, remark[:22]) == (1, "broker unable to servi")
+    parts.abandon()
+
+
+async def test_who_does_not_wait_for_the_disk_is_not_kept(tmp_path: Path) -> None:
+    parts = SendingParts(tmp_path, ManualClock(), flush=FlushMode.SYNC)
+    assert (await parts.ask(sent(properties="WAIT\x01false"))).code == 0
+    waiting = asyncio.create_task(parts.ask(sent()))
+    await parts.clock.advance(0)
+    assert not waiting.done()
+    await parts.clock.advance(5000)
+    assert (await waiting).code == 10
+    parts.abandon()
+
+
+# To a retry topic
+
+
+async def test_a_send_to_a_retry_topic_makes_it_with_one_queue(parts: SendingParts) -> None:
+    await parts.ask(sent("%RETRY%g", reconsume_times=16))
+    topic = parts.tables.topics.get("%RETRY%g")
+    assert topic is not None
+    assert topic.write_queues == 1
+    assert len(parts.stored("%RETRY%g")) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "version", "dead"),
+    [
+        ({"reconsume_times": 17}, 479, True),
+        ({"reconsume_times": 3, "max_reconsume_times": 2}, 479, True),
+        ({"reconsume_times": 2, "max_reconsume_times": 2}, 479, False),
+        ({"reconsume_times": 3, "max_reconsume_times": 2}, 120, False),
+    ],
+)
+async def test_a_send_beyond_the_last_attempt_is_a_dead_letter(
+    parts: SendingParts, changes: dict[str, Any], version: int, dead: bool
 ) -> None:
-    from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
-    from rocketpipe.remoting.caller import Caller
+    text = "UNIQ_KEY\x01K\x02RETRY_TOPIC\x01t\x02ORIGIN_MESSAGE_ID\x01ID\x02DELAY\x015"
+    await parts.ask(sent("%RETRY%g", properties=text, **changes), version)
+    letters = parts.stored("%DLQ%g")
+    assert len(letters) == dead
+    if dead:
+        found = letters[0].properties
+        assert (found["DELAY"], found["RETRY_TOPIC"]) == ("-1", "t")
+        assert (found["DLQ_ORIGIN_TOPIC"], found["DLQ_ORIGIN_MESSAGE_ID"]) == ("t", "ID")
+        assert "attempts failed" in found["DLQ_REASON"]
+    else:
+        assert len(parts.stored(SCHEDULE_TOPIC, 4)) == 1
 
-    await ask(sent("fresh"))
-    async with Caller() as caller:
-        reply = await caller.call(servers.name_server, GetRouteInfoByTopic(topic="fresh"))
-    assert msgspec.structs.asdict(reply.route.queues[0])["write_queues"] == 4
+
+async def test_what_a_consumer_in_order_sends_back_is_a_dead_letter(parts: SendingParts) -> None:
+    queue = MessageQueue(topic="t", broker_name="broker-a", queue_id=0)
+    parts.locks.lock("g", "me", [queue], parts.clock.now_ms())
+    await parts.ask(sent("%RETRY%g"))
+    assert len(parts.stored("%DLQ%g")) == 1
+    await parts.clock.advance(60_001)
+    await parts.ask(sent("%RETRY%g"))
+    assert len(parts.stored("%RETRY%g")) == 1
+
+
+async def test_a_retry_topic_of_a_group_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    parts = SendingParts(tmp_path, ManualClock(), config={"auto_create_groups": False})
+    assert await refused(parts, sent("%RETRY%g")) == (26, "subscription group not exist, g")
+    parts.abandon()
+
+
+# Sent back
+
+
+async def test_a_message_that_is_sent_back_comes_again(parts: SendingParts) -> None:
+    await parts.ask(sent())
+    (message,) = parts.stored("t")
+    back = SendMessageBack(offset=message.log_offset, group="g", delay_level=0)
+    assert await parts.ask(back) is None
+    await parts.clock.advance(9999)
+    await parts.delays.deliver_due()
+    assert parts.stored("%RETRY%g") == []
+    await parts.clock.advance(1)
+    await parts.delays.deliver_due()
+    (again,) = parts.stored("%RETRY%g")
+    assert (again.body, again.reconsume_times) == (b"body", 1)
+    assert again.properties[properties.RETRY_TOPIC] == "t"
+
+
+async def test_a_group_that_wants_nothing_twice_is_answered_and_nothing_is_stored(
+    parts: SendingParts,
+) -> None:
+    parts.tables.groups.update(GroupSettings(name="g", retry_queues=0), 1)
+    end = parts.store.positions.written
+    assert await parts.ask(SendMessageBack(offset=9, group="g", delay_level=0)) is None  # type: ignore[arg-type]
+    assert parts.store.positions.written == end
+
+
+async def test_a_send_back_of_nothing_or_by_nobody_is_refused(parts: SendingParts) -> None:
+    nothing = SendMessageBack(offset=9, group="g", delay_level=0)  # type: ignore[arg-type]
+    assert (await refused(parts, nothing))[0] == 1
+    nobody = SendMessageBack(offset=9, group="../g", delay_level=0)  # type: ignore[arg-type]
+    assert (await refused(parts, nobody))[0] == 29

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from rocketpipe.broker.tables.limits import TableFull
 from rocketpipe.broker.tables.offsets import COMMITS_A_VERSION, OffsetsFile, OffsetTable
 from rocketpipe.model.offsets import QueueOffset
 
@@ -62,3 +65,14 @@ def test_a_group_or_a_topic_that_goes_is_forgotten() -> None:
     table.forget_topic("u")
     assert list(table.all()) == [("h", "t", 0, 1)]
     assert table.changes > before
+
+
+def test_so_many_places_are_kept_and_one_more_is_refused() -> None:
+    table = OffsetTable(limit=2)
+    table.commit("g", "t", 0, QueueOffset(1))
+    table.commit("g", "t", 1, QueueOffset(1))
+    with pytest.raises(TableFull, match="2 places"):
+        table.commit("g", "t", 2, QueueOffset(1))
+    table.commit("g", "t", 1, QueueOffset(2))
+    assert table.committed("g", "t", 1) == 2
+    assert table.committed("g", "t", 2) is None

@@ -59,7 +59,7 @@ def test_the_tables_of_apaches_broker_are_read_and_survive_our_saving(
         assert group.retry_max_times == 16
         assert tables.delays.next_offset(1) == 2
         before = tables
-        before.topics.create_retry_topic("%RETRY%new", now_ms=1)
+        before.topics.ensure("%RETRY%new", queues=1, now_ms=1)
         before.save()
         tables = tables_at(directory)
         assert tables.topics.all() == before.topics.all()
@@ -79,7 +79,7 @@ def test_what_was_saved_is_there_again(tmp_path: Path) -> None:
     clock = ManualClock()
     tables = tables_at(tmp_path, clock)
     tables.topics.create_for_send("orders", like=AUTO_CREATE_TOPIC, queues=4, now_ms=5)
-    tables.groups.put(GroupSettings(name="billing", retry_max_times=3), now_ms=6)
+    tables.groups.update(GroupSettings(name="billing", retry_max_times=3), now_ms=6)
     tables.groups.forbid("billing", "orders", 1, now_ms=7)
     tables.offsets.commit("billing", "orders", 3, QueueOffset(17))
     tables.delays.advance(4, QueueOffset(2))
@@ -158,8 +158,8 @@ def test_names_that_a_peer_made_up_do_not_keep_the_rest_from_being_saved(tmp_pat
     for evil in ("\ud800", "a@b", "../x"):
         tables.offsets.commit(evil, "t", 0, QueueOffset(2))
         tables.offsets.commit("g", evil, 0, QueueOffset(3))
-        tables.topics.create_retry_topic(evil, now_ms=5)
-    tables.topics.create_retry_topic("%RETRY%g", now_ms=5)
+        tables.topics.ensure(evil, queues=1, now_ms=5)
+    tables.topics.ensure("%RETRY%g", queues=1, now_ms=5)
     tables.save()
     again = tables_at(tmp_path)
     assert again.offsets.committed("g", "t", 0) == 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rocketpipe.broker.tables.limits import TableFull, TableLimits
 from rocketpipe.broker.tables.topics import TopicsFile, TopicTable
+from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.model.topic import DataVersion, Perm, TopicSettings
 
@@ -36,17 +38,17 @@ def test_every_change_is_a_new_version_and_looking_is_none() -> None:
     table.get("t")
     table.all()
     assert table.version == before
-    table.create_retry_topic("%RETRY%g", now_ms=5)
+    table.ensure("%RETRY%g", queues=1, now_ms=5)
     assert table.version.counter == before.counter + 1
     assert table.version.timestamp == 5
-    table.create_retry_topic("%RETRY%g", now_ms=6)
+    table.ensure("%RETRY%g", queues=1, now_ms=6)
     assert table.version.timestamp == 5
 
 
 def test_a_copy_of_the_table_does_not_change_under_its_reader() -> None:
     table = TopicTable(default_topic_queues=8)
     copy = table.all()
-    table.create_retry_topic("%RETRY%g", now_ms=5)
+    table.ensure("%RETRY%g", queues=1, now_ms=5)
     assert "%RETRY%g" not in copy
 
 
@@ -85,3 +87,72 @@ def test_an_adopted_topic_has_the_queues_that_were_found_and_a_known_one_stays()
     table.adopt("found", 9, now_ms=6)
     assert table.get("found") == found
     assert table.version == before
+
+
+def test_a_broker_that_creates_no_topics_has_no_pattern_for_them_either() -> None:
+    table = TopicTable(default_topic_queues=8, auto_create=False)
+    assert table.get(AUTO_CREATE_TOPIC) is None
+    # A table that was saved before has one, which does not count any more.
+    pattern = TopicSettings(name=AUTO_CREATE_TOPIC, perm=7)
+    table.load(TopicsFile(topics={AUTO_CREATE_TOPIC: pattern}))
+    assert table.create_for_send("new", like=AUTO_CREATE_TOPIC, queues=4, now_ms=1) is None
+
+
+def test_a_topic_that_is_needed_is_made_once_and_stays_as_it_is() -> None:
+    table = TopicTable(default_topic_queues=8)
+    made = table.ensure("%RETRY%g", queues=3, now_ms=5)
+    assert (made.read_queues, made.write_queues, made.perm) == (3, 3, 6)
+    assert table.ensure("%RETRY%g", queues=9, now_ms=6) == made
+    assert table.ensure("none", queues=0, now_ms=6).write_queues == 1
+
+
+def test_an_update_says_whether_it_changed_anything() -> None:
+    table = TopicTable(default_topic_queues=8)
+    wanted = TopicSettings(name="t", read_queues=4, write_queues=2)
+    assert table.update(wanted, now_ms=5)
+    before = table.version
+    assert not table.update(wanted, now_ms=6)
+    assert table.version == before
+    assert table.update(TopicSettings(name="t", read_queues=8, write_queues=8), now_ms=7)
+    assert table.version.timestamp == 7
+    with pytest.raises(InvalidName):
+        table.update(TopicSettings(name="../t"), now_ms=8)
+
+
+def test_a_deleted_topic_is_gone_and_to_delete_it_again_is_no_change() -> None:
+    table = TopicTable(default_topic_queues=8)
+    table.ensure("t", queues=1, now_ms=5)
+    assert table.delete("t", now_ms=6)
+    assert table.get("t") is None
+    assert table.version.timestamp == 6
+    assert not table.delete("t", now_ms=7)
+    assert table.version.timestamp == 6
+
+
+def test_one_topic_too_many_is_refused_however_it_would_come() -> None:
+    table = TopicTable(default_topic_queues=8, limits=TableLimits(topics=2))
+    table.ensure("t", queues=1, now_ms=5)
+    with pytest.raises(TableFull, match="2 topics"):
+        table.ensure("u", queues=1, now_ms=5)
+    with pytest.raises(TableFull, match="2 topics"):
+        table.update(TopicSettings(name="u"), now_ms=5)
+    with pytest.raises(TableFull, match="2 topics"):
+        table.create_for_send("u", like=AUTO_CREATE_TOPIC, queues=1, now_ms=5)
+    assert table.update(TopicSettings(name="t", read_queues=4), now_ms=5)
+    table.delete("t", now_ms=6)
+    assert table.ensure("u", queues=1, now_ms=5)
+
+
+def test_the_brokers_own_topics_stay_as_an_operator_changed_them() -> None:
+    table = TopicTable(default_topic_queues=8)
+    changed = TopicSettings(name="DefaultCluster", read_queues=2, write_queues=2)
+    table.load(TopicsFile(topics={"DefaultCluster": changed}))
+    table.establish([TopicSettings(name="DefaultCluster"), TopicSettings(name="broker-a")], 5)
+    assert table.get("DefaultCluster") == changed
+    assert table.get("broker-a") == TopicSettings(name="broker-a")
+    assert table.is_system("DefaultCluster")
+    assert table.is_system("rmq_sys_anything")
+    assert not table.is_system("orders")
+    assert {"DefaultCluster", "broker-a", "TBW102", "SCHEDULE_TOPIC_XXXX"} <= set(
+        table.system_topics()
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 from rocketpipe.clock import Clock
 from rocketpipe.errors import StoreError
@@ -22,6 +23,9 @@ class Durability:
         self._clock = clock
         self._sync = store.config.flush is FlushMode.SYNC
         self._timeout_ms = store.config.flush_timeout_ms
+        self._stuck: str | None = None
+        #: How many senders wait for a sync now.
+        self.waiting = 0
 
     async def settled(self, end: LogOffset, *, wait: bool) -> bool:
         """Return once what was appended up to ``end`` is as durable as SEND_OK says.
@@ -35,6 +39,23 @@ class Durability:
         if not self._sync:
             self.dispatch()
             return True
+        synced = self._when_synced(end)
+        if not wait:
+            return True
+        self.waiting += 1
+        try:
+            await self._first_of(synced)
+        finally:
+            self.waiting -= 1
+        if not synced.done():
+            return False
+        error = synced.result()
+        if error is not None:
+            raise error
+        return True
+
+    def _when_synced(self, end: LogOffset) -> asyncio.Future[StoreError | None]:
+        """Done once ``end`` is durable, or cannot become so; what is durable shows by then."""
         loop = asyncio.get_running_loop()
         synced: asyncio.Future[StoreError | None] = loop.create_future()
 
@@ -52,23 +73,30 @@ class Durability:
                 pass  # the loop is closed, and nobody waits any more
 
         self._store.when_durable(end, done)
-        if not wait:
-            return True
+        return synced
+
+    async def _first_of(self, synced: asyncio.Future[StoreError | None]) -> None:
+        """Wait for the sync, but not longer than the settings allow."""
+        if self._timeout_ms <= 0:
+            return
+        timer = asyncio.ensure_future(self._clock.sleep(self._timeout_ms))
+        either: list[asyncio.Future[Any]] = [synced, timer]
         try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
-                error = await synced
-        except TimeoutError:
-            return False
-        if error is not None:
-            raise error
-        return True
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
 
     def dispatch(self) -> None:
         """Make what is confirmed readable; what stops that is no matter of the sender's."""
         try:
             self._store.dispatch()
         except StoreError as error:
-            log.error("messages are stored and cannot be shown reason=%s", error)
+            # Each send comes here: the same reason is told once.
+            if str(error) != self._stuck:
+                self._stuck = str(error)
+                log.error("messages are stored and cannot be shown reason=%s", error)
+        else:
+            self._stuck = None
 
     async def keep_dispatched(self, every_ms: int = 1000) -> None:
         """Dispatch from time to time too: that also brings queues and index to the disk."""

@@ -1,28 +1,62 @@
-"""Answers to pulls: what the queue has, or a wait until it has something."""
+"""Answers to pulls: what the queue has, or a wait until it has something.
+
+A pull has two halves. Its plan depends on topics, groups and subscriptions, and can be kept; its
+answer depends on the queue. One that waited is planned and read anew, and waits no second time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from dataclasses import replace
+from typing import Final
 
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
+from rocketpipe.broker.delivery.pull_plan import PullForbidden, PullPlan, PullPlanner, read_limits
 from rocketpipe.broker.tables.offsets import OffsetTable
-from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
-from rocketpipe.errors import FilterError, RequestRejected, StoreError
-from rocketpipe.filter.tags import parse_tags
+from rocketpipe.errors import RecordError, RequestRejected, StoreError
 from rocketpipe.model.flags import PullFlag
-from rocketpipe.model.subscription import EVERYTHING, TAG
-from rocketpipe.model.topic import Perm
+from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
+from rocketpipe.protocol.requests.pulling import PullForbiddenReply, PullMessage, PullMessageReply
+from rocketpipe.record.hot import split
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.message_store import (
-    MAX_READ_COUNT,
+    MAX_READ_BYTES,
+    MAX_SCAN_ENTRIES,
     MessageStore,
     ReadResult,
     ReadStatus,
 )
-from rocketpipe.store.reader import everything
+
+#: Records are read and looked into so many at a time, and then others have their turn.
+_FILTERED_AT_ONCE: Final = 32
+#: And so much of the log for one pull: an expression that matches nothing moves on by 20.
+_MAX_FILTERED_BYTES: Final = 8 << 20
+
+#: Where the head of a record has its place in its queue.
+_QUEUE_OFFSET: Final = 5
+_COMMIT_OFFSET: Final = int(PullFlag.COMMIT_OFFSET)
+
+_CODES: Final = {
+    ReadStatus.FOUND: ResponseCode.SUCCESS,
+    ReadStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ReadStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ReadStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    ReadStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    ReadStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    ReadStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
+    ReadStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+def pull_code(status: ReadStatus, asked: int) -> ResponseCode:
+    """The code under which a pull is answered that asked for this offset."""
+    code = _CODES.get(status)
+    if code is not None:
+        return code
+    # A queue without messages: its end is 0.
+    return ResponseCode.PULL_OFFSET_MOVED if asked else ResponseCode.PULL_NOT_FOUND
 
 
 class PullHandlers:
@@ -31,111 +65,154 @@ class PullHandlers:
     def __init__(
         self,
         store: MessageStore,
-        topics: TopicTable,
+        planner: PullPlanner,
         offsets: OffsetTable,
         waiting: WaitingPulls,
         clock: Clock,
-        max_suspend_ms: int,
     ) -> None:
         self._store = store
-        self._topics = topics
+        self._planner = planner
         self._offsets = offsets
         self._waiting = waiting
         self._clock = clock
-        self._max_suspend_ms = max_suspend_ms
 
     @handles(PullMessage)
-    async def pull(self, request: PullMessage, call: Call) -> PullMessageReply:
-        self._check(request)
-        matches = _tag_filter(request)
-        if request.sys_flag & PullFlag.COMMIT_OFFSET:
+    async def pull(self, request: PullMessage, call: Call) -> PullMessageReply | PullForbiddenReply:
+        code = call.command.code
+        try:
+            plan = self.plan(request, code)
+            reply = await self.answer(plan, request)
+            if reply.code == ResponseCode.PULL_NOT_FOUND:
+                wait_ms = self._planner.wait_ms(request)
+                if wait_ms > 0:
+                    await self._wait(plan, request, wait_ms)
+                    plan = self.plan(request, code)
+                    reply = await self.answer(plan, request, again=True)
+        except PullForbidden as error:
+            return PullForbiddenReply(forbidden_type=int(error.forbidden_type), remark=error.remark)
+        return reply
+
+    def plan(self, request: PullMessage, code: int | None = None) -> PullPlan:
+        """Check everything about a pull but its offsets; see `PullPlan` for how long it holds.
+
+        Raises:
+            PullForbidden: If broker, group or topic do not allow it.
+            RequestRejected: If it is wrong in another way.
+        """
+        return self._planner.plan(
+            request, request.code if code is None else code, self._clock.now_ms()
+        )
+
+    async def answer(
+        self, plan: PullPlan, request: PullMessage, *, again: bool = False
+    ) -> PullMessageReply:
+        """Answer with what the queue has now; ``again`` after a wait, when nothing is committed.
+
+        Raises:
+            RequestRejected: If the store cannot read it.
+        """
+        try:
+            if plan.accepts is None:
+                result = self._read(plan, request)
+            else:
+                result = await self._read_accepted(plan, request)
+        except (StoreError, RecordError) as error:
+            # Nothing wrong is ever given out. Whoever asks for the next offset can read on.
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        if request.sys_flag & _COMMIT_OFFSET and not again:
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
-        result = self._read(request, matches)
-        if request.sys_flag & PullFlag.SUSPEND:
-            result = await self._wait(request, matches, result)
         return PullMessageReply(
-            code=_code(result.status, request.queue_offset),
+            code=pull_code(result.status, request.queue_offset),
             next_begin_offset=result.next_offset,
             min_offset=result.min_offset,
             max_offset=result.max_offset,
+            topic_sys_flag=plan.topic_sys_flag,
+            group_sys_flag=plan.group_sys_flag,
             messages=result.records,
+            remark=result.status.name,
         )
 
-    def _check(self, request: PullMessage) -> None:
-        settings = self._topics.get(request.topic)
-        if settings is None:
+    async def _wait(self, plan: PullPlan, request: PullMessage, wait_ms: int) -> None:
+        if self._waiting.is_full:
+            # "Nothing yet" would have clients ask again at once: after a refusal they pause.
             raise RequestRejected(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist on this broker"
+                ResponseCode.SYSTEM_BUSY,
+                f"{len(self._waiting)} pulls wait on this broker, and no more may: "
+                "use fewer consumers or queues, or raise pullThreadPoolQueueCapacity",
             )
-        if not settings.perm & Perm.READ:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION, f"topic[{request.topic}] may not be read"
-            )
-        if not 0 <= request.queue_id < settings.read_queues:
-            raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER,
-                f"queueId[{request.queue_id}] is illegal, "
-                f"topic:[{request.topic}] has {settings.read_queues} queues to read",
-            )
-
-    async def _wait(
-        self, request: PullMessage, matches: Callable[[int], bool], result: ReadResult
-    ) -> ReadResult:
-        """Read again each time the queue grows, until something matches or the time is up."""
-        deadline = self._clock.monotonic_ms() + min(
-            request.suspend_timeout_millis, self._max_suspend_ms
+        await self._waiting.grown(
+            request.topic,
+            request.queue_id,
+            request.queue_offset,
+            wait_ms,
+            plan.matches,
+            plan.accepts,
         )
-        while _code(result.status, request.queue_offset) == ResponseCode.PULL_NOT_FOUND:
-            left = deadline - self._clock.monotonic_ms()
-            if left <= 0 or not await self._waiting.grown(request.topic, request.queue_id, left):
+
+    def _read(self, plan: PullPlan, request: PullMessage) -> ReadResult:
+        count, size = read_limits(request.max_msg_nums, request.max_msg_bytes, request.bulk)
+        return self._store.read(
+            request.topic,
+            request.queue_id,
+            request.queue_offset,
+            max_count=count,
+            max_bytes=size,
+            matches=plan.matches,
+        )
+
+    async def _read_accepted(self, plan: PullPlan, request: PullMessage) -> ReadResult:
+        """Read records, and keep those whose properties an expression accepts."""
+        accepts = plan.accepts
+        assert accepts is not None
+        max_count, max_bytes = read_limits(
+            request.max_msg_nums, request.max_msg_bytes, request.bulk
+        )
+        last_to_scan = request.queue_offset + max(MAX_SCAN_ENTRIES, max_count)
+        at = request.queue_offset
+        kept: list[bytes] = []
+        size = looked_at = 0
+        while True:
+            try:
+                result = self._store.read(
+                    request.topic,
+                    request.queue_id,
+                    at,
+                    max_count=min(_FILTERED_AT_ONCE, last_to_scan - at),
+                    max_bytes=MAX_READ_BYTES,
+                )
+            except StoreError:
+                if at == request.queue_offset:
+                    raise
+                break  # what is before it can be given, and the next pull is told
+            if result.status is not ReadStatus.FOUND:
                 break
-            result = self._read(request, matches)
-        return result
-
-    def _read(self, request: PullMessage, matches: Callable[[int], bool]) -> ReadResult:
-        try:
-            return self._store.read(
-                request.topic,
-                request.queue_id,
-                request.queue_offset,
-                max_count=min(request.max_msg_nums, MAX_READ_COUNT),
-                matches=matches,
-            )
-        except StoreError as error:
-            # Nothing wrong is ever given out. Whoever asks for the next offset can read on.
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
-
-
-def _tag_filter(request: PullMessage) -> Callable[[int], bool]:
-    """The predicate of the subscription that came with the pull."""
-    if (request.expression_type or TAG) != TAG:
-        raise RequestRejected(
-            ResponseCode.SYSTEM_ERROR, "this broker does not filter by SQL92 yet: use tags"
+            at, full = result.next_offset, False
+            records = result.records
+            start = 0
+            while start < len(records):
+                head, _, _, _, properties, end = split(records, start, len(records))
+                if accepts(records[properties:end]):
+                    if kept and size + end - start > max_bytes:
+                        at, full = QueueOffset(head[_QUEUE_OFFSET]), True
+                        break
+                    kept.append(records[start:end])
+                    size += end - start
+                    if len(kept) >= max_count:
+                        at, full = QueueOffset(head[_QUEUE_OFFSET] + 1), True
+                        break
+                start = end
+            looked_at += len(result.records)
+            if full or at >= last_to_scan or looked_at >= _MAX_FILTERED_BYTES:
+                break
+            await asyncio.sleep(0)
+        if at == request.queue_offset:
+            return result  # there was nothing to look at
+        return replace(
+            result,
+            status=ReadStatus.FOUND if kept else ReadStatus.NO_MATCHED_MESSAGE,
+            next_offset=at,
+            records=b"".join(kept),
+            count=len(kept),
         )
-    if not request.sys_flag & PullFlag.SUBSCRIPTION:
-        return everything
-    try:
-        return parse_tags(request.subscription or EVERYTHING).matches_code
-    except FilterError as error:
-        raise RequestRejected(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-            f"parse the consumer's subscription failed: {error}",
-        ) from error
-
-
-def _code(status: ReadStatus, asked: int) -> ResponseCode:
-    match status:
-        case ReadStatus.FOUND:
-            return ResponseCode.SUCCESS
-        case ReadStatus.NO_MATCHED_MESSAGE | ReadStatus.MESSAGE_WAS_REMOVING:
-            return ResponseCode.PULL_RETRY_IMMEDIATELY
-        case ReadStatus.NO_MATCHED_LOGIC_QUEUE | ReadStatus.NO_MESSAGE_IN_QUEUE:
-            return ResponseCode.PULL_OFFSET_MOVED if asked else ResponseCode.PULL_NOT_FOUND
-        case ReadStatus.OFFSET_OVERFLOW_ONE | ReadStatus.OFFSET_FOUND_NULL:
-            return ResponseCode.PULL_NOT_FOUND
-        case (
-            ReadStatus.OFFSET_OVERFLOW_BADLY | ReadStatus.OFFSET_TOO_SMALL | ReadStatus.OFFSET_RESET
-        ):
-            return ResponseCode.PULL_OFFSET_MOVED

@@ -1,134 +1,139 @@
-"""Answers to sends: the message is checked, placed in a queue and stored.
+"""Answers to sends: the message is checked, given its place and stored.
 
-Provisional: delay levels, transactions and retry limits are refused rather than ignored.
+The checks come in the order in which RocketMQ 5 makes them, so that a send that is wrong in two
+ways is refused for the same one:
+
+    too busy, or not open yet          2, 14 or 1
+    the broker is read-only            16, if the topic is one in order
+    the topic's name                   29; 16 for those that only brokers write
+    the topic is not there             17, if a send does not make it
+    the queue is not there             29
+    the group of a retry topic is not  26
+    transactions and timers            1: not served yet; 16 where they are switched off
+    too long, or illegal               13
 """
 
 from __future__ import annotations
 
-import random
 from typing import Final
 
 from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.broker.delivery.durability import Durability
-from rocketpipe.broker.registration import Registrar
-from rocketpipe.broker.tables.topics import TopicTable
-from rocketpipe.clock import Clock
-from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreError
+from rocketpipe.broker.delivery.delay import DelayLevels
+from rocketpipe.broker.delivery.retry import Retries, explained
+from rocketpipe.broker.delivery.sent_properties import Stamp, Wishes, waits
+from rocketpipe.broker.delivery.storing import Intake
+from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.errors import InvalidName, RecordError, RequestRejected
 from rocketpipe.model import properties
-from rocketpipe.model.flags import BORN_HOST_V6
+from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, MULTI_TAGS, TRANSACTION_BITS
 from rocketpipe.model.host import Host
-from rocketpipe.model.ids import offset_id
-from rocketpipe.model.names import check_sendable, check_topic
-from rocketpipe.model.offsets import LogOffset
-from rocketpipe.model.topic import TopicSettings
-from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.requests.sending import SendMessage, SendMessageReply
-from rocketpipe.record.batch import decode_batch
-from rocketpipe.record.layout import (
-    HOST_BITS,
-    MAX_BODY_BYTES,
-    MAX_PROPERTIES_BYTES,
+from rocketpipe.model.names import (
+    MAX_TOPIC,
+    NOT_SENDABLE,
+    check_topic,
+    group_of_retry,
+    is_retry_topic,
 )
+from rocketpipe.model.topic import CLEANUP_POLICY, Perm, TopicFilterType, TopicSettings
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.sending import SendMessage, SendMessageBack, SendMessageReply
+from rocketpipe.record.batch import decode_batch
+from rocketpipe.record.layout import HOST_BITS, MAX_PROPERTIES_BYTES
 from rocketpipe.remoting.router import Call, handles
-from rocketpipe.store.errors import RecordTooLarge
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.message_store import Put
 
-_NOT_YET: Final = (properties.DELAY, properties.TRANSACTION_PREPARED)
+#: Queues that a retry topic gets when the first to name it is a send.
+_RETRY_QUEUES: Final = 1
 
 
 class SendHandlers:
-    """Stores what producers send."""
+    """Stores what producers send, and what consumers send back."""
 
     def __init__(
         self,
-        store: MessageStore,
-        durability: Durability,
-        topics: TopicTable,
-        registrar: Registrar,
         config: BrokerConfig,
-        store_host: bytes,
-        clock: Clock,
-        chance: random.Random,
+        intake: Intake,
+        supply: TopicSupply,
+        stamp: Stamp,
+        delays: DelayLevels,
+        retries: Retries,
     ) -> None:
-        self._store = store
-        self._durability = durability
-        self._topics = topics
-        self._registrar = registrar
         self._config = config
-        self._store_host = store_host
-        self._clock = clock
-        self._chance = chance
+        self._intake = intake
+        self._supply = supply
+        self._stamp = stamp
+        self._delays = delays
+        self._retries = retries
 
     @handles(SendMessage)
     async def send(self, request: SendMessage, call: Call) -> SendMessageReply:
+        self._intake.admit()
         topic = await self._topic(request)
         queue_id = self._queue_id(request, topic)
-        born_host = Host.parse(call.peer.address)
-        # The sender cannot know how wide the hosts in the record are.
-        sys_flag = request.sys_flag & ~HOST_BITS | (BORN_HOST_V6 if born_host.is_v6 else 0)
-        puts = [
-            Put(
-                topic=request.topic,
-                queue_id=queue_id,
-                body=body,
-                properties=text,
-                flag=flag,
-                sys_flag=sys_flag,
-                born_ms=request.born_timestamp,
-                born_host=born_host.pack(),
-                reconsume_times=request.reconsume_times,
-            )
-            for body, text, flag in self._messages(request)
-        ]
-        try:
-            (placed,) = self._store.append([puts])
-            end = LogOffset(placed[-1].log_offset + placed[-1].size)
-            synced = await self._durability.settled(end, wait=_waits(request))
-        except (RecordError, RecordTooLarge) as error:
-            raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
-        except StoreError as error:
-            raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, str(error)) from error
-        ids = (offset_id(self._store_host, each.log_offset) for each in placed)
+        given = properties.decode(request.properties)
+        if request.batch:
+            puts = self._batch(request, call, topic, queue_id)
+            # The key of the batch itself; its messages have their own.
+            unique_key = given.get(properties.UNIQ_KEY)
+        else:
+            wishes = Wishes.of(given)
+            unique_key = wishes.unique_key or self._stamp.new_key()
+            puts = [await self._single(request, call, topic, queue_id, wishes, unique_key)]
+        stored = await self._intake.take(puts, wait=waits(given))
         return SendMessageReply(
-            code=ResponseCode.SUCCESS if synced else ResponseCode.FLUSH_DISK_TIMEOUT,
-            msg_id=",".join(ids),
+            code=stored.code,
+            msg_id=self._intake.ids(stored),
             queue_id=queue_id,
-            queue_offset=placed[0].queue_offset,
-            transaction_id=_unique_key(request),
-            region=self._config.region,
-            trace_on=True,
+            queue_offset=stored.first_offset,
+            transaction_id=unique_key,
+            region=self._stamp.region,
+            trace_on=self._stamp.trace_on,
         )
 
+    @handles(SendMessageBack)
+    async def send_back(self, request: SendMessageBack, call: Call) -> None:
+        self._intake.admit()
+        group = self._supply.group(request.group)
+        if not self._config.permission & Perm.WRITE:
+            raise self._read_only()
+        if group.retry_queues <= 0:
+            return  # this group does not want anything twice
+        put = await self._retries.sent_back(request, group, call.command.version)
+        # The consumer moves on with the answer: from then on this copy is all there is.
+        await self._intake.take([put], wait=True)
+
+    # Where it goes
+
     async def _topic(self, request: SendMessage) -> TopicSettings:
+        name = request.topic
+        found = self._supply.known(name)
+        if found is not None and found.ordered and not self._config.permission & Perm.WRITE:
+            raise self._read_only()
         try:
-            check_topic(request.topic)
+            check_topic(name)
         except InvalidName as error:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
-        try:
-            check_sendable(request.topic)
-        except InvalidName as error:
-            raise RequestRejected(ResponseCode.NO_PERMISSION, str(error)) from error
-        found = self._topics.get(request.topic)
-        if found is not None:
-            return found
-        created = self._topics.create_for_send(
-            request.topic,
-            like=request.default_topic,
-            queues=request.default_topic_queue_nums,
-            now_ms=self._clock.now_ms(),
-        )
-        if created is None:
+        if name in NOT_SENDABLE:
             raise RequestRejected(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"topic[{request.topic}] not exist, and a send does not create it here",
+                ResponseCode.NO_PERMISSION,
+                f"Sending message to topic[{name}] is forbidden: only brokers write to it",
             )
-        # A consumer that starts after this send must find the route: it looks again in 30 s only.
-        await self._registrar.register()
-        return created
+        if is_retry_topic(name):
+            return await self._supply.ensured(name, queues=_RETRY_QUEUES)
+        return await self._supply.for_send(
+            name, like=request.default_topic, queues=request.default_topic_queue_nums
+        )
+
+    def _read_only(self) -> RequestRejected:
+        return RequestRejected(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{self._config.name}] sending message is forbidden: its brokerPermission "
+            f"is {self._config.permission}",
+        )
 
     def _queue_id(self, request: SendMessage, topic: TopicSettings) -> int:
         if request.queue_id < 0:
-            return self._chance.randrange(topic.write_queues)
+            return self._supply.any_queue(topic.write_queues)
         if request.queue_id >= max(topic.write_queues, topic.read_queues):
             raise RequestRejected(
                 ResponseCode.INVALID_PARAMETER,
@@ -137,57 +142,149 @@ class SendHandlers:
             )
         return request.queue_id
 
-    def _messages(self, request: SendMessage) -> list[tuple[bytes, bytes, int]]:
-        """Body, property text and flag of each message that the request carries."""
-        if len(request.body) > MAX_BODY_BYTES:
-            raise RequestRejected(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"the message body is {len(request.body)} bytes, {MAX_BODY_BYTES} are the most",
-            )
-        if not request.batch:
-            messages = [(request.body, request.properties.encode(), request.flag)]
-        else:
-            try:
-                messages = [
-                    (entry.body, entry.raw_properties, entry.flag)
-                    for entry in decode_batch(request.body)
-                ]
-            except RecordError as error:
-                raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
-            if not messages:
-                raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, "the batch is empty")
-        return [(body, self._stored_properties(text), flag) for body, text, flag in messages]
+    # What is stored
 
-    def _stored_properties(self, text: bytes) -> bytes:
-        """The property text as it is kept: what the sender gave, and what the broker adds."""
-        given = properties.decode(text.decode(errors="replace"))
-        for name in _NOT_YET:
-            if name in given:
-                raise RequestRejected(
-                    ResponseCode.SYSTEM_ERROR, f"this broker does not serve {name} messages yet"
-                )
-        if text and not text.endswith(b"\x02"):
-            text += b"\x02"
-        added = properties.encode(
-            {
-                properties.MSG_REGION: self._config.region,
-                properties.TRACE_ON: "true",
-                properties.CLUSTER: self._config.cluster,
-            }
+    async def _single(
+        self,
+        request: SendMessage,
+        call: Call,
+        topic: TopicSettings,
+        queue_id: int,
+        wishes: Wishes,
+        unique_key: str,
+    ) -> Put:
+        given_up = self._given_up(request, call)
+        self._check_keys(topic, wishes)
+        delay_level = 0 if given_up else wishes.delay_level
+        self._check_served(wishes, delay_level, request.reconsume_times)
+        self._check_body(request.body)
+        text = self._stamp.stamped(
+            request.properties.encode("utf-8", "replace"),
+            None if wishes.unique_key else unique_key,
         )
-        text += added.encode()
-        if len(text) > MAX_PROPERTIES_BYTES:
-            raise RequestRejected(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"the properties are {len(text)} bytes, {MAX_PROPERTIES_BYTES} are the most",
+        put = self._put(request, call, topic, queue_id, request.body, text, request.flag)
+        if given_up:
+            put = await self._dead_letter(put, given_up)
+        elif delay_level > 0:
+            put = self._delays.parked(put, delay_level)
+        _check_properties(put.properties)
+        return put
+
+    def _batch(
+        self, request: SendMessage, call: Call, topic: TopicSettings, queue_id: int
+    ) -> list[Put]:
+        if len(topic.name) > MAX_TOPIC:
+            raise _illegal(f"message topic length too long {len(topic.name)}")
+        if is_retry_topic(topic.name):
+            raise _illegal(f"batch request does not support retry group {topic.name}")
+        self._check_body(request.body)
+        try:
+            entries = list(decode_batch(request.body, max_bytes=self._config.max_message_bytes))
+        except RecordError as error:
+            raise _illegal(str(error)) from error
+        puts = []
+        for entry in entries:
+            wishes = Wishes.of(properties.decode_bytes(entry.raw_properties))
+            self._check_keys(topic, wishes)
+            if wishes.delay_level > 0:
+                raise _illegal("a message of a batch may have no DELAY: send it on its own")
+            self._check_served(wishes, 0, 0)
+            new_key = None if wishes.unique_key else self._stamp.new_key()
+            text = self._stamp.stamped(entry.raw_properties, new_key)
+            _check_properties(text)
+            puts.append(self._put(request, call, topic, queue_id, entry.body, text, entry.flag))
+        return puts
+
+    def _put(
+        self,
+        request: SendMessage,
+        call: Call,
+        topic: TopicSettings,
+        queue_id: int,
+        body: bytes,
+        text: bytes,
+        flag: int,
+    ) -> Put:
+        if request.sys_flag & INNER_BATCH:
+            raise _illegal(
+                "sysFlag says inner batch, and topics of queue.type BatchCQ are not served"
             )
-        return text
+        born_host = Host.parse(call.peer.address)
+        # The sender cannot know how wide the hosts in the record are, and what makes a message a
+        # half one is its property: with the bit alone it would never show.
+        sys_flag = request.sys_flag & ~(HOST_BITS | TRANSACTION_BITS)
+        if born_host.is_v6:
+            sys_flag |= BORN_HOST_V6
+        if topic.filter_type is TopicFilterType.MULTI_TAG:
+            sys_flag |= MULTI_TAGS
+        return Put(
+            topic=topic.name,
+            queue_id=queue_id,
+            body=body,
+            properties=text,
+            flag=flag,
+            sys_flag=sys_flag,
+            born_ms=request.born_timestamp,
+            born_host=born_host.pack(),
+            reconsume_times=request.reconsume_times,
+        )
+
+    # Retries
+
+    def _given_up(self, request: SendMessage, call: Call) -> str | None:
+        """Why a send to a retry topic is a dead letter, if it is one."""
+        if not is_retry_topic(request.topic):
+            return None
+        group = self._supply.group(group_of_retry(request.topic))
+        return self._retries.gives_up(
+            group, request.reconsume_times, request.max_reconsume_times, call.command.version
+        )
+
+    async def _dead_letter(self, put: Put, reason: str) -> Put:
+        topic = await self._retries.dead_letters(group_of_retry(put.topic))
+        given = properties.decode_bytes(put.properties)
+        text = properties.edited(put.properties, {properties.DELAY: "-1"})
+        return explained(
+            put._replace(topic=topic.name, queue_id=0, properties=text),
+            reason,
+            topic=given.get(properties.RETRY_TOPIC),
+            message_id=given.get(properties.ORIGIN_MESSAGE_ID),
+        )
+
+    # Checks of what was sent
+
+    def _check_served(self, wishes: Wishes, delay_level: int, reconsume_times: int) -> None:
+        # Clients before 4.6.1 leave the mark in what they send to be consumed again.
+        if wishes.is_half and not (reconsume_times > 0 and delay_level > 0):
+            if self._config.reject_transactions:
+                raise RequestRejected(
+                    ResponseCode.NO_PERMISSION,
+                    f"the broker[{self._config.name}] sending transaction message is forbidden",
+                )
+            raise _not_yet(properties.TRANSACTION_PREPARED)
+        if wishes.timer is not None and delay_level <= 0:
+            raise _not_yet(wishes.timer)
+
+    def _check_keys(self, topic: TopicSettings, wishes: Wishes) -> None:
+        if topic.attributes.get(CLEANUP_POLICY) == "COMPACTION" and not (wishes.keys or "").strip():
+            raise _illegal("Required message key is missing")
+
+    def _check_body(self, body: bytes) -> None:
+        most = self._config.max_message_bytes
+        if len(body) > most:
+            raise _illegal(f"the message body is {len(body)} bytes, {most} are the most")
 
 
-def _waits(request: SendMessage) -> bool:
-    """Whether the sender wants to hear of the sync, where the broker syncs before it answers."""
-    return properties.decode(request.properties).get(properties.WAIT) != "false"
+def _check_properties(text: bytes) -> None:
+    if len(text) > MAX_PROPERTIES_BYTES:
+        raise _illegal(f"the properties are {len(text)} bytes, {MAX_PROPERTIES_BYTES} are the most")
 
 
-def _unique_key(request: SendMessage) -> str | None:
-    return properties.decode(request.properties).get(properties.UNIQ_KEY)
+def _illegal(remark: str) -> RequestRejected:
+    return RequestRejected(ResponseCode.MESSAGE_ILLEGAL, remark)
+
+
+def _not_yet(name: str) -> RequestRejected:
+    return RequestRejected(
+        ResponseCode.SYSTEM_ERROR, f"this broker does not serve {name} messages yet"
+    )

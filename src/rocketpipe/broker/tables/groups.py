@@ -1,41 +1,39 @@
 """Which consumer groups this broker knows, and what they may not read.
 
 Kept as ``config/subscriptionGroup.json``: the version of the table, the settings of each group by
-its name, and bits by group and topic that forbid it something; bit 0 forbids to read.
+its name, and bits by group and topic that forbid it something: a 4 forbids to read.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Final
 
-import msgspec
-
+from rocketpipe.broker.tables.limits import TableFull, TableLimits
 from rocketpipe.errors import InvalidName
-from rocketpipe.model.body import Body, Int32
 from rocketpipe.model.group import GroupSettings
-from rocketpipe.model.names import PREDEFINED_GROUPS, check_group
-from rocketpipe.model.topic import DataVersion
+from rocketpipe.model.names import PREDEFINED_GROUPS, check_group, is_system_group
+from rocketpipe.model.topic import DataVersion, Perm
+from rocketpipe.protocol.requests.groups import GroupTableData
 
 log = logging.getLogger(__name__)
 
 
-class GroupsFile(Body, frozen=True, kw_only=True):
-    """The table as it is in its file."""
+#: The table in its file is the same as in the answer to those who ask for it.
+GroupsFile = GroupTableData
 
-    version: DataVersion = msgspec.field(name="dataVersion", default=DataVersion())
-    forbidden: dict[str, dict[str, Int32]] = msgspec.field(
-        name="forbiddenTable", default_factory=dict
-    )
-    groups: dict[str, GroupSettings] = msgspec.field(
-        name="subscriptionGroupTable", default_factory=dict
-    )
+#: The bit that forbids a group to read a topic.
+FORBID_READ: Final = int(Perm.READ)
 
 
 class GroupTable:
     """Consumer groups by name; every change is a new version."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, auto_create: bool = True, limits: TableLimits | None = None) -> None:
+        """Begin with RocketMQ's own groups."""
+        self._auto_create = auto_create
+        self._limits = limits or TableLimits()
         self._groups = {
             # Whoever consumes in their name is no consumer of a user's.
             name: GroupSettings(name=name, consume_broadcast_enable=True)
@@ -51,45 +49,61 @@ class GroupTable:
         """Every group, as a copy that does not change under its reader."""
         return dict(self._groups)
 
-    def put(self, settings: GroupSettings, now_ms: int) -> None:
-        """Create a group, or change it.
+    def update(self, settings: GroupSettings, now_ms: int) -> bool:
+        """Create a group, or change it; False if it was just so already.
 
         Raises:
             InvalidName: If no group may have this name.
+            TableFull: If it is new, and there are too many groups.
         """
         check_group(settings.name)
-        if self._groups.get(settings.name) != settings:
-            self._groups[settings.name] = settings
-            self.version = self.version.after_change(now_ms)
+        found = self._groups.get(settings.name)
+        if found == settings:
+            return False
+        if found is None and len(self._groups) >= self._limits.groups:
+            raise TableFull("groups", self._limits.groups, "delete what is not used")
+        self._groups[settings.name] = settings
+        self.version = self.version.after_change(now_ms)
+        return True
 
-    def create_if_missing(self, name: str, now_ms: int) -> GroupSettings:
+    def ensure(self, name: str, now_ms: int) -> GroupSettings | None:
         """Give a group's settings; a group that comes for the first time gets the usual ones.
+
+        None where groups are to be created by an operator, and this one was not.
 
         Raises:
             InvalidName: If no group may have this name.
+            TableFull: If it is new, and there are too many groups.
         """
         found = self._groups.get(name)
-        if found is None:
-            found = GroupSettings(name=name)
-            self.put(found, now_ms)
-        return found
+        if found is not None:
+            return found
+        if not (self._auto_create or is_system_group(name)):
+            return None
+        self.update(GroupSettings(name=name), now_ms)
+        return self._groups[name]
 
-    def remove(self, name: str, now_ms: int) -> bool:
+    def delete(self, name: str, now_ms: int) -> bool:
         """Forget a group and what it was forbidden; False if there was none."""
-        self._forbidden.pop(name, None)
-        if self._groups.pop(name, None) is None:
-            return False
-        self.version = self.version.after_change(now_ms)
-        return True
+        forbidden = self._forbidden.pop(name, None)
+        found = self._groups.pop(name, None)
+        if found is not None or forbidden is not None:
+            self.version = self.version.after_change(now_ms)
+        return found is not None
 
     def forbidden(self, group: str, topic: str) -> int:
         """The bits that forbid a group something about a topic."""
         return self._forbidden.get(group, {}).get(topic, 0)
 
     def forbid(self, group: str, topic: str, bits: int, now_ms: int) -> None:
-        """Set these bits; 0 allows everything again."""
+        """Set these bits; 0 allows everything again.
+
+        Raises:
+            TableFull: If that is one group or one topic too many.
+        """
         if bits == self.forbidden(group, topic):
             return
+        self._check_forbidden(group, topic)
         topics = self._forbidden.setdefault(group, {})
         if bits:
             topics[topic] = bits
@@ -98,6 +112,16 @@ class GroupTable:
             if not topics:
                 del self._forbidden[group]
         self.version = self.version.after_change(now_ms)
+
+    def _check_forbidden(self, group: str, topic: str) -> None:
+        limits = self._limits
+        topics = self._forbidden.get(group)
+        if topics is None and len(self._forbidden) >= limits.groups:
+            raise TableFull("groups that are forbidden something", limits.groups, "allow some")
+        if topics and topic not in topics and len(topics) >= limits.forbidden_topics:
+            raise TableFull(
+                f"topics forbidden to group {group}", limits.forbidden_topics, "allow some"
+            )
 
     def to_file(self) -> GroupsFile:
         """The table as it is now."""

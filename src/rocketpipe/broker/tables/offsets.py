@@ -15,12 +15,15 @@ from typing import Final
 
 import msgspec
 
+from rocketpipe.broker.tables.limits import TableFull
 from rocketpipe.model.body import Body, Int32, Int64
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.topic import DataVersion
 
 #: Commits are too many for each to be a new version, as they are at RocketMQ's brokers.
 COMMITS_A_VERSION: Final = 500
+#: Places of all groups together.
+MAX_PLACES: Final = 1_000_000
 
 _SEPARATOR: Final = "@"
 _HALF: Final = re.compile("[\ud800-\udfff]")
@@ -39,7 +42,8 @@ class OffsetsFile(Body, frozen=True, kw_only=True):
 class OffsetTable:
     """Committed offsets by group, topic and queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, limit: int = MAX_PLACES) -> None:
+        self._limit = limit
         self._offsets: dict[tuple[str, str, int], QueueOffset] = {}
         self.version = DataVersion()
         #: Grows with every change, so that one can tell whether there was any.
@@ -50,10 +54,18 @@ class OffsetTable:
         return self._offsets.get((group, topic, queue_id))
 
     def commit(self, group: str, topic: str, queue_id: int, offset: QueueOffset) -> None:
-        """Keep a group's place. An offset below 0 is what some clients send for "nowhere yet"."""
-        if offset >= 0:
-            self._offsets[group, topic, queue_id] = offset
-            self.changes += 1
+        """Keep a group's place. An offset below 0 is what some clients send for "nowhere yet".
+
+        Raises:
+            TableFull: If it is one place too many; it was not kept.
+        """
+        if offset < 0:
+            return
+        key = (group, topic, queue_id)
+        if len(self._offsets) >= self._limit and key not in self._offsets:
+            raise TableFull("places of groups in queues", self._limit, "delete groups not used")
+        self._offsets[key] = offset
+        self.changes += 1
 
     def all(self) -> Iterator[tuple[str, str, int, QueueOffset]]:
         """Group, topic, queue and offset of each place, as they are now."""

@@ -19,6 +19,7 @@ from typing import Final
 
 from rocketpipe.broker.tables.delays import DelaysFile, DelayTable
 from rocketpipe.broker.tables.groups import GroupsFile, GroupTable
+from rocketpipe.broker.tables.limits import TableLimits
 from rocketpipe.broker.tables.offsets import OffsetsFile, OffsetTable
 from rocketpipe.broker.tables.table_file import TableFile
 from rocketpipe.broker.tables.topics import TopicsFile, TopicTable
@@ -35,11 +36,21 @@ class Tables:
     """Four tables and their files. Load them before the broker serves, save them after."""
 
     def __init__(
-        self, disk: Disk, directory: Path, clock: Clock, *, default_topic_queues: int
+        self,
+        disk: Disk,
+        directory: Path,
+        clock: Clock,
+        *,
+        default_topic_queues: int,
+        auto_create_topics: bool = True,
+        auto_create_groups: bool = True,
+        limits: TableLimits | None = None,
     ) -> None:
         """Make the tables; ``directory`` is the store's ``config``."""
-        self.topics = TopicTable(default_topic_queues)
-        self.groups = GroupTable()
+        self.topics = TopicTable(
+            default_topic_queues, auto_create=auto_create_topics, limits=limits
+        )
+        self.groups = GroupTable(auto_create=auto_create_groups, limits=limits)
         self.offsets = OffsetTable()
         self.delays = DelayTable()
         self._clock = clock

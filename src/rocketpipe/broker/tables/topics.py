@@ -7,18 +7,26 @@ name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
+from rocketpipe.broker.tables.limits import TableFull, TableLimits
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.body import Body
-from rocketpipe.model.names import AUTO_CREATE_TOPIC, check_topic, is_pop_retry_v2, is_system_topic
-from rocketpipe.model.topic import DataVersion, Perm, TopicSettings
+from rocketpipe.model.names import (
+    AUTO_CREATE_TOPIC,
+    SYSTEM_TOPICS,
+    check_topic,
+    is_pop_retry_v2,
+    is_system_topic,
+)
+from rocketpipe.model.topic import MAX_QUEUES, DataVersion, Perm, TopicSettings
 
 log = logging.getLogger(__name__)
 
+READ_WRITE: Final = int(Perm.READ | Perm.WRITE)
 INHERITABLE: Final = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
 
 
@@ -32,18 +40,29 @@ class TopicsFile(Body, frozen=True, kw_only=True):
 class TopicTable:
     """Topics by name; every change is a new version."""
 
-    def __init__(self, default_topic_queues: int) -> None:
+    def __init__(
+        self,
+        default_topic_queues: int,
+        *,
+        auto_create: bool = True,
+        limits: TableLimits | None = None,
+    ) -> None:
+        """Begin with the pattern of topics that sends create, if they may."""
         self._topics: dict[str, TopicSettings] = {}
+        self._auto_create = auto_create
+        self._limits = limits or TableLimits()
+        self._system: set[str] = set()
         self.version = DataVersion()
-        self._put(
-            TopicSettings(
-                name=AUTO_CREATE_TOPIC,
-                read_queues=default_topic_queues,
-                write_queues=default_topic_queues,
-                perm=INHERITABLE,
-            ),
-            now_ms=0,
-        )
+        if auto_create:
+            self._put(
+                TopicSettings(
+                    name=AUTO_CREATE_TOPIC,
+                    read_queues=default_topic_queues,
+                    write_queues=default_topic_queues,
+                    perm=INHERITABLE,
+                ),
+                now_ms=0,
+            )
 
     def get(self, name: str) -> TopicSettings | None:
         return self._topics.get(name)
@@ -52,28 +71,97 @@ class TopicTable:
         """Every topic, as a copy that does not change under its reader."""
         return dict(self._topics)
 
+    def establish(self, topics: Iterable[TopicSettings], now_ms: int) -> None:
+        """Have the broker's own topics; one that is there already stays as it is."""
+        for settings in topics:
+            self._system.add(settings.name)
+            if settings.name not in self._topics:
+                self._put(settings, now_ms)
+
+    def is_system(self, name: str) -> bool:
+        """Whether a topic is RocketMQ's or this broker's own, so that nobody may change it."""
+        return name in self._system or is_system_topic(name)
+
+    def system_topics(self) -> list[str]:
+        """The names that no user's topic may have, in order."""
+        own = (name for name in self._topics if is_system_topic(name))
+        return sorted(self._system | SYSTEM_TOPICS | set(own))
+
     def create_for_send(
         self, name: str, *, like: str, queues: int, now_ms: int
     ) -> TopicSettings | None:
-        """Create a topic after the pattern a send names; None where it may not be inherited."""
+        """Create a topic after the pattern a send names; None where it may not be inherited.
+
+        Raises:
+            TableFull: If there are too many topics.
+        """
         pattern = self._topics.get(like)
-        if pattern is None or not pattern.perm & Perm.INHERIT:
+        if pattern is None or not pattern.perm & Perm.INHERIT or not pattern.write_queues:
+            return None
+        if like == AUTO_CREATE_TOPIC and not self._auto_create:
             return None
         count = max(1, min(queues, pattern.write_queues))
-        return self._put(
+        return self._create(
             TopicSettings(
                 name=name,
                 read_queues=count,
                 write_queues=count,
                 perm=pattern.perm & ~Perm.INHERIT,
+                sys_flag=pattern.sys_flag,
             ),
             now_ms,
         )
 
-    def create_retry_topic(self, name: str, now_ms: int) -> TopicSettings:
-        """Create the topic to which a group's failed messages go, unless it is there."""
+    def ensure(
+        self,
+        name: str,
+        *,
+        queues: int,
+        perm: int = READ_WRITE,
+        ordered: bool = False,
+        now_ms: int,
+    ) -> TopicSettings:
+        """Give a topic that the broker itself needs, such as a group's retry topic.
+
+        Raises:
+            TableFull: If it is not there, and there are too many topics.
+        """
         found = self._topics.get(name)
-        return found or self._put(TopicSettings(name=name, read_queues=1, write_queues=1), now_ms)
+        if found is not None:
+            return found
+        count = max(1, min(queues, MAX_QUEUES))
+        return self._create(
+            TopicSettings(
+                name=name, read_queues=count, write_queues=count, perm=perm, ordered=ordered
+            ),
+            now_ms,
+        )
+
+    def update(self, settings: TopicSettings, now_ms: int) -> bool:
+        """Create a topic, or change it; False if it was just so already.
+
+        Raises:
+            InvalidName: If no topic may have this name.
+            TableFull: If it is new, and there are too many topics.
+        """
+        error = _illegal(settings.name)
+        if error is not None:
+            raise error
+        found = self._topics.get(settings.name)
+        if found == settings:
+            return False
+        if found is None:
+            self._create(settings, now_ms)
+        else:
+            self._put(settings, now_ms)
+        return True
+
+    def delete(self, name: str, now_ms: int) -> bool:
+        """Forget a topic; False if there was none."""
+        if self._topics.pop(name, None) is None:
+            return False
+        self.version = self.version.after_change(now_ms)
+        return True
 
     def adopt(self, name: str, queues: int, now_ms: int) -> None:
         """Know a topic that the store has messages of, with at least so many queues.
@@ -100,6 +188,11 @@ class TopicTable:
                 continue
             self._topics[name] = settings
         self.version = file.version
+
+    def _create(self, settings: TopicSettings, now_ms: int) -> TopicSettings:
+        if len(self._topics) >= self._limits.topics:
+            raise TableFull("topics", self._limits.topics, "delete what is not used")
+        return self._put(settings, now_ms)
 
     def _put(self, settings: TopicSettings, now_ms: int) -> TopicSettings:
         self._topics[settings.name] = settings

@@ -1,0 +1,305 @@
+"""Messages that wait for their delay level to be over, and are delivered then.
+
+    send with DELAY=3   SCHEDULE_TOPIC_XXXX, queue 2, with REAL_TOPIC and REAL_QID
+                        its queue entry has the time it falls due instead of a tag
+    ten seconds later   the same message once more, in its own topic and queue
+    then                DelayTable: level 3 reads on behind it
+
+A copy is in the log before its level moves on, and durable before the table says so: nothing is
+lost, whenever the broker dies. What was delivered and not noted by then is found again by its
+unique key when the broker is back, so it is not delivered twice; only a message that has none can
+be, within the second in which tables are saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from rocketpipe.broker.delivery.sent_properties import TIMERS
+from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
+from rocketpipe.broker.tables.delays import DelayTable
+from rocketpipe.clock import Clock
+from rocketpipe.errors import StoreError
+from rocketpipe.model import properties
+from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC
+from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.record import checksum
+from rocketpipe.record.codec import RecordView, view_records
+from rocketpipe.store.dispatcher import delays_ms
+from rocketpipe.store.errors import RecordCorrupt
+from rocketpipe.store.group_mark import strip_mark
+from rocketpipe.store.message_store import MessageStore, Put
+
+log = logging.getLogger(__name__)
+
+#: How often the queues are looked at, if nothing falls due earlier.
+TICK_MS: Final = 100
+#: How long to leave it alone after something went wrong that nobody thought of.
+BACK_OFF_MS: Final = 10_000
+_BATCH: Final = 64
+_BATCH_BYTES: Final = 1 << 20
+#: Messages with one unique key that are compared with one that may have been delivered.
+_MOST_ALIKE: Final = 64
+_FOREVER_MS: Final = (1 << 62) - 1
+
+
+@dataclass(slots=True)
+class _Level:
+    """Where one level has come to."""
+
+    number: int
+    delay_ms: int
+    at: QueueOffset
+    #: When the message at ``at`` falls due; 0 while that is not known.
+    due_ms: int = 0
+    #: Whether what is due may have been delivered by the last run.
+    may_repeat: bool = True
+    #: Places reached, each with the end of the log that has to be durable first.
+    unsaved: tuple[LogOffset, QueueOffset] | None = None
+    unsaved_later: tuple[LogOffset, QueueOffset] | None = None
+
+    @property
+    def queue_id(self) -> int:
+        return self.number - 1
+
+    def is_due(self, due_ms: int, now_ms: int) -> bool:
+        """Whether a time has come; one that no send of now could have is of another clock."""
+        return due_ms <= now_ms or due_ms > now_ms + self.delay_ms
+
+
+class DelayLevels:
+    """Parks messages until their level is over, and delivers them then."""
+
+    def __init__(
+        self, store: MessageStore, intake: Intake, table: DelayTable, clock: Clock
+    ) -> None:
+        """Go on where the table says; the levels are those of the store's settings.
+
+        Raises:
+            ValueError: The settings name no level, or one that is no delay.
+        """
+        self.delays_ms: Final = delays_ms(store.config.delay_levels)
+        if not self.delays_ms:
+            raise ValueError("messageDelayLevel names no level: leave it out, or write such as 1s")
+        self._store = store
+        self._intake = intake
+        self._table = table
+        self._clock = clock
+        self._trouble: str | None = None
+        self._levels = [
+            _Level(number, delay_ms, self._start(number))
+            for number, delay_ms in enumerate(self.delays_ms, 1)
+        ]
+
+    def _start(self, level: int) -> QueueOffset:
+        """Where to read on: where the table says, if the queue has that."""
+        first = self._store.min_offset(SCHEDULE_TOPIC, level - 1)
+        end = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
+        noted = self._table.next_offset(level)
+        if noted is None:
+            return first
+        if not first <= noted <= end:
+            log.warning(
+                "delay level is moved into its queue level=%d noted=%d first=%d end=%d",
+                level,
+                noted,
+                first,
+                end,
+            )
+        return min(max(noted, first), end)
+
+    # What is to wait
+
+    def parked(self, put: Put, level: int) -> Put:
+        """The message as it waits; a level beyond the last is the last."""
+        assert level > 0
+        level = min(level, len(self.delays_ms))
+        changes = {
+            **dict.fromkeys(TIMERS),  # a level counts for more than a timer
+            properties.DELAY: str(level),
+            properties.REAL_TOPIC: put.topic,
+            properties.REAL_QUEUE_ID: str(put.queue_id),
+        }
+        text = properties.edited(put.properties, changes)
+        return put._replace(topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=text)
+
+    def level_for(self, delay_ms: int) -> int:
+        """The shortest level that lasts so long; the longest if none does."""
+        by_delay = sorted((delay, level) for level, delay in enumerate(self.delays_ms, 1))
+        return next((level for delay, level in by_delay if delay >= delay_ms), by_delay[-1][1])
+
+    # What falls due
+
+    async def keep_delivered(self) -> None:
+        """Deliver what falls due, until cancelled."""
+        try:
+            while True:
+                try:
+                    await self.deliver_due()
+                    pause_ms = self._pause_ms()
+                except Exception:
+                    log.exception("delayed messages wait, and are tried again")
+                    pause_ms = BACK_OFF_MS
+                await self._clock.sleep(pause_ms)
+        finally:
+            self._store.flush()
+            self._save()
+
+    async def deliver_due(self) -> None:
+        """Deliver all that is due by now."""
+        busy = self._levels
+        while busy:
+            # A level with much to do holds up neither the others nor whoever wants to be served.
+            busy = [level for level in busy if await self._deliver_some(level)]
+            self._save()
+            await asyncio.sleep(0)
+
+    def _pause_ms(self) -> int:
+        now_ms = self._clock.now_ms()
+        waits = (level.due_ms - now_ms for level in self._levels if level.due_ms > now_ms)
+        return max(1, min(TICK_MS, *waits, TICK_MS))
+
+    async def _deliver_some(self, level: _Level) -> bool:
+        """Deliver the next messages of a level that are due; False if there is no more to do."""
+        now_ms = self._clock.now_ms()
+        if level.at >= self._store.max_offset(SCHEDULE_TOPIC, level.queue_id):
+            return False
+        if level.due_ms and not level.is_due(level.due_ms, now_ms):
+            return False
+        try:
+            due, behind = self._read(level, now_ms)
+            end = await self._put([put for put in due if put is not None])
+        except StoreError as error:
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                log.warning("delayed messages wait, and are tried again reason=%s", error)
+            return False
+        self._trouble = None
+        if behind == level.at:
+            return False
+        level.at = behind
+        _note(level, self._store.positions.written if end is None else end)
+        return True
+
+    def _read(self, level: _Level, now_ms: int) -> tuple[list[Put | None], QueueOffset]:
+        """What is due next, ``None`` for what is not delivered, and where to read on then."""
+        level.due_ms = 0
+
+        def is_due(due_ms: int) -> bool:
+            # Nothing overtakes what is not due yet: the level reads on there.
+            if not level.due_ms and not level.is_due(due_ms, now_ms):
+                level.due_ms = due_ms
+            return not level.due_ms
+
+        try:
+            found = self._store.read(
+                SCHEDULE_TOPIC,
+                level.queue_id,
+                level.at,
+                max_count=_BATCH,
+                max_bytes=_BATCH_BYTES,
+                matches=is_due,
+                max_scan=_BATCH,
+            )
+        except RecordCorrupt as error:
+            log.error("delayed message is damaged, and passed over reason=%s", error)
+            return [None], QueueOffset(level.at + 1)
+        if not found.count:
+            return [], level.at if level.due_ms else found.next_offset
+        messages = list(view_records(found.records))
+        return [self._due(level, each) for each in messages], QueueOffset(
+            messages[-1].queue_offset + 1
+        )
+
+    def _due(self, level: _Level, message: RecordView) -> Put | None:
+        """The message for its own topic; None if it has none, or was delivered by the last run."""
+        topic = message.properties.get(properties.REAL_TOPIC, "")
+        queue_id = message.properties.get(properties.REAL_QUEUE_ID, "")
+        if not topic or topic == HALF_TOPIC or not (queue_id.isascii() and queue_id.isdigit()):
+            log.error(
+                "delayed message has no place to go, and is passed over offset_id=%s",
+                message.offset_id,
+            )
+            return None
+        put = Put(
+            topic=topic,
+            queue_id=int(queue_id),
+            body=message.stored_body,
+            properties=message.raw_properties,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_ms=message.born_ms,
+            born_host=message.born_host.pack(),
+            reconsume_times=message.reconsume_times,
+        )
+        if level.may_repeat:
+            # They are delivered in order: behind the first that was not, none was.
+            level.may_repeat = self._was_delivered(message, put)
+            if level.may_repeat:
+                log.info("delayed message was delivered before offset_id=%s", message.offset_id)
+                return None
+        return put
+
+    def _was_delivered(self, message: RecordView, put: Put) -> bool:
+        key = message.properties.get(properties.UNIQ_KEY)
+        if key is None:
+            return False
+        alike = self._store.find_by_key(put.topic, key, message.stored_ms, _FOREVER_MS)
+        return any(
+            _is_copy(RecordView(self._store.record_at(place)), put)
+            for place in islice(alike, _MOST_ALIKE)
+        )
+
+    async def _put(self, puts: list[Put]) -> LogOffset | None:
+        """Store messages in order; the end of the log behind them, if one was stored."""
+        if not puts:
+            return None
+        try:
+            return await self._intake.put(puts)
+        except UNSTORABLE as error:
+            if len(puts) == 1:
+                log.error(
+                    "delayed message cannot be stored, and is passed over topic=%s reason=%s",
+                    puts[0].topic,
+                    error,
+                )
+                return None
+        end = None
+        for put in puts:
+            end = await self._put([put]) or end
+        return end
+
+    def _save(self) -> None:
+        """Move the table on to where everything delivered is durable."""
+        durable = self._store.positions.durable
+        for level in self._levels:
+            while level.unsaved is not None and level.unsaved[0] <= durable:
+                self._table.advance(level.number, level.unsaved[1])
+                level.unsaved, level.unsaved_later = level.unsaved_later, None
+
+
+def _note(level: _Level, end: LogOffset) -> None:
+    """Remember the first and the last place that are not durable: the ones between are covered."""
+    if level.unsaved is None:
+        level.unsaved = (end, level.at)
+    else:
+        level.unsaved_later = (end, level.at)
+
+
+def _is_copy(found: RecordView, put: Put) -> bool:
+    return (
+        found.queue_id == put.queue_id
+        and found.reconsume_times == put.reconsume_times
+        and found.born_ms == put.born_ms
+        and found.stored_body == put.body
+        and _bare(found.raw_properties) == _bare(put.properties)
+    )
+
+
+def _bare(text: bytes) -> bytes:
+    """Properties without what the store adds to them."""
+    return strip_mark(checksum.strip(text)).rstrip(b"\x02")

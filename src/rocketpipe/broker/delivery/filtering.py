@@ -1,0 +1,104 @@
+"""From what a consumer subscribed to, to a choice over stored messages.
+
+The choice comes in two halves. ``matches`` is asked about the tag hash in a queue's entry, before
+the record is read; ``accepts`` about a record's properties, and only of SQL92 expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from rocketpipe.errors import FilterError
+from rocketpipe.filter.sql_eval import compile_sql
+from rocketpipe.filter.tags import ALL, TagFilter, parse_tags
+from rocketpipe.model import properties
+from rocketpipe.model.subscription import SQL92, TAG, Subscription
+from rocketpipe.store.reader import everything
+
+#: Of all expressions kept together. One may have as many as 65,536.
+MAX_KEPT_CHARS: Final = 4 << 20
+
+_INT_MIN: Final = -(1 << 31)
+_INT_MAX: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which messages of a queue a consumer gets."""
+
+    matches: Callable[[int], bool]
+    #: None where the tag alone decides.
+    accepts: Callable[[bytes], bool] | None = None
+
+
+EVERYTHING: Final = Choice(everything)
+
+
+class Filters:
+    """Compiles expressions, and keeps those that were asked for lately."""
+
+    def __init__(self, *, max_chars: int = MAX_KEPT_CHARS) -> None:
+        self._kept: dict[tuple[str, str], Choice] = {}
+        self._max_chars = max_chars
+        self._chars = 0
+
+    def choice(self, expression_type: str | None, expression: str | None) -> Choice:
+        """Compile an expression; without a type it is one of tags, and an empty one means all.
+
+        Raises:
+            FilterError: If it does not compile, or there is no such type.
+        """
+        kind, text = expression_type or TAG, expression or ""
+        if kind == TAG and text in ("", ALL):
+            return EVERYTHING
+        key = (kind, text)
+        found = self._kept.pop(key, None)
+        if found is None:
+            found = _compile(kind, text)
+            self._chars += len(text)
+            while self._chars > self._max_chars and self._kept:
+                oldest = next(iter(self._kept))
+                del self._kept[oldest]
+                self._chars -= len(oldest[1])
+        # Those asked for lately stand last, and go last.
+        self._kept[key] = found
+        return found
+
+    def choice_of(self, subscription: Subscription) -> Choice:
+        """The choice of a group's subscription, as its members' heartbeats gave it.
+
+        Raises:
+            FilterError: If its expression does not compile, or there is no such type.
+        """
+        if subscription.is_tags and subscription.expression != ALL and subscription.tag_codes:
+            # What the group's own client made of its expression counts.
+            return _by_codes(subscription.tag_codes)
+        return self.choice(subscription.expression_type, subscription.expression)
+
+
+def _compile(kind: str, text: str) -> Choice:
+    if kind == TAG:
+        return _by_tags(parse_tags(text))
+    if kind != SQL92:
+        raise FilterError(f"expressions are of type {TAG} or {SQL92}, not {kind[:40]!r}", 1)
+    if not text:
+        raise FilterError(f"an empty expression of type {SQL92}", 1)
+    compiled = compile_sql(text)
+    decode, matches = properties.decode_bytes, compiled.matches
+    return Choice(everything, lambda raw: matches(decode(raw)))
+
+
+def _by_tags(tags: TagFilter) -> Choice:
+    return EVERYTHING if tags.expression == ALL else _by_codes(tags.codes)
+
+
+def _by_codes(codes: frozenset[int]) -> Choice:
+    def matches(tag_code: int) -> bool:
+        if _INT_MIN <= tag_code <= _INT_MAX:
+            return tag_code in codes
+        # Of a longer one, as entries of delayed messages have, the low 32 bits count.
+        return ((tag_code - _INT_MIN) & 0xFFFFFFFF) + _INT_MIN in codes
+
+    return Choice(matches)

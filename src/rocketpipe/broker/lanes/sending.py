@@ -1,0 +1,242 @@
+"""Plain sends: checked as they come, stored together at the end of the turn.
+
+A send is plain when its properties ask for nothing but to be stored, and its topic is one about
+which there is nothing more to say. Any other is left to ``handlers.sending``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from rocketpipe.broker.admission import Admission
+from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.delivery.sent_properties import Stamp, plain_key
+from rocketpipe.broker.delivery.storing import unavailable
+from rocketpipe.broker.lanes.outgoing import Outgoing
+from rocketpipe.broker.tables.topics import TopicTable
+from rocketpipe.errors import RecordError, RequestRejected, RocketPipeError, StoreError
+from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, TRANSACTION_BITS
+from rocketpipe.model.names import NOT_SENDABLE, is_retry_topic
+from rocketpipe.model.offsets import LogOffset
+from rocketpipe.model.topic import CLEANUP_POLICY, TopicFilterType, TopicSettings
+from rocketpipe.protocol.codes import RequestCode, ResponseCode
+from rocketpipe.protocol.command import Command, refusal
+from rocketpipe.protocol.connection import Frame
+from rocketpipe.protocol.frame import encode_frame
+from rocketpipe.protocol.hot import SEND_BATCH, read_send, send_reply, send_reply_tail
+from rocketpipe.record.batch import decode_batch
+from rocketpipe.record.layout import HOST_BITS, MAX_PROPERTIES_BYTES
+from rocketpipe.remoting.connection import PeerConnection
+from rocketpipe.store.config import FlushMode
+from rocketpipe.store.message_store import Appended, MessageStore, Put
+
+#: With so much to store, a turn is long enough.
+TURN_BYTES: Final = 4 << 20
+#: Of what a sender says: neither how wide hosts are, nor whether it is a half message.
+_KEPT_BITS: Final = ~(HOST_BITS | TRANSACTION_BITS)
+_new_tuple: Final = tuple.__new__
+
+
+class _Asked(NamedTuple):
+    """One send that waits for the end of the turn, with what it takes to begin anew."""
+
+    peer: PeerConnection
+    opaque: int
+    queue_id: int
+    unique_key: str
+    buffer: bytes
+    frame: Frame
+
+
+class SendLane:
+    """Stores plain sends, those of a whole turn with one write."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        durability: Durability,
+        admission: Admission,
+        stamp: Stamp,
+        outgoing: Outgoing,
+        topics: TopicTable,
+        *,
+        store_host: bytes,
+        max_body_bytes: int,
+    ) -> None:
+        self._store = store
+        self._durability = durability
+        self._admission = admission
+        self._outgoing = outgoing
+        self._topics = topics
+        #: The queues of each topic that plain sends may name, as of a version of the topics.
+        self._queues: dict[str, int] = {}
+        self._queues_of: object = None
+        self._sync = store.config.flush is FlushMode.SYNC
+        self._suffix = stamp.suffix
+        self._max_properties = MAX_PROPERTIES_BYTES - len(stamp.suffix) - 1
+        self._max_body = max_body_bytes
+        self._host = store_host.hex().upper().encode()
+        self._tail = send_reply_tail(stamp.region, stamp.trace_on)
+        self._asked: list[_Asked] = []
+        self._groups: list[list[Put]] = []
+        self._bytes = 0
+        self._settling: set[asyncio.Task[None]] = set()
+
+    def take(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
+        """Keep a send for the end of the turn; False if it is for the router."""
+        at, body, end = frame
+        header = read_send(buffer, at, body)
+        if header is None:
+            return False
+        fields = header.fields
+        queue_id, text, size = fields.queue_id, fields.properties, end - body
+        queues = self._queues
+        if self._topics.version is not self._queues_of:
+            queues.clear()
+            self._queues_of = self._topics.version
+        most = queues.get(fields.topic)
+        if most is None:
+            most = plain_queues(self._topics.get(fields.topic))
+            if not most:
+                return False
+            queues[fields.topic] = most
+        unique_key = plain_key(text)
+        if (
+            unique_key is None
+            or not 0 <= queue_id < most
+            or fields.reconsume_times
+            or fields.sys_flag & INNER_BATCH
+            or size > self._max_body
+            or not (text.isascii() and unique_key.isprintable())
+            or len(text) > self._max_properties
+            or '"' in unique_key
+            or "\\" in unique_key
+        ):
+            return False
+        if fields.batch or header.code == SEND_BATCH:
+            messages = self._batch(buffer[body:end])
+            if not messages:
+                return False
+        else:
+            raw = text.encode()
+            messages = [(fields.flag, buffer[body:end], raw if raw[-1] == 2 else raw + b"\x02")]
+        born_host = peer.packed_host
+        sys_flag = fields.sys_flag & _KEPT_BITS | (BORN_HOST_V6 if len(born_host) > 8 else 0)
+        topic, born_ms, suffix = fields.topic, fields.born_ms, self._suffix
+        self._groups.append(
+            [
+                _new_tuple(
+                    Put,
+                    (
+                        topic,
+                        queue_id,
+                        data,
+                        raw + suffix,
+                        flag,
+                        sys_flag,
+                        born_ms,
+                        born_host,
+                        0,
+                        0,
+                    ),
+                )
+                for flag, data, raw in messages
+            ]
+        )
+        asked = (peer, header.opaque, queue_id, unique_key, buffer, frame)
+        self._asked.append(_new_tuple(_Asked, asked))
+        self._bytes += size
+        if self._bytes > TURN_BYTES:
+            self.store()
+        return True
+
+    def _batch(self, body: bytes) -> list[tuple[int, bytes, bytes]]:
+        """Flag, body and properties of each message of a batch; nothing if one is not plain."""
+        messages: list[tuple[int, bytes, bytes]] = []
+        try:
+            for flag, data, raw in decode_batch(body, max_bytes=self._max_body):
+                if plain_key(raw.decode("latin-1")) is None or len(raw) > self._max_properties:
+                    return []
+                messages.append((flag, data, raw if raw[-1] == 2 else raw + b"\x02"))
+        except RecordError:
+            return []
+        return messages
+
+    def store(self) -> bool:
+        """Store what was kept, and post the answers, or have them posted once it is durable.
+
+        True when something was stored that is to be dispatched now.
+        """
+        asked, self._asked = self._asked, []
+        if not asked:
+            return False
+        groups, self._groups = self._groups, []
+        self._bytes = 0
+        if self._admission.refusal() is not None:
+            self._give_back(asked)
+            return False
+        try:
+            placed = self._store.append(groups)
+        except RocketPipeError:
+            # One of them is to blame, or the disk: the router finds out which, one by one.
+            self._give_back(asked)
+            return False
+        if not self._sync:
+            self._answer(asked, placed, ResponseCode.SUCCESS)
+            return True
+        task = asyncio.ensure_future(self._settle(asked, placed))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+        return False
+
+    async def finish(self) -> None:
+        """Wait until everything that was stored is answered."""
+        self.store()
+        if self._settling:
+            await asyncio.wait(self._settling)
+
+    async def _settle(self, asked: list[_Asked], placed: list[list[Appended]]) -> None:
+        last = placed[-1][-1]
+        try:
+            end = LogOffset(last.log_offset + last.size)
+            synced = await self._durability.settled(end, wait=True)
+        except StoreError as error:
+            self._refuse(asked, unavailable(error))
+        else:
+            code = ResponseCode.SUCCESS if synced else ResponseCode.FLUSH_DISK_TIMEOUT
+            self._answer(asked, placed, code)
+        self._outgoing.flush()
+
+    def _answer(self, asked: list[_Asked], placed: list[list[Appended]], code: int) -> None:
+        host, tail, post = self._host, self._tail, self._outgoing.post
+        for (peer, opaque, queue_id, key, _, _), stored in zip(asked, placed, strict=True):
+            own = b'"transactionId":"%b",%b' % (key.encode(), tail)
+            ids, (last, *_) = host, stored[-1]
+            if len(stored) > 1:
+                ids = b"".join([b"%b%016X," % (host, each[0]) for each in stored[:-1]]) + host
+            post(peer, send_reply(opaque, code, ids, last, queue_id, stored[0][2], own))
+
+    def _refuse(self, asked: list[_Asked], why: RequestRejected) -> None:
+        for each in asked:
+            question = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=each.opaque)
+            answer = encode_frame(refusal(question, why.code, why.remark))
+            self._outgoing.post(each.peer, answer)
+
+    def _give_back(self, asked: list[_Asked]) -> None:
+        for each in asked:
+            each.peer.take(each.buffer, [each.frame])
+
+
+def plain_queues(topic: TopicSettings | None) -> int:
+    """How many queues a plain send to a topic may name; 0 if there is more to say about it."""
+    if (
+        topic is None
+        or topic.name in NOT_SENDABLE
+        or is_retry_topic(topic.name)
+        or topic.ordered
+        or topic.filter_type is not TopicFilterType.SINGLE_TAG
+        or CLEANUP_POLICY in topic.attributes
+    ):
+        return 0
+    return max(topic.write_queues, topic.read_queues)

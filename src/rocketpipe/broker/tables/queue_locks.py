@@ -1,0 +1,116 @@
+"""Which member of a group may consume a queue, where messages are consumed in order.
+
+A lock lasts a minute, and its owner renews it three times in that minute. It outlives nobody: it is
+not kept on disk, and after a restart whoever asks first gets the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rocketpipe.broker.tables.limits import TableFull, TableLimits
+from rocketpipe.model.route import MessageQueue
+
+LOCK_MS: Final = 60_000
+
+
+@dataclass(slots=True)
+class _Lock:
+    owner: str
+    renewed_ms: int
+
+    def is_over(self, now_ms: int) -> bool:
+        # A clock that was set back must not make a lock last for hours.
+        return abs(now_ms - self.renewed_ms) > LOCK_MS
+
+
+class QueueLocks:
+    """Locks by group and queue; all times are those of the wall clock."""
+
+    def __init__(self, limits: TableLimits | None = None) -> None:
+        self._limits = limits or TableLimits()
+        self._locks: dict[str, dict[MessageQueue, _Lock]] = {}
+
+    def lock(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int
+    ) -> frozenset[MessageQueue]:
+        """Lock queues for a member, or renew its locks; gives those that are its own now.
+
+        Raises:
+            TableFull: If there would be too many locks; nothing was locked or renewed.
+        """
+        wanted = frozenset(queues)
+        if not wanted:
+            return wanted
+        self._make_room(group, wanted, now_ms)
+        locks = self._locks.setdefault(group, {})
+        owned: set[MessageQueue] = set()
+        for queue in wanted:
+            held = locks.get(queue)
+            if held is None or held.owner == client_id or held.is_over(now_ms):
+                locks[queue] = _Lock(client_id, now_ms)
+                owned.add(queue)
+        return frozenset(owned)
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        """Give a member's locks back; a lock that is another's stays."""
+        locks = self._locks.get(group)
+        if locks is None:
+            return
+        for queue in queues:
+            held = locks.get(queue)
+            if held is not None and held.owner == client_id:
+                del locks[queue]
+        self._forget_if_empty(group)
+
+    def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
+        """The member that has a queue now, if any."""
+        held = self._locks.get(group, {}).get(queue)
+        return None if held is None or held.is_over(now_ms) else held.owner
+
+    def holds_any(self, group: str, now_ms: int) -> bool:
+        """Whether any member of the group has a lock that is not over."""
+        locks = self._locks.get(group)
+        if locks is None:
+            return False
+        return any(not held.is_over(now_ms) for held in locks.values())
+
+    def expire(self, now_ms: int) -> int:
+        """Forget the locks that are over; gives how many."""
+        count = 0
+        for group, locks in list(self._locks.items()):
+            over = [queue for queue, held in locks.items() if held.is_over(now_ms)]
+            for queue in over:
+                del locks[queue]
+            count += len(over)
+            self._forget_if_empty(group)
+        return count
+
+    def _make_room(self, group: str, wanted: frozenset[MessageQueue], now_ms: int) -> None:
+        limits = self._limits
+
+        def too_many_locks() -> bool:
+            locks = self._locks.get(group, {})
+            return len(locks) + sum(queue not in locks for queue in wanted) > limits.locks
+
+        def too_many_groups() -> bool:
+            return group not in self._locks and len(self._locks) >= limits.online_groups
+
+        if too_many_locks() or too_many_groups():
+            self.expire(now_ms)
+        if too_many_locks():
+            raise TableFull(
+                f"locked queues of group {group}",
+                limits.locks,
+                "have its members unlock what they do not consume",
+            )
+        if too_many_groups():
+            raise TableFull(
+                "groups that lock queues", limits.online_groups, "spread them over more brokers"
+            )
+
+    def _forget_if_empty(self, group: str) -> None:
+        if not self._locks[group]:
+            del self._locks[group]
