@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rocketpipe import __version__
+from rocketpipe.cli.main import main
 
 COMMAND = str(Path(sys.executable).parent / "rocketpipe")
 
@@ -22,15 +25,28 @@ def test_it_says_its_version() -> None:
 def test_without_a_command_it_says_which_there_are() -> None:
     result = run()
     assert result.returncode == 2
-    assert "serve" in run("--help").stdout
     assert "COMMAND" in result.stderr
+    listing = run("--help").stdout
+    assert all(name in listing for name in ("serve", "namesrv", "broker"))
 
 
-def test_an_error_is_one_line_on_standard_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["serve", "broker"])
+def test_a_directory_that_is_none_is_one_line_on_standard_error(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").write_text("")
-    servers = ["--namesrv", "127.0.0.1:0", "--broker", "127.0.0.1:0"]
-    result = run("serve", "--data", str(tmp_path / "file"), *servers)
-    assert result.returncode == 1
-    last = result.stderr.strip().splitlines()[-1]
-    assert last.startswith("rocketpipe serve: ")
-    assert "Traceback" not in result.stderr
+    assert main([command, "--data", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err == (
+        f"rocketpipe {command}: --data: {tmp_path / 'file'} is no directory: "
+        "name another with --data\n"
+    )
+
+
+def test_a_file_of_settings_that_is_not_there_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["namesrv", "-c", str(tmp_path / "none.conf")]) == 2
+    assert capsys.readouterr().err == (
+        f"rocketpipe namesrv: {tmp_path / 'none.conf'}: cannot be read "
+        "(No such file or directory)\n"
+    )

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from rocketpipe._version import __version__
-from rocketpipe.cli import serve
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.cli import broker, namesrv, serve
+from rocketpipe.errors import ConfigError, RocketPipeError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,10 +18,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"rocketpipe {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    serve.add_command(commands)
+    for noun in (serve, namesrv, broker):
+        noun.add_command(commands)
     options = parser.parse_args(arguments)
     try:
         code: int = options.run(options)
+    except ConfigError as error:
+        sys.stderr.write(f"rocketpipe {options.command}: {error}\n")
+        return 2
     except (RocketPipeError, OSError) as error:
         sys.stderr.write(f"rocketpipe {options.command}: {error}\n")
         return 1

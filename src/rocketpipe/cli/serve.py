@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import ipaddress
-import logging
-import signal
-import sys
-from pathlib import Path
+import dataclasses
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.settings import LoadedBroker, broker_settings, load_broker
+from rocketpipe.cli import process, settings
+from rocketpipe.cli.broker import add_broker_flags, boot_line, broker_flags
+from rocketpipe.cli.namesrv import boot_line as namesrv_boot_line
+from rocketpipe.cli.namesrv import bound_host, load_namesrv
+from rocketpipe.config.load import Choice, Given
+from rocketpipe.config.setting import settings_of
+from rocketpipe.errors import ConfigError
+from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
-from rocketpipe.remoting.caller import split_address
-from rocketpipe.store.config import FlushMode, StoreConfig
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -31,93 +33,87 @@ def add_command(commands: Commands) -> None:
         description="Run a NameServer and a broker in one process until SIGINT or SIGTERM. When "
         "both serve, one line is printed that begins with 'ready' and names their addresses.",
     )
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="where the broker keeps its data"
-    )
+    parser.add_argument("--data", metavar="DIR", help="where they keep their data")
     parser.add_argument(
         "--namesrv",
-        type=_address,
-        default=("127.0.0.1", 9876),
+        type=settings.address,
         metavar="HOST:PORT",
         help="where the NameServer listens (127.0.0.1:9876); port 0 takes a free one",
     )
     parser.add_argument(
         "--broker",
-        type=_address,
-        default=("127.0.0.1", 10911),
+        type=settings.address,
         metavar="HOST:PORT",
         help="where the broker listens (127.0.0.1:10911); port 0 takes a free one",
     )
-    parser.add_argument(
-        "--flush",
-        choices=["async", "sync"],
-        default="async",
-        help="acknowledge a message once the operating system has it (async), or the disk (sync)",
-    )
-    parser.add_argument(
-        "--small-files",
-        action="store_true",
-        help="make files of 16 MiB instead of 1 GiB where the data begins: for tests, small disks",
-    )
-    parser.add_argument(
-        "--insecure",
-        action="store_true",
-        help="allow addresses that other machines can reach, though there is no access control",
-    )
+    add_broker_flags(parser)
+    settings.add_shared_flags(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
-    for name in ("namesrv", "broker"):
-        host, _ = getattr(options, name)
-        if not options.insecure and not _is_loopback(host):
-            sys.stderr.write(
-                f"rocketpipe serve: --{name} {host} can be reached from other machines, and there "
-                "is no access control yet: use 127.0.0.1, or add --insecure if you mean it\n"
-            )
-            return 2
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    asyncio.run(_serve(options))
-    return 0
+    process.set_up_log(options.log_level)
+    loaded = _load_broker(options)
+    names, names_choice = _load_namesrv(options, loaded)
+    if options.print_config:
+        settings.print_items(loaded.items())
+        return 0
+    for host, choice in ((bound_host(names), names_choice), (loaded.config.host, loaded.choice)):
+        settings.refuse_strangers(host, choice.origin("bindAddress"), insecure=options.insecure)
+    settings.claim_directory(loaded.config.data, loaded.choice.origin("storePathRootDir"))
+    settings.warn([*names_choice.warnings(), *loaded.choice.warnings()])
+    settings.warn_of_no_access_control()
+    if given := loaded.choice.given("namesrvAddr"):
+        settings.warn([f"{given.origin}: serve registers with its own NameServer, not with others"])
+
+    async def start(stack: AsyncExitStack) -> list[str]:
+        names_address = await stack.enter_async_context(name_server(names))
+        config = dataclasses.replace(loaded.config, name_servers=(names_address,))
+        address = await stack.enter_async_context(broker(config))
+        return [
+            namesrv_boot_line(names_address),
+            boot_line(config, address),
+            f"ready namesrv={names_address} broker={address}",
+        ]
+
+    return process.serve_until_signal(start)
 
 
-async def _serve(options: argparse.Namespace) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    host, port = options.broker
-    async with name_server(*options.namesrv) as namesrv_address:
-        config = BrokerConfig(
-            data=options.data,
-            name_servers=(namesrv_address,),
-            host=host,
-            port=port,
-            store=_store(options),
-        )
-        async with broker(config) as broker_address:
-            sys.stdout.write(f"ready namesrv={namesrv_address} broker={broker_address}\n")
-            sys.stdout.flush()
-            await stop.wait()
+def _load_broker(options: argparse.Namespace) -> LoadedBroker:
+    host, port = options.broker or (None, None)
+    given = settings.given_to(
+        broker_settings(),
+        file=options.config,
+        tables=("broker", "store"),
+        flags=[
+            *broker_flags(options),
+            ("bindAddress", host, "--broker"),
+            ("listenPort", None if port is None else str(port), "--broker"),
+        ],
+        name_servers=False,
+    )
+    loaded = load_broker(given, small_files=options.small_files)
+    if loaded.choice.given("storePathRootDir") is None:
+        raise ConfigError("--data", "a directory is needed to keep data in: add --data DIR")
+    return loaded
 
 
-def _store(options: argparse.Namespace) -> StoreConfig:
-    flush = FlushMode.SYNC if options.flush == "sync" else FlushMode.ASYNC
-    if options.small_files:
-        return StoreConfig.embedded(options.data, flush=flush)
-    return StoreConfig(root=options.data, flush=flush)
-
-
-def _address(text: str) -> tuple[str, int]:
-    try:
-        return split_address(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def _load_namesrv(
+    options: argparse.Namespace, loaded: LoadedBroker
+) -> tuple[NamesrvConfig, Choice]:
+    host, port = options.namesrv or (None, None)
+    # The environment speaks to the broker here; who needs more says it in a table of the file.
+    given = settings.given_to(
+        settings_of(NamesrvConfig),
+        file=options.config,
+        tables=("namesrv",),
+        outside=False,
+        environment=False,
+        flags=[
+            ("bindAddress", host, "--namesrv"),
+            ("listenPort", None if port is None else str(port), "--namesrv"),
+        ],
+    )
+    kept = loaded.config.data / "namesrv" / "kvConfig.json"
+    return load_namesrv([Given("kvConfigPath", str(kept), "default"), *given])

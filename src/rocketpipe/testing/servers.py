@@ -65,7 +65,9 @@ def _addresses(child: subprocess.Popen[str]) -> dict[str, str]:
     assert child.stdout is not None
     readable, _, _ = select.select([child.stdout], [], [], START_TIMEOUT_S)
     ready = child.stdout.readline() if readable else ""
-    if not ready.startswith("ready "):
+    while ready and not ready.startswith("ready "):
+        ready = child.stdout.readline()  # all lines come in one write
+    if not ready:
         raise ServersFailed("the servers did not start")
     return dict(word.split("=", 1) for word in ready.split()[1:])
 

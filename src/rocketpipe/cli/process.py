@@ -1,0 +1,91 @@
+"""A process that serves: its loop, its log, its signals, and what it prints when it is ready.
+
+Standard output has the lines that RocketMQ's users know, then one that begins with ``ready``; the
+log goes to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from types import FrameType
+from typing import Final
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+#: Starts servers that live as long as the stack, and gives the lines to print when they serve.
+Start = Callable[[AsyncExitStack], Awaitable[list[str]]]
+
+log = logging.getLogger(__name__)
+
+
+def set_up_log(level: str) -> None:
+    """Send the log to standard error, from ``level`` on."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+
+
+def serve_until_signal(start: Start) -> int:
+    """Run servers until SIGINT or SIGTERM; give the exit code.
+
+    The first signal stops them in order, even while they still start. A second one ends the
+    process at once.
+    """
+    with asyncio.Runner(loop_factory=_quickest_loop()) as runner:
+        runner.run(_Serving(start).run())
+    return 0
+
+
+def _quickest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The loop of uvloop, where that is installed; None stands for asyncio's own."""
+    try:
+        uvloop = importlib.import_module("uvloop")
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+class _Serving:
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._stop = asyncio.Event()
+        self._starting: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        self._starting = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+
+        # Not the loop's own way: Python calls this one even while an opening store keeps the loop.
+        def on_signal(number: int, _: FrameType | None) -> None:
+            for each in _SIGNALS:
+                signal.signal(each, signal.SIG_DFL)
+            loop.call_soon_threadsafe(self._stopped_by, number)
+
+        for each in _SIGNALS:
+            signal.signal(each, on_signal)
+        try:
+            async with AsyncExitStack() as stack:
+                lines = await self._start(stack)
+                self._starting = None
+                # One write, so that whoever waits for the last line has all of them.
+                sys.stdout.write("".join(f"{line}\n" for line in lines))
+                sys.stdout.flush()
+                await self._stop.wait()
+        except asyncio.CancelledError:
+            if not self._stop.is_set():
+                raise
+
+    def _stopped_by(self, number: int) -> None:
+        log.info("stopping signal=%s", signal.Signals(number).name)
+        self._stop.set()
+        if self._starting is not None:
+            self._starting.cancel()
