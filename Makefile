@@ -120,7 +120,7 @@ soak: setup ## Long runs: a million mutated frames, 100,000 power cuts, 200 kill
 #> Measurements
 
 .PHONY: bench
-bench: bench-codec bench-store ## All benchmarks
+bench: bench-codec bench-store bench-broker ## All benchmarks
 
 .PHONY: bench-codec
 bench-codec: setup ## Headers, records and frames: microseconds per operation
@@ -130,12 +130,16 @@ bench-codec: setup ## Headers, records and frames: microseconds per operation
 bench-store: setup ## Appends, recovery, reads and many queues, beside bare loops
 	@$(RUN) benchmarks/store.py
 
+.PHONY: bench-broker
+bench-broker: setup ## Our broker and others under one load; BENCH="--quick --peers rocketpipe" and the like
+	@$(RUN) -m benchmarks.broker $(BENCH)
+
 #> Upkeep
 
 .PHONY: docs
-docs: setup ## Print docs/compatibility.md anew from the code
-	@$(RUN) tools/compatibility.py > "$(ROOT)/.venv/compatibility.md"
-	@$(IN) mv .venv/compatibility.md docs/compatibility.md
+docs: setup ## Print docs/compatibility.md and docs/configuration.md anew from the code
+	@$(IN) for page in compatibility configuration; do \
+		.venv/bin/python tools/$$page.py > .venv/$$page.md && mv .venv/$$page.md docs/$$page.md; done
 
 .PHONY: requirements
 requirements: ## Pin the newest versions that fit requirements/*.in and pyproject.toml (needs uv)

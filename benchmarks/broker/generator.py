@@ -1,0 +1,169 @@
+"""The load generator: compiled from ``loadgen/`` when it is needed, and run against one server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.broker.scenarios import BATCH, Scenario
+from benchmarks.broker.usage import busy_ns, cpu_ns
+
+SOURCES: Final = Path(__file__).parent / "loadgen"
+BUILD: Final = Path(__file__).parent.parent.parent / "build" / "benchmarks"
+TOPIC: Final = "BenchTopic"
+WARMUP_S: Final = 0.5
+
+
+class Unavailable(Exception):
+    """Something that this machine does not have and cannot get; the message says what."""
+
+
+class RunFailed(Exception):
+    """A run that gives no figure: the server refused, answered wrongly, or not at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What one run came to."""
+
+    messages_s: float
+    p50_ms: float
+    p99_ms: float
+    #: The server's CPU time a message, in microseconds.
+    cpu_us: float
+    #: Cores that others kept busy meanwhile: neither the server nor the generator.
+    foreign_cores: float
+
+
+def compiled(build: Path = BUILD) -> Path:
+    """Compile the generator, unless it is newer than its sources, and say where it is.
+
+    Raises:
+        Unavailable: If the machine cannot compile or run it.
+    """
+    if not sys.platform.startswith("linux"):
+        raise Unavailable("the load generator waits with epoll, which only Linux has")
+    program = build / "loadgen"
+    sources = sorted(SOURCES.glob("*.[ch]"))
+    newest = max(source.stat().st_mtime_ns for source in sources)
+    if program.exists() and program.stat().st_mtime_ns > newest:
+        return program
+    compiler = shutil.which(os.environ.get("CC") or "cc")
+    if compiler is None:
+        raise Unavailable("no C compiler: install one with `sudo apt-get install -y gcc libc6-dev`")
+    build.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build) as scratch:
+        made = Path(scratch) / "loadgen"
+        done = subprocess.run(
+            [compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-o", str(made)]
+            + [str(source) for source in sources if source.suffix == ".c"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise Unavailable(f"the load generator does not compile:\n{done.stderr}")
+        made.rename(program)
+    return program
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """The compiled program, and the words before it that keep it on its own core."""
+
+    program: Path
+    pinning: Sequence[str] = ()
+
+    def send(
+        self,
+        port: int,
+        protocol: str,
+        count: int,
+        *,
+        body_bytes: int = 100,
+        topic: str = TOPIC,
+        connections: int = 1,
+    ) -> None:
+        """Send so many messages, as fast as they are answered.
+
+        Raises:
+            RunFailed: If one of them is not stored.
+        """
+        arguments = ["--port", str(port), "--protocol", protocol, "--topic", topic]
+        arguments += ["--connections", str(connections), "--body", str(body_bytes)]
+        arguments += ["--batch", str(BATCH), "--count", str(count)]
+        self._run(arguments, pid=None)
+
+    def measure(
+        self,
+        scenario: Scenario,
+        *,
+        port: int,
+        protocol: str,
+        pid: int,
+        seconds: float,
+        topic: str = TOPIC,
+    ) -> Sample:
+        """Put a server under one kind of load and measure it from outside.
+
+        Raises:
+            RunFailed: If any answer was not the one that was due.
+        """
+        arguments = ["--port", str(port), "--protocol", protocol, "--topic", topic]
+        arguments += ["--connections", str(scenario.connections)]
+        arguments += ["--window", str(scenario.window), "--body", str(scenario.body_bytes)]
+        arguments += ["--batch", str(BATCH), "--warmup", str(WARMUP_S), "--seconds", str(seconds)]
+        return self._run(arguments, pid=pid)
+
+    def _run(self, arguments: Sequence[str], *, pid: int | None) -> Sample:
+        # It needs no time limit from here: after ten seconds without an answer it gives up.
+        with tempfile.TemporaryFile("w+") as complaints:
+            child = subprocess.Popen(
+                [*self.pinning, str(self.program), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+            )
+            with child:
+                assert child.stdout is not None
+                child.stdout.readline()  # "measuring", or nothing if it gave up before
+                before = _clocks(pid, child.pid)
+                result = child.stdout.readline()
+                after = _clocks(pid, child.pid)
+                child.wait()
+            complaints.seek(0)
+            said = complaints.read().strip()
+        if child.returncode != 0:
+            raise RunFailed(said or f"the load generator left with {child.returncode}")
+        return _sample(json.loads(result), [b - a for a, b in zip(before, after, strict=True)])
+
+
+def _clocks(server: int | None, generator: int) -> tuple[int, int, int]:
+    """CPU time so far: of the server, of the generator, and of the whole machine."""
+    try:
+        return (0 if server is None else cpu_ns(server)), cpu_ns(generator), busy_ns()
+    except FileNotFoundError as error:
+        raise RunFailed("the server is gone") from error
+
+
+def _sample(result: dict[str, float], used: Sequence[int]) -> Sample:
+    server_ns, generator_ns, busy = used
+    messages, seconds = result["messages"], result["seconds"]
+    if not messages or not seconds:
+        raise RunFailed("not one message was answered for")
+    return Sample(
+        messages_s=messages / seconds,
+        p50_ms=result["p50_us"] / 1000,
+        p99_ms=result["p99_us"] / 1000,
+        cpu_us=server_ns / 1000 / messages,
+        foreign_cores=max(0.0, (busy - server_ns - generator_ns) / 1e9 / seconds),
+    )
