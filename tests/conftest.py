@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import socket
 import tarfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from hypothesis import HealthCheck, settings
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+GOLDEN = Path(__file__).parent / "golden"
 
 
 if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4, which Debian 12 has
@@ -29,6 +33,29 @@ if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4, which Debian 12
         _extractall(self, path, members)
 
     tarfile.TarFile.extractall = _extract_unfiltered  # type: ignore[method-assign,assignment]
+
+
+UnpackGolden = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def unpack_golden() -> UnpackGolden:
+    """Unpacks a store that Apache's broker wrote: ``unpack_golden("5.5.0-stop", directory)``.
+
+    Gives its root. Further arguments name the parts that are wanted, as in ``"commitlog"``.
+    """
+
+    def unpack(name: str, directory: Path, *parts: str) -> Path:
+        with tarfile.open(GOLDEN / f"{name}.tar.xz") as archive:
+            members = [
+                member
+                for member in archive
+                if not parts or member.name.split("/")[1:2] in [[part] for part in parts]
+            ]
+            archive.extractall(directory, members, filter="data")
+        return directory / "store"
+
+    return unpack
 
 
 @pytest.fixture

@@ -1,39 +1,31 @@
 """Our store under Apache's own broker: read by it, appended to by it, and opened by us again.
 
-The broker's jars come from Maven Central by way of the machine's ``mvn``, once, and are kept in the
-user's cache. It registers at our NameServer and is asked by our clients, so those are judged too.
+It registers at our NameServer and is asked by our clients, so those are judged too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
 import zlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.compat.apache import Apache
 
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.client.consumer.pull import PullConsumer
 from rocketpipe.client.producer.producer import Producer
-from rocketpipe.client.session import Session
 from rocketpipe.clock import SystemClock
-from rocketpipe.errors import NoRoute
 from rocketpipe.model import properties
 from rocketpipe.model.flags import COMPRESSED, Compression
 from rocketpipe.model.host import Host
 from rocketpipe.model.names import AUTO_CREATE_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
-from rocketpipe.pipeline.java import find_java
 from rocketpipe.protocol.requests.lookups import QueryMessage, ViewMessageById
 from rocketpipe.protocol.requests.offsets import GetMaxOffset
 from rocketpipe.protocol.requests.sending import SendMessage
@@ -49,13 +41,8 @@ from rocketpipe.store.message_store import MessageStore, Put
 
 pytestmark = pytest.mark.compat
 
-VERSION = "5.3.3"
-RESOLVE_TIMEOUT_S = 240
-START_TIMEOUT_S = 90
-STOP_TIMEOUT_S = 60
 READ_TIMEOUT_S = 60
 
-BROKER = "broker-a"
 GROUP = "compat-group"
 #: More than 127 bytes: its records are of the second version.
 LONG_TOPIC = "%RETRY%" + "g" * 124
@@ -72,186 +59,19 @@ Records = dict[Queue, list[bytes]]
 End = Callable[[MessageStore], None]
 
 
-# The broker
-
-
-@pytest.fixture(scope="session")
-def java() -> Path:
-    rejected: list[str] = []
-    found = find_java(os.environ, rejected=rejected)
-    if found is None:
-        pytest.skip(f"no Java that can run Apache's broker; passed over: {rejected}")
-    return found.home / "bin" / "java"
-
-
-@pytest.fixture(scope="session")
-def jars(java: Path) -> Path:
-    """The directory of the broker's jars; they are fetched the first time."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketpipe-tests"
-    kept = cache / f"rocketmq-broker-{VERSION}"
-    if kept.is_dir():
-        return kept
-    maven = shutil.which("mvn")
-    if maven is None:
-        pytest.skip("no mvn to fetch Apache's broker with")
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        resolve(maven, java.parent.parent, Path(scratch))
-        try:
-            (Path(scratch) / "jars").rename(kept)
-        except OSError:
-            if not kept.is_dir():  # or another run was quicker
-                raise
-    return kept
-
-
-def resolve(maven: str, java_home: Path, scratch: Path) -> None:
-    """Let Maven put the broker and all that it needs into ``jars``, whole or not at all."""
-    (scratch / "pom.xml").write_text(
-        "<project><modelVersion>4.0.0</modelVersion>"
-        "<groupId>compat</groupId><artifactId>compat</artifactId><version>1</version>"
-        "<dependencies><dependency><groupId>org.apache.rocketmq</groupId>"
-        f"<artifactId>rocketmq-broker</artifactId><version>{VERSION}</version>"
-        "</dependency></dependencies></project>"
-    )
-    copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-    command = [maven, "-q", "-B", copy, "-DincludeScope=runtime", "-DoutputDirectory=jars"]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=scratch,
-            env={**os.environ, "JAVA_HOME": str(java_home)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=RESOLVE_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"Maven did not fetch rocketmq-broker {VERSION} in {RESOLVE_TIMEOUT_S} s")
-    if done.returncode != 0:
-        said = done.stdout.decode(errors="replace").strip().splitlines() or ["nothing"]
-        pytest.skip(f"Maven cannot fetch rocketmq-broker {VERSION}; it says: {said[0]}")
-
-
-def free_port() -> int:
-    """A port with those free beside it that the broker takes too: two before it and one behind."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        try:
-            for wanted in (port - 2, port, port + 1):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", wanted))
-        except OSError:
-            continue
-        return port
-
-
-def settings(store: StoreConfig, port: int) -> str:
+def settings(store: StoreConfig) -> dict[str, object]:
     """The broker.conf under which Apache takes our files for its own."""
-    return "\n".join(
-        f"{name}={value}"
-        for name, value in {
-            "brokerClusterName": "DefaultCluster",
-            "brokerName": BROKER,
-            "brokerId": 0,
-            "brokerIP1": "127.0.0.1",
-            "brokerIP2": "127.0.0.1",
-            "bindAddress": "127.0.0.1",
-            "listenPort": port,
-            "haListenPort": port + 1,
-            "storePathRootDir": store.root,
-            "storePathCommitLog": StoreLayout(store.root).commit_log,
-            "mappedFileSizeCommitLog": store.segment_bytes,
-            "mappedFileSizeConsumeQueue": store.queue_file_bytes,
-            "mappedFileSizeTimerLog": store.timer_log_bytes,
-            "maxHashSlotNum": store.index_slots,
-            "maxIndexNum": store.index_entries,
-            "enabledAppendPropCRC": "true",
-            "forceVerifyPropCRC": "true",
-            # However full the disk of this machine is.
-            "diskMaxUsedSpaceRatio": 95,
-            "diskSpaceCleanForciblyRatio": 98,
-            "diskSpaceWarningLevelRatio": 99,
-        }.items()
-    )
-
-
-@asynccontextmanager
-async def apache_broker(
-    java: Path, jars: Path, store: StoreConfig, name_servers: str
-) -> AsyncIterator[str]:
-    """Run Apache's broker on a store inside the block, which is given its address."""
-    scratch = store.root.parent
-    port = free_port()
-    (scratch / "broker.conf").write_text(settings(store, port))
-    # All that it writes beside the store goes below the test's directory.
-    command = [
-        *(java, "-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m"),
-        *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
-        *(f"-Duser.home={scratch}", f"-Djava.io.tmpdir={scratch}"),
-        f"-Drocketmq.home.dir={scratch}",
-        "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
-        "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
-        *("-cp", f"{jars}/*", "org.apache.rocketmq.broker.BrokerStartup"),
-        *("-c", scratch / "broker.conf", "-n", name_servers),
-    ]
-    child = await asyncio.create_subprocess_exec(
-        *map(str, command),
-        cwd=scratch,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    assert child.stdout is not None
-    try:
-        said = await until_started(child.stdout)
-        assert "boot success" in said, f"Apache's broker did not start: {said}{logged(scratch)}"
-        draining = asyncio.ensure_future(child.stdout.read())
-        await until_registered(name_servers)
-        yield f"127.0.0.1:{port}"
-        child.terminate()
-        async with asyncio.timeout(STOP_TIMEOUT_S):
-            await child.wait()
-            await draining
-    finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
-
-
-async def until_started(output: asyncio.StreamReader) -> str:
-    said = ""
-    async with asyncio.timeout(START_TIMEOUT_S):
-        while line := (await output.readline()).decode(errors="replace"):
-            said += line
-            if "boot success" in line:
-                break
-    return said
-
-
-async def until_registered(name_servers: str) -> None:
-    """Wait for its first registration: ten seconds later, if it came before it had connected."""
-    async with Session(name_servers) as session, asyncio.timeout(START_TIMEOUT_S):
-        while True:
-            try:
-                await session.routes.get("orders")
-            except NoRoute:
-                await asyncio.sleep(0.05)
-            else:
-                return
-
-
-def logged(scratch: Path) -> str:
-    """The end of what the broker and its store logged, for a test that failed."""
-    logs = scratch.rglob("logs/**/*.log")
-    return "".join(
-        f"\n{log.name}: …{log.read_text(errors='replace')[-2000:]}"
-        for log in sorted(logs)
-        if log.name in {"broker.log", "store.log", "storeerror.log"}
-    )
+    return {
+        "storePathRootDir": store.root,
+        "storePathCommitLog": StoreLayout(store.root).commit_log,
+        "mappedFileSizeCommitLog": store.segment_bytes,
+        "mappedFileSizeConsumeQueue": store.queue_file_bytes,
+        "mappedFileSizeTimerLog": store.timer_log_bytes,
+        "maxHashSlotNum": store.index_slots,
+        "maxIndexNum": store.index_entries,
+        "enabledAppendPropCRC": "true",
+        "forceVerifyPropCRC": "true",
+    }
 
 
 # The store
@@ -459,14 +279,14 @@ def written_of(records: Records, topic: str) -> list[bytes]:
     ],
 )
 async def test_apaches_broker_reads_our_store_appends_to_it_and_we_read_both(
-    java: Path, jars: Path, config: StoreConfig, ends: list[End]
+    apache: Apache, config: StoreConfig, ends: list[End]
 ) -> None:
     written = write_store(config, list(groups()), ends)
     served = {queue: raws for queue, raws in written.items() if queue[0] in TOPICS}
 
     async with (
-        name_server(port=0) as name_servers,
-        apache_broker(java, jars, config, name_servers) as address,
+        name_server(NamesrvConfig(port=0)) as name_servers,
+        apache.broker(config.root.parent, name_servers, **settings(config)) as address,
     ):
         async with PullConsumer(name_servers, group=GROUP) as consumer:
             for topic in TOPICS:
@@ -520,7 +340,7 @@ def check_ours(config: StoreConfig, written: Records, added: Records) -> None:
 
 
 async def test_apaches_broker_cuts_a_record_of_ours_whose_seal_does_not_fit(
-    java: Path, jars: Path, config: StoreConfig
+    apache: Apache, config: StoreConfig
 ) -> None:
     puts = [[put("orders", 0, b"body %d" % number, key="key")] for number in range(5)]
     written = write_store(config, puts, [MessageStore.abandon])
@@ -531,8 +351,8 @@ async def test_apaches_broker_cuts_a_record_of_ours_whose_seal_does_not_fit(
         segment.seek(at)
         segment.write(b"T")
     async with (
-        name_server(port=0) as name_servers,
-        apache_broker(java, jars, config, name_servers) as address,
+        name_server(NamesrvConfig(port=0)) as name_servers,
+        apache.broker(config.root.parent, name_servers, **settings(config)) as address,
         Caller() as caller,
     ):
         reply = await caller.call(address, GetMaxOffset(topic="orders", queue_id=0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,17 +82,15 @@ Open = Callable[..., Opened]
 
 
 @pytest.fixture(scope="module", params=STORES)
-def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Golden:
+def golden(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    unpack_golden: Callable[..., Path],
+) -> Golden:
     directory = tmp_path_factory.mktemp("golden")
-    with tarfile.open(GOLDEN / f"{request.param}.tar.xz") as archive:
-        wanted = [
-            member
-            for member in archive.getmembers()
-            if member.name.split("/")[1:2] in (["commitlog"], ["consumequeue"], ["index"])
-        ]
-        archive.extractall(directory, members=wanted, filter="data")
+    root = unpack_golden(request.param, directory, "commitlog", "consumequeue", "index")
     answers = json.loads((GOLDEN / f"{request.param}.json").read_text("utf-8"))
-    return Golden(request.param, directory / "store", answers)
+    return Golden(request.param, root, answers)
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import base64
 import hashlib
 import json
 import shutil
-import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +36,11 @@ def open_store(root: Path) -> MessageStore:
 
 
 @pytest.fixture(params=STORES)
-def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    with tarfile.open(GOLDEN / f"{request.param}.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+def golden(
+    request: pytest.FixtureRequest, tmp_path: Path, unpack_golden: Callable[..., Path]
+) -> tuple[Path, dict[str, Any]]:
     answers = json.loads((GOLDEN / f"{request.param}.json").read_text("utf-8"))
-    return tmp_path / "store", answers
+    return unpack_golden(request.param, tmp_path), answers
 
 
 @pytest.fixture

@@ -30,13 +30,17 @@ def filled(sealed: Kind) -> Filled:
 
 
 def check_no_flip_is_dispatched(kind: Kind) -> int:
-    """Flip each bit of each record before it is dispatched, and back; count the flips."""
+    """Flip each bit of each record before it is dispatched, and back; count the flips.
+
+    What was just appended is dispatched from memory: here the log is read, as after a restart.
+    """
     disk = SimDisk()
     arrived: list[int] = []
     store = open_store(disk, kind, on_arrival=lambda *what: arrived.append(1))
     flips = 0
     for _ in range(3):
         [group] = store.append([kind.group])
+        store.derived.dispatcher.fresh.forget()
         store.flush()
         arrived.clear()
         place = group[0]

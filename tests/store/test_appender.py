@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ def put(body: bytes = b"body", **changes: Any) -> Put:
         born_ms=11,
         born_host=HOST,
     )
-    return replace(plain, **changes)
+    return plain._replace(**changes)
 
 
 def appender(segment_bytes: int = 1 << 20, *, seal: bool = True, host: bytes = HOST) -> Appender:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import shutil
-import tarfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,15 +31,14 @@ from rocketpipe.store.retention import Pins
 from rocketpipe.store.snapshot import SnapshotDamaged
 from rocketpipe.testing.clock import ManualClock
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 SEGMENT = 65536
 
 
 @pytest.fixture(params=["5.5.0-stop", "4.9.7-kill"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    with tarfile.open(GOLDEN / f"{request.param}.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "store"
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path, unpack_golden: Callable[..., Path]
+) -> Path:
+    return unpack_golden(request.param, tmp_path)
 
 
 def records(store: Path) -> list[bytes]:

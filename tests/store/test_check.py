@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,19 +15,12 @@ from rocketpipe.store.disk import Disk
 from rocketpipe.store.findings import Kind, Report
 from rocketpipe.store.log_scan import LogFiles, Scanned, scan
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 SEGMENT = 65536
 
 
-def unpack(name: str, directory: Path) -> Path:
-    with tarfile.open(GOLDEN / f"{name}.tar.xz") as archive:
-        archive.extractall(directory, filter="data")
-    return directory / "store"
-
-
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return unpack("5.5.0-stop", tmp_path)
+def store(tmp_path: Path, unpack_golden: Callable[..., Path]) -> Path:
+    return unpack_golden("5.5.0-stop", tmp_path)
 
 
 def records(store: Path) -> list[Scanned]:
@@ -63,9 +56,14 @@ def checked(store: Path) -> Report:
     ],
 )
 def test_nothing_is_wrong_with_the_stores_of_apaches_brokers(
-    tmp_path: Path, name: str, count: int, entries: int, clean: bool
+    tmp_path: Path,
+    unpack_golden: Callable[..., Path],
+    name: str,
+    count: int,
+    entries: int,
+    clean: bool,
 ) -> None:
-    report = checked(unpack(name, tmp_path))
+    report = checked(unpack_golden(name, tmp_path))
     assert report.ok, report.lines()
     assert (report.records, report.queue_entries) == (count, count)
     assert report.index_entries == entries

@@ -280,6 +280,7 @@ def test_what_was_written_after_the_last_sync_is_dropped() -> None:
 def test_after_a_power_cut_everything_that_was_synced_is_there(seed: int) -> None:
     chance = random.Random(seed)
     disk = SimDisk(seed)
+    disk.make_directory(DIRECTORY)  # which its set makes durable, not a queue by itself
     queue = new_queue(disk)
     synced, sums = 0, []
     count = 0

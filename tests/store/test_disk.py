@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.errors import StoreError
-from rocketpipe.store.disk import ZEROS, Disk, DiskError, DiskFile
+from rocketpipe.store.disk import ZEROS, Disk, DiskError, DiskFile, FileSystemSync, tells_errors
 
 
 @pytest.fixture
@@ -342,3 +342,37 @@ def test_the_room_of_a_file_system_is_told_and_that_of_nothing_is_an_error(
     with pytest.raises(DiskError) as caught:
         disk.usage(tmp_path / "missing")
     assert caught.value.errno == errno.ENOENT
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "expected"),
+    [
+        ("linux", "5.8.0-1", True),
+        ("linux", "6.1.0", True),
+        ("linux", "5.7.19", False),
+        ("linux", "4.19.0", False),
+        ("linux", "unknown", False),
+        ("darwin", "23.1.0", False),
+    ],
+)
+def test_a_sync_of_everything_is_believed_where_it_tells_errors(
+    system: str, release: str, expected: bool
+) -> None:
+    assert tells_errors(system, release) is expected
+
+
+def test_a_sync_of_everything_that_fails_is_an_error(tmp_path: Path) -> None:
+    with FileSystemSync(tmp_path) as everything:
+        everything._call, everything._descriptor = (lambda descriptor: -1), 0
+        with pytest.raises(DiskError, match="sync everything around"):
+            everything.sync()
+        everything._descriptor = -1
+    with pytest.raises(DiskError, match="open"):
+        FileSystemSync(tmp_path / "not there")
+
+
+def test_directories_can_be_made_without_a_sync(tmp_path: Path) -> None:
+    disk = Disk()
+    assert disk.make_directory(tmp_path / "a" / "b", durable=False) == [tmp_path / "a", tmp_path]
+    assert disk.make_directory(tmp_path / "a" / "b", durable=False) == []
+    assert (tmp_path / "a" / "b").is_dir()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,16 +15,13 @@ from rocketpipe.store.hot import INDEX_ENTRY, key_hashes
 from rocketpipe.store.index_check import HEAD, IndexCheck
 from rocketpipe.store.log_scan import LogFiles, Scanned, scan
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 SLOTS = 500
 ENTRIES_AT = HEAD.size + 4 * SLOTS
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    with tarfile.open(GOLDEN / "4.9.7-stop.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "store"
+def store(tmp_path: Path, unpack_golden: Callable[..., Path]) -> Path:
+    return unpack_golden("4.9.7-stop", tmp_path)
 
 
 def index_file(store: Path) -> Path:

@@ -9,7 +9,8 @@ import pytest
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store import index_file
 from rocketpipe.store.errors import IndexDamaged
-from rocketpipe.store.index_file import IndexFile, IndexSums, file_bytes
+from rocketpipe.store.index_file import IndexFile
+from rocketpipe.store.index_layout import IndexSums, file_bytes
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.testing.disk import SimDisk
 

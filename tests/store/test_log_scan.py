@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,21 +11,23 @@ import pytest
 from rocketpipe.errors import RecordError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record.codec import RecordView
+from rocketpipe.record.layout import SEAL_BYTES
+from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.errors import OddSegment
-from rocketpipe.store.log_scan import Gap, LogFiles, Scanned, next_record, scan
+from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.log_scan import Gap, LogFiles, Scanned, log_of, next_record, scan
+from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.testing.clock import ManualClock
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SEGMENT = 65536
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def directory(tmp_path: Path, unpack_golden: Callable[..., Path]) -> Path:
     """The commit log of a broker of Apache's, 5.5.0."""
-    with tarfile.open(GOLDEN / "5.5.0-stop.tar.xz") as archive:
-        members = [member for member in archive if "/commitlog" in member.name]
-        archive.extractall(tmp_path, members, filter="data")
-    return tmp_path / "store" / "commitlog"
+    return unpack_golden("5.5.0-stop", tmp_path, "commitlog") / "commitlog"
 
 
 def overwrite(directory: Path, at: int, data: bytes) -> None:
@@ -130,3 +132,33 @@ def test_a_last_file_without_bytes_and_other_names_are_passed_over(directory: Pa
 
 def test_no_files_are_an_empty_log(tmp_path: Path) -> None:
     assert all_of(tmp_path) == []
+
+
+def test_a_record_whose_checksum_is_gone_is_found_where_one_must_be(tmp_path: Path) -> None:
+    config = StoreConfig.embedded(tmp_path / "store")
+    layout = StoreLayout(config.root)
+    store = open_small(config)
+    places = [store.append([[put(b"body %d" % number)]])[0][0] for number in range(3)]
+    store.close()
+    # The name of the checksum becomes another one: the record is whole, but for its seal.
+    at = places[1].log_offset + places[1].size - SEAL_BYTES
+    with (layout.commit_log / f"{0:020d}").open("r+b") as segment:
+        segment.seek(at)
+        segment.write(b"any-name")
+    with log_of(Disk(), layout) as files:
+        assert files.sealed_from == 0
+        found = [(item.at, isinstance(item, Gap)) for item in scan(files)]
+    offsets = [place.log_offset for place in places]
+    assert found == list(zip(offsets, (False, True, False), strict=True))
+    with LogFiles(Disk(), layout.commit_log) as files:  # nothing is known of these
+        assert [item.at for item in scan(files) if isinstance(item, Scanned)] == offsets
+
+
+def open_small(config: StoreConfig) -> MessageStore:
+    return MessageStore.open(
+        config, disk=Disk(), clock=ManualClock(), store_host=bytes(8), threads=False
+    )
+
+
+def put(body: bytes) -> Put:
+    return Put("orders", 0, body, b"", 0, 0, 1, bytes(8))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,26 +28,21 @@ from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.disk import SimDisk
 from rocketpipe.testing.sim_fault import PowerCut
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 STORES = ["4.9.7-stop", "4.9.7-kill", "5.5.0-stop", "5.5.0-kill"]
 SEGMENT = 65536
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
 
 
-def unpack(name: str, directory: Path) -> Path:
-    with tarfile.open(GOLDEN / f"{name}.tar.xz") as archive:
-        archive.extractall(directory, filter="data")
-    return directory / "store"
-
-
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return unpack("5.5.0-stop", tmp_path)
+def store(tmp_path: Path, unpack_golden: Callable[..., Path]) -> Path:
+    return unpack_golden("5.5.0-stop", tmp_path)
 
 
 @pytest.fixture(params=STORES)
-def each_store(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
-    return request.param, unpack(request.param, tmp_path)
+def each_store(
+    request: pytest.FixtureRequest, tmp_path: Path, unpack_golden: Callable[..., Path]
+) -> tuple[str, Path]:
+    return request.param, unpack_golden(request.param, tmp_path)
 
 
 def config(root: Path) -> StoreConfig:

@@ -3,13 +3,14 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.disk import Disk, DiskError, tells_errors
 from rocketpipe.store.hot import queue_entry
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.queue_set import QueueSet
@@ -101,18 +102,11 @@ def few_descriptors() -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-class UnsyncedDisk(Disk):
-    """A disk whose directories are not synced, which would take long for so many."""
-
-    def sync_directory(self, directory: Path) -> None:
-        pass
-
-
-def test_a_thousand_queues_do_with_few_descriptors(tmp_path: Path, few_descriptors: int) -> None:
-    disk = UnsyncedDisk()
+def test_ten_thousand_queues_do_with_few_descriptors(tmp_path: Path, few_descriptors: int) -> None:
+    disk = Disk()
     files = OpenFiles(disk, 32)
     queues = QueueSet(disk, files, tmp_path / "consumequeue", tmp_path / "queues.json", 6_000_000)
-    many = 1_000
+    many = 10_000
     assert many > few_descriptors
     for turn, step in enumerate((1, 10)):
         for number in range(0, many, step):
@@ -127,12 +121,41 @@ def test_a_thousand_queues_do_with_few_descriptors(tmp_path: Path, few_descripto
             (many + number) * 100, 100, 0
         )
     taken = sum(path.stat().st_blocks for path in tmp_path.rglob("0*0")) * 512
-    assert taken <= many * 8192  # of 6 GB that the files are long
+    assert taken <= many * 8192  # of 60 GB that the files are long
+    end = queues.holds_to = LogOffset(2 * many * 100)
+    queues.sync()
     files.close()
 
     again = QueueSet(disk, files, tmp_path / "consumequeue", tmp_path / "queues.json", 6_000_000)
-    end = LogOffset(2 * many * 100)
     assert again.recover(LogOffset(0), end, end, clean=True) == end
     assert sum(again.max_offset(*queue) for queue in again.queues()) == many + many // 10
     assert len(files) <= 32
     files.close()
+
+
+def test_directories_are_durable_after_one_sync_of_each_parent() -> None:
+    disk = SimDisk()
+    files = OpenFiles(disk, 2)
+    paths = [Path("/queues") / topic / str(number) for topic in "ab" for number in range(5)]
+    for path in paths:
+        files.make_directory(path)
+    assert [path for what, path in disk.trace if what == "sync directory"] == []
+    files.sync_directories()
+    synced = [path for what, path in disk.trace if what == "sync directory"]
+    assert synced == [Path("/"), Path("/queues"), Path("/queues/a"), Path("/queues/b")]
+    files.sync_directories()
+    assert len([1 for what, _ in disk.trace if what == "sync directory"]) == len(synced)
+    disk.crash(keep="nothing")
+    assert disk.names(Path("/queues/a")) == disk.names(Path("/queues/b")) == list("01234")
+
+
+def test_everything_is_synced_only_where_something_can_tell(tmp_path: Path) -> None:
+    files = OpenFiles(SimDisk(), 2)
+    files.watch(Path("/"))
+    assert not files.sync_everything()
+    files = OpenFiles(Disk(), 2)
+    assert not files.sync_everything()  # nobody watched while it was written
+    files.watch(tmp_path)
+    assert files.sync_everything() == tells_errors(sys.platform, os.uname().release)
+    files.close()
+    assert not files.sync_everything()

@@ -15,7 +15,7 @@ from rocketpipe.record import checksum
 from rocketpipe.record.codec import decode_record, encode_record, view_records
 from rocketpipe.store.checkpoint import NEVER
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.derived import ignore_arrival
+from rocketpipe.store.derived import nobody
 from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.errors import OddSegment, RecordCorrupt, StoreDamaged, StoreLocked
 from rocketpipe.store.message_store import MessageStore, Put
@@ -46,7 +46,7 @@ def config(**changes: Any) -> StoreConfig:
 
 
 def opened(disk: SimDisk, **changes: Any) -> Opened:
-    return open_directory(config(**changes), disk, ManualClock(), ignore_arrival)
+    return open_directory(config(**changes), disk, ManualClock(), nobody)
 
 
 def open_store(disk: SimDisk, **changes: Any) -> MessageStore:

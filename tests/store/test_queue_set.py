@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.store.disk import DiskError
+from rocketpipe.store import queue_set
+from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.hot import queue_entry
 from rocketpipe.store.open_files import OpenFiles
+from rocketpipe.store.queue_files import QueueFiles
 from rocketpipe.store.queue_set import QueueSet
 from rocketpipe.testing.disk import SimDisk
 
@@ -312,3 +314,34 @@ def test_a_queue_that_lost_its_first_file_before_any_sync_is_dispatched_from_its
     assert start == 0
     log.dispatch(queues, start, 12_000)
     log.expect(queues, 12_000)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_many_queues_are_synced_at_once_where_the_system_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    synced: list[Path] = []
+    one_by_one = QueueFiles.sync
+
+    def sync(files: QueueFiles) -> None:
+        synced.append(files.directory)
+        one_by_one(files)
+
+    monkeypatch.setattr(QueueFiles, "sync", sync)
+    monkeypatch.setattr(queue_set, "_MANY_QUEUES", 10)
+    monkeypatch.setattr(OpenFiles, "sync_everything", lambda files: at_once)
+    disk, directory, sums = Disk(), tmp_path / "consumequeue", tmp_path / "queues.json"
+    files = OpenFiles(disk, 4)
+    queues = QueueSet(disk, files, directory, sums, 200)
+    for number in range(20):
+        queues.append("orders", number, queue_entry(number * 100, 100, 0), QueueOffset(0))
+    end = queues.holds_to = LogOffset(2000)
+    assert queues.sync()
+    assert len(synced) == (0 if at_once else 20)
+    assert queues.pending_bytes == 0
+    assert queues.synced_to == end
+    files.close()
+    again = QueueSet(disk, files, directory, sums, 200)
+    assert again.recover(LogOffset(0), end, LogOffset(0), clean=True) == end
+    assert sum(again.max_offset(*queue) for queue in again.queues()) == 20
+    files.close()

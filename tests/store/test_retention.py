@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +25,6 @@ from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.disk import SimDisk
 from rocketpipe.testing.sim_fault import PowerCut
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 SEGMENT = 65536
 SEGMENTS = 13
 HOUR_MS = 3_600_000
@@ -96,10 +94,8 @@ class Store:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with tarfile.open(GOLDEN / "5.5.0-stop.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    opened = Store(tmp_path / "store")
+def store(tmp_path: Path, unpack_golden: Callable[..., Path]) -> Iterator[Store]:
+    opened = Store(unpack_golden("5.5.0-stop", tmp_path))
     yield opened
     opened.store.abandon()
 

@@ -48,23 +48,24 @@ Split = tuple[tuple[Any, ...], int, int, int, int, int]
 def java_hash(text: str) -> int:
     """Give Java's ``String.hashCode``: over UTF-16 units, wrapped to a signed 32-bit number."""
     if text.isascii():
-        total = _base_31(text.encode("ascii"))
+        total = base_31(text.encode("ascii"))
     else:
         units = text.encode("utf-16-be", "surrogatepass")
-        total = 256 * _base_31(units[::2]) + _base_31(units[1::2])
+        total = 256 * base_31(units[::2]) + base_31(units[1::2])
     return ((total + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
-def _base_31(units: bytes) -> int:
+def base_31(units: bytes) -> int:
+    """Read bytes as the digits of a number in base 31: Java's hash of such a text, not wrapped."""
     if len(units) <= _CHUNK:
         if not units:
             return 0
         return 31 * int(units.translate(_HIGH), 31) + int(units.translate(_LOW), 31)
     # int() takes time in the square of the length: long texts go piece by piece, a short one first.
     start = len(units) % _CHUNK
-    total = _base_31(units[:start])
+    total = base_31(units[:start])
     for at in range(start, len(units), _CHUNK):
-        total = (total * _CHUNK_POWER + _base_31(units[at : at + _CHUNK])) & 0xFFFFFFFF
+        total = (total * _CHUNK_POWER + base_31(units[at : at + _CHUNK])) & 0xFFFFFFFF
     return total
 
 

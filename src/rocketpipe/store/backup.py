@@ -30,7 +30,7 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.disk import Disk, DiskError, DiskFile
 from rocketpipe.store.errors import StoreDamaged
 from rocketpipe.store.layout import UNFINISHED, StoreLayout
-from rocketpipe.store.log_scan import CHUNK_BYTES, Gap, LogFiles, scan
+from rocketpipe.store.log_scan import CHUNK_BYTES, Gap, LogFiles, log_of, scan
 from rocketpipe.store.queue_check import last_files_of_expired
 from rocketpipe.store.retention import Pins
 from rocketpipe.store.snapshot import Snapshot
@@ -107,7 +107,7 @@ def back_up(
             if name not in late
         ]
         end = None if confirmed is None else confirmed()
-        with LogFiles(disk, layout.commit_log) as files:
+        with log_of(disk, layout) as files:
             end = _verified_end(files, end)
             for base in files.bases:
                 if base < end or base == files.first_offset:

@@ -24,8 +24,9 @@ from rocketpipe.store.group_mark import read_mark
 from rocketpipe.store.hot import key_hashes
 from rocketpipe.store.index_check import IndexCheck
 from rocketpipe.store.layout import StoreLayout
-from rocketpipe.store.log_scan import Gap, LogFiles, scan
+from rocketpipe.store.log_scan import Gap, LogFiles, log_of, scan
 from rocketpipe.store.queue_check import Queue, QueueCheck
+from rocketpipe.store.timer_check import TimerCheck
 
 
 def check_store(
@@ -36,7 +37,7 @@ def check_store(
     delays_ms: Sequence[int] = DELAYS_MS,
     index_slots: int | None = None,
 ) -> Report:
-    """Look through the store at ``root``: records, order, queues and index against the log.
+    """Look through the store at ``root``: records, order, queues, index and timer against the log.
 
     ``end`` is where to stop, for a store that is in use; ``delays_ms`` are its delay levels, and
     ``index_slots`` is how many slots its index files have, if not a quarter of their entries.
@@ -47,7 +48,7 @@ def check_store(
     layout = StoreLayout(root)
     report = Report(clean_stop=layout.abort.name not in disk.names(root))
     try:
-        files = LogFiles(disk, layout.commit_log)
+        files = log_of(disk, layout)
     except OddSegment as error:
         report.add(Kind.ODD_FILE, error.path, 0, error.reason)
         return report
@@ -73,8 +74,9 @@ class _Check:
         self._delays_ms = delays_ms
         self._queues = QueueCheck(disk, layout, report)
         # It jumps back to records seen before, so it reads through files of its own.
-        self._index_log = LogFiles(disk, layout.commit_log)
+        self._index_log = log_of(disk, layout)
         self._index = IndexCheck(disk, layout.index, self._index_log, report, index_slots)
+        self._timer = TimerCheck(disk, layout, report)
         self._next: dict[Queue, int] = {}
         self._last_ms = 0
         #: Start and end of the group that the last record belongs to.
@@ -92,6 +94,7 @@ class _Check:
             self._end_group()
             self._queues.finish(report.first_offset)
             self._index.finish()
+            self._timer.finish()
         self._checkpoint()
 
     def _gap(self, gap: Gap) -> None:
@@ -117,6 +120,7 @@ class _Check:
         kind = transaction_of(view.sys_flag)
         if kind not in (Transaction.PREPARED, Transaction.ROLLED_BACK):
             self._check_queue(at, view)
+            self._timer.expect(at, view)
         if kind is not Transaction.ROLLED_BACK:
             self._index.expect(at, view.stored_ms, key_hashes(view.topic, view.raw_properties))
 

@@ -188,6 +188,11 @@ class ConsumeQueue:
         self.write_pending()
         self._files.sync()
 
+    def was_synced(self) -> None:
+        """Take note that everything which was written survives a power cut; nothing waits."""
+        assert not self._pending
+        self._files.was_synced()
+
     def sums(self) -> list[FileSum]:
         """The checksums of what was synced last, of the files that have one."""
         return self._files.sums()

@@ -17,13 +17,13 @@ from typing import Final
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError
 from rocketpipe.model.names import TIMER_TOPIC
-from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.checkpoint import Checkpoint
 from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.disk import Disk
-from rocketpipe.store.dispatcher import Dispatcher, OnArrival, delays_ms
+from rocketpipe.store.dispatcher import Dispatcher, OnArrival, delays_ms, nobody
 from rocketpipe.store.errors import IndexDamaged, RecordCorrupt, RecordMissing
 from rocketpipe.store.hot import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.key_index import KeyIndex
@@ -36,19 +36,13 @@ from rocketpipe.store.timer_wheel import TimerWheel
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Derived", "OnArrival", "ignore_arrival"]
+__all__ = ["Derived", "OnArrival", "nobody"]
 
 #: A round of syncs begins so long after the one before it began, and each turn of it lasts so long.
 _ROUND_MS: Final = 5000
 _TURN_MS: Final = 20
 _QUEUES_LOOKED_AT: Final = 64
 _FOREVER_MS: Final = 1 << 62
-
-
-def ignore_arrival(
-    topic: str, queue_id: int, offset: QueueOffset, code: int, stored_ms: int, properties: bytes
-) -> None:
-    """Let a message arrive without telling anybody."""
 
 
 class Derived:

@@ -11,6 +11,7 @@ what stands in where a platform lacks one:
                    else fsync
     forget_cached  posix_fadvise; else nothing, as it is only a precaution
     lock           flock, and a record lock on byte 0, which is what Java's brokers take and see
+    everything     syncfs, on Linux 5.8 and newer; older ones do not tell what failed
     usage          statvfs: what is taken, and what is left to those who are not root
 
 No call is tried again after it failed: a second fsync may report success for pages that the
@@ -19,10 +20,13 @@ kernel dropped after the first one.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
+import re
 import shutil
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -34,6 +38,8 @@ DIRECTORY_MODE: Final = 0o700
 ZEROS: Final = bytes(1 << 20)  # what preallocation writes at a time where it must write
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+#: From this version of Linux on a sync of everything tells what failed.
+_TELLS_ERRORS: Final = (5, 8)
 _NOT_SUPPORTED: Final = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
@@ -54,12 +60,8 @@ class DiskError(StoreError):
         return self.errno in _NO_ROOM
 
 
-class DiskFile:
-    """An open file, read and written at explicit positions; close it, or use ``with``."""
-
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
-        self._descriptor = descriptor
+class Closing:
+    """What is closed at the end of its ``with`` block."""
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +73,18 @@ class DiskFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        raise NotImplementedError
+
+
+class DiskFile(Closing):
+    """An open file, read and written at explicit positions; close it, or use ``with``."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
 
     def fileno(self) -> int:
         """The descriptor, for a read-only mapping; −1 once closed."""
@@ -258,6 +272,59 @@ class DiskFile:
             raise DiskError("close", self.path, error) from error
 
 
+def tells_errors(system: str, release: str) -> bool:
+    """Whether ``syncfs`` can be relied on, by the names that a system gives to itself."""
+    version = re.match(r"(\d+)\.(\d+)", release)
+    if not system.startswith("linux") or version is None:
+        return False
+    return (int(version[1]), int(version[2])) >= _TELLS_ERRORS
+
+
+class FileSystemSync(Closing):
+    """Syncs all that was written on one file system since it was made; close it.
+
+    ``syncfs`` tells of every write that failed since its descriptor was opened, so it is opened
+    before the first of them. Where there is no such call, each file is to be synced.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Begin to watch the file system that has a directory.
+
+        Raises:
+            DiskError: The directory cannot be opened.
+        """
+        self._directory = directory
+        self._call = None
+        self._descriptor = -1
+        if tells_errors(sys.platform, os.uname().release):
+            self._call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if self._call is not None:
+            try:
+                self._descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError as error:
+                raise DiskError("open", directory, error) from error
+
+    def sync(self) -> bool:
+        """Return once all that was written survives a power cut; False where nothing can tell.
+
+        Raises:
+            DiskError: Some of it may not.
+        """
+        if self._call is None or self._descriptor < 0:
+            return False
+        if self._call(self._descriptor) != 0:
+            number = ctypes.get_errno()
+            cause = OSError(number, os.strerror(number))
+            raise DiskError("sync everything around", self._directory, cause)
+        return True
+
+    def close(self) -> None:
+        """Let the descriptor go; a second time does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
 class Disk:
     """Opens, names and removes files. Hand it to whatever keeps something on disk."""
 
@@ -318,8 +385,10 @@ class Disk:
         except OSError as error:
             raise DiskError("list", directory, error) from error
 
-    def make_directory(self, path: Path) -> None:
+    def make_directory(self, path: Path, *, durable: bool = True) -> list[Path]:
         """Make sure that a directory is there, its parents too, and will be after a power cut.
+
+        Without ``durable`` that takes a `sync_directory` of each directory that is given back.
 
         Raises:
             DiskError: one of them cannot be made, or its name not be synced.
@@ -334,7 +403,17 @@ class Disk:
                 directory.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
             except OSError as error:
                 raise DiskError("make directory", directory, error) from error
-            self.sync_directory(directory.parent)
+            if durable:
+                self.sync_directory(directory.parent)
+        return [] if durable else [directory.parent for directory in missing]
+
+    def everything(self, directory: Path) -> FileSystemSync | None:
+        """What syncs all that is written from now on around a directory; None if nothing can.
+
+        Raises:
+            DiskError: the directory cannot be opened.
+        """
+        return FileSystemSync(directory)
 
     def usage(self, path: Path) -> tuple[int, int, int]:
         """The bytes of the file system around ``path``: all, taken, and free for such as us.

@@ -1,15 +1,8 @@
 """Follows the log and tells the parts that derive from it what is there, in log order.
 
-    record of …                     queue entry    key index    timer
-    an ordinary message             yes            yes          –
-    a half message (its own topic)  yes            yes          –
-    prepared, by its flags          –              yes          –
-    rolled back, by its flags       –              –            –
-    rmq_sys_wheel_timer             yes            yes          yes
-    SCHEDULE_TOPIC_XXXX             its tag code is when it falls due, not its tag
-
-It reads the log and nothing else, so that it can start again anywhere: each part skips what it
-already has.
+What was appended by this process comes from memory, all else from the log, where each record is
+checked; ``derivation`` says what follows from either. It can start again anywhere: each part skips
+what it already has.
 """
 
 from __future__ import annotations
@@ -18,31 +11,31 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
-from rocketpipe.errors import RecordError
-from rocketpipe.model.flags import TRANSACTION_BITS, Transaction
-from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketpipe.errors import RecordError, StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.properties import read_text
-from rocketpipe.record.hot import Split, tag_code
+from rocketpipe.record.layout import SEAL_BYTES
+from rocketpipe.store.appender import Appended
+from rocketpipe.store.derivation import QueueRun, derive, is_indexed, is_queued, queue_code
 from rocketpipe.store.errors import RecordCorrupt
-from rocketpipe.store.hot import check_record, key_hashes, queue_entry, value_of
+from rocketpipe.store.fresh import FreshRecords
+from rocketpipe.store.hot import check_record, is_sealed, key_hashes, queue_entry
 from rocketpipe.store.key_index import KeyIndex
 from rocketpipe.store.positions import Positions
 from rocketpipe.store.queue_files import QueueDamaged
-from rocketpipe.store.queue_set import QueueSet
+from rocketpipe.store.queue_set import QueueSet, check_name
 from rocketpipe.store.timer_wheel import TimerWheel
 
 log = logging.getLogger(__name__)
 
-#: Topic, queue id, queue offset, tag code, when it was stored, properties as encoded.
+#: Topic, queue id, queue offset, tag code, when it was stored, properties but for the checksum.
 OnArrival = Callable[[str, int, QueueOffset, int, int, bytes], None]
 
 #: So much waits in memory at most before it is written to the queue files.
 PENDING_BYTES: Final = 4 << 20
 
-_PREPARED: Final = int(Transaction.PREPARED)
-_ROLLED_BACK: Final = int(Transaction.ROLLED_BACK)
-_DELIVERED: Final = b"TIMER_DEQUEUE_MS\x01"
+#: So many records are read from the log before what follows from them is noted.
+_MANY: Final = 512
 _MAX_TOPICS: Final = 65536
 
 
@@ -72,10 +65,10 @@ def delays_ms(levels: str) -> tuple[int, ...]:
     return tuple(delays)
 
 
-def _nobody(
+def nobody(
     topic: str, queue_id: int, offset: QueueOffset, code: int, stored_ms: int, properties: bytes
 ) -> None:
-    pass
+    """Let a message arrive without telling anybody."""
 
 
 class Dispatcher:
@@ -90,7 +83,7 @@ class Dispatcher:
         timer: TimerWheel | None = None,
         *,
         level_delays_ms: Sequence[int] = (),
-        on_arrival: OnArrival = _nobody,
+        on_arrival: OnArrival = nobody,
         deferred: bool = True,
         index_tags: bool = False,
     ) -> None:
@@ -110,6 +103,8 @@ class Dispatcher:
         self._deferred = deferred
         self._index_tags = index_tags
         self._topics: dict[bytes, str] = {}
+        #: What was appended, for `run`: the log is read for all else.
+        self.fresh = FreshRecords()
         #: What stopped it, if something did. `skip_to` lets it go on behind.
         self.damage: RecordCorrupt | None = None
 
@@ -133,29 +128,56 @@ class Dispatcher:
             return 0
         stop = end if limit_bytes is None else min(end, start + limit_bytes)
         count = 0
-        at = start
         try:
-            for at, record in self._log.walk(start, end):
-                if at >= stop:
-                    break
-                self._dispatch(record, at)
-                at = LogOffset(at + len(record))
-                count += 1
+            for upto, records in self._following(start, end, stop):
+                self._note(records)
+                positions.dispatched = LogOffset(upto)
+                count += len(records)
                 if self._queues.pending_bytes >= PENDING_BYTES:
                     self._queues.flush_pending()
-            else:
-                at = end
             self.damage = None
         except RecordCorrupt as damage:
             self.damage = damage
             raise
         finally:
-            positions.dispatched = LogOffset(max(at, start))
             self._reached(positions.dispatched)
         if not self._deferred:
             self._queues.flush_pending()
             self._index.flush_pending()
         return count
+
+    def _following(self, at: int, end: int, stop: int) -> Iterator[tuple[int, list[Appended]]]:
+        """Give the records from ``at`` on, many at a time, and where the last of them ends."""
+        while at < stop:
+            fresh = self.fresh.take(at, stop)
+            if fresh is not None:
+                at = fresh[0]
+                yield fresh
+                continue
+            for upto, records in self._read(at, self.fresh.next_start(at, end), stop):
+                at = upto
+                yield upto, records
+
+    def _read(self, at: int, end: int, stop: int) -> Iterator[tuple[int, list[Appended]]]:
+        """The same from the log, up to ``end`` or not much behind ``stop``."""
+        records: list[Appended] = []
+        try:
+            for place, record in self._log.walk(LogOffset(at), LogOffset(end)):
+                if place >= stop:
+                    end = max(at, place)
+                    break
+                records.append(self._known(record, place))
+                at = place + len(record)
+                if len(records) >= _MANY:
+                    yield at, records
+                    records = []
+        except StoreError:
+            # What lies before it is not worse for it.
+            if records:
+                yield at, records
+            raise
+        # A filler may lie behind the last of them.
+        yield end, records
 
     def skip_to(self, offset: LogOffset) -> None:
         """Go on at ``offset``: what lies before it and was not dispatched never will be."""
@@ -181,13 +203,11 @@ class Dispatcher:
         count = 0
         end = self._positions.dispatched if end is None else end
         for at, record in self._log.walk(start, end):
-            head, _, topic_at, topic_end, properties_at, _ = self._check(record, at)
-            if head[3] != queue_id or record[topic_at:topic_end] != topic.encode():
-                continue
-            if not head[7] & _PREPARED:
-                code = self._code(topic, record[properties_at:], head[10])
-                entry = queue_entry(at, len(record), code)
-                self._queues.append(topic, queue_id, entry, QueueOffset(head[5]))
+            known = self._known(record, at)
+            if (known.topic, known.queue_id) == (topic, queue_id) and is_queued(known.sys_flag):
+                code = queue_code(topic, known.properties, known.stored_ms, self._delays_ms)
+                entry = queue_entry(at, known.size, code)
+                self._queues.append(topic, queue_id, entry, known.queue_offset)
                 count += 1
         queue = self._queues.queue(topic, queue_id)
         if queue is not None:
@@ -203,12 +223,10 @@ class Dispatcher:
         """
         count = 0
         for at, record in self._log.walk(start, self._positions.dispatched):
-            head, _, topic_at, topic_end, properties_at, _ = self._check(record, at)
-            if head[7] & TRANSACTION_BITS != _ROLLED_BACK:
-                topic = self._topic(record[topic_at:topic_end])
-                self._index.put(
-                    at, head[10], key_hashes(topic, record[properties_at:], self._index_tags)
-                )
+            known = self._known(record, at)
+            if is_indexed(known.sys_flag):
+                hashes = key_hashes(known.topic, known.properties, self._index_tags)
+                self._index.put(at, known.stored_ms, hashes)
                 count += 1
         self._index.holds_to = self._positions.dispatched
         return count
@@ -219,46 +237,52 @@ class Dispatcher:
         if self._timer is not None:
             self._timer.holds_to = max(self._timer.holds_to, offset)
 
-    def _check(self, record: bytes, at: LogOffset) -> Split:
+    def _known(self, record: bytes, at: LogOffset) -> Appended:
+        """Check a record of the log, and give of it what the appender would have told."""
         try:
-            return check_record(record, at)
+            head, _, topic_at, topic_end, properties_at, end = check_record(record, at)
+            topic = self._topic(record[topic_at:topic_end])
+            if is_queued(head[7]) and self._queues.queue(topic, head[3]) is None:
+                check_name(topic, head[3])
         except RecordError as error:
             raise RecordCorrupt(at, error.reason) from error
+        except ValueError as error:
+            raise RecordCorrupt(at, str(error)) from error
+        if is_sealed(record):
+            end -= SEAL_BYTES
+        return Appended(
+            at, len(record), head[5], head[10], topic, head[3], head[7], record[properties_at:end]
+        )
 
-    def _dispatch(self, record: bytes, at: LogOffset) -> None:
-        head, _, topic_at, topic_end, properties_at, _ = self._check(record, at)
-        queue_id, offset, transaction = head[3], head[5], head[7] & TRANSACTION_BITS
-        stored_ms = head[10]
-        topic = self._topic(record[topic_at:topic_end])
-        properties = record[properties_at:]
-        code = 0
-        if not transaction & _PREPARED:  # of these bits, rolled back has it too
-            code = self._code(topic, properties, stored_ms)
-            entry = queue_entry(at, len(record), code)
+    def _note(self, records: Sequence[Appended]) -> None:
+        """Bring what follows from records to queues, index and timer, and tell of the arrivals.
+
+        If it fails half way it can be done again.
+        """
+        derived = derive(records, self._delays_ms, self._index_tags)
+        for run in derived.runs:
+            self._append(run)
+        self._index.put_all(derived.keys)
+        if self._timer is not None:
+            for at, size, offset, stored_ms, topic, _, _, properties in derived.timed:
+                self._timer.observe(topic, properties, at, size, offset, stored_ms)
+        on_arrival = self._on_arrival
+        if on_arrival is nobody:
+            return
+        for arrival in derived.arrivals:
             try:
-                self._queues.append(topic, queue_id, entry, QueueOffset(offset))
-            except QueueDamaged:
-                self.rebuild_queue(topic, queue_id, self._log.first_offset, at)
-                self._queues.append(topic, queue_id, entry, QueueOffset(offset))
-            except ValueError as error:
-                raise RecordCorrupt(at, str(error)) from error
-        if transaction != _ROLLED_BACK:
-            self._index.put(at, stored_ms, key_hashes(topic, properties, self._index_tags))
-        if self._timer is not None and (topic == TIMER_TOPIC or _DELIVERED in properties):
-            self._timer.observe(topic, properties, at, len(record), QueueOffset(offset), stored_ms)
-        if not transaction & _PREPARED:
-            try:
-                self._on_arrival(topic, queue_id, offset, code, stored_ms, properties)
+                on_arrival(*arrival)
             except Exception:
                 # Who waits for messages must not stop them from being dispatched.
-                log.exception("arrival callback failed topic=%s queue_id=%d", topic, queue_id)
+                log.exception("arrival callback failed topic=%s queue_id=%d", *arrival[:2])
 
-    def _code(self, topic: str, properties: bytes, stored_ms: int) -> int:
-        if topic == SCHEDULE_TOPIC:
-            level = value_of(properties, b"DELAY\x01")
-            if level.isdigit() and int(level) > 0 and self._delays_ms:
-                return stored_ms + self._delays_ms[min(int(level), len(self._delays_ms)) - 1]
-        return tag_code(properties)
+    def _append(self, run: QueueRun) -> None:
+        entries = b"".join(run.entries)
+        try:
+            self._queues.append(run.topic, run.queue_id, entries, run.first)
+        except QueueDamaged:
+            self.rebuild_queue(run.topic, run.queue_id, self._log.first_offset, run.log_offset)
+            self._queues.append(run.topic, run.queue_id, entries, run.first)
 
     def _topic(self, raw: bytes) -> str:
         topic = self._topics.get(raw)

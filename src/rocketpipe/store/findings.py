@@ -33,6 +33,8 @@ class Kind(StrEnum):
     INDEX_ENTRY_MISSING = "a key without its index entry"
     INDEX_ENTRY_WRONG = "an index entry that is not that of its message"
     INDEX_CHAIN_BROKEN = "an index entry that its slot does not lead to"
+    TIMER_DAMAGED = "notes of what waits for its time that cannot be read"
+    TIMER_ENTRY_DANGLING = "a message that waits for its time and is not in the log"
     CHECKPOINT_AHEAD = "a checkpoint that is newer than the log"
 
 

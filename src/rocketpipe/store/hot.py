@@ -16,13 +16,14 @@ An entry of a key index:
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import Final
 from zlib import crc32
 
 from rocketpipe.errors import RecordError
 from rocketpipe.model.properties import read_text
-from rocketpipe.record.hot import Split, java_hash, seal_holds, split
+from rocketpipe.record.hot import Split, base_31, java_hash, seal_holds, split
 from rocketpipe.record.layout import MIN_RECORD_BYTES, SEAL_BYTES
 
 QUEUE_ENTRY: Final = Struct(">qiq")
@@ -40,6 +41,17 @@ _SEAL_NAME: Final = b"__CRC32#\x01"
 
 queue_entry: Final = QUEUE_ENTRY.pack
 
+#: Longer keys are hashed with their topic as one text.
+_MAX_POWER: Final = 255
+_POWERS: Final = [pow(31, length, 1 << 32) for length in range(_MAX_POWER + 1)]
+# Unique keys are hexadecimal: "0" to "F" are 31 digits or less apart, so that one reading in base
+# 31 does where other texts take two; what all characters have in common is added afterwards.
+_FROM_0: Final = bytes(
+    b"0123456789abcdefghijklmnopqrstu"[unit - 48] if 48 <= unit < 79 else 0xFF
+    for unit in range(256)
+)
+_OFFSETS: Final = [48 * (31**length - 1) // 30 % (1 << 32) for length in range(_MAX_POWER + 1)]
+
 
 def check_record(record: bytes, at: int) -> Split:
     """Find the parts of one record of the log, and make sure that all of it is as it was written.
@@ -56,12 +68,17 @@ def check_record(record: bytes, at: int) -> Split:
         raise RecordError(f"a size of {head[0]}, where {len(record)} were expected")
     if head[6] != at:
         raise RecordError(f"it says that it is at {head[6]}", 28)
-    if record[-SEAL_BYTES:-11] == _SEAL_NAME:
+    if is_sealed(record):
         if not seal_holds(record):
             raise RecordError("its checksum is that of other bytes", len(record) - SEAL_BYTES)
     elif crc32(memoryview(record)[parts[1] : parts[1] + head[14]]) & 0x7FFFFFFF != head[2]:
         raise RecordError("its body has another checksum", 8)
     return parts
+
+
+def is_sealed(record: bytes) -> bool:
+    """Tell whether a record ends in a checksum of its own."""
+    return record[-SEAL_BYTES:-11] == _SEAL_NAME
 
 
 def value_of(properties: bytes, name: bytes) -> bytes:
@@ -82,12 +99,12 @@ def value_of(properties: bytes, name: bytes) -> bytes:
 
 def key_hash(topic: str, key: str) -> int:
     """Give the number under which a key is indexed."""
-    return _positive(java_hash(f"{topic}#{key}"))
+    return _positive(java_hash(f"{topic}#{key}") & 0xFFFFFFFF)
 
 
 def _positive(number: int) -> int:
-    # Java has no positive counterpart of its least number, and takes 0.
-    return abs(number) & 0x7FFFFFFF
+    # Java's abs; it has no positive counterpart of its least number, and takes 0.
+    return number if number < 0x80000000 else -number & 0x7FFFFFFF
 
 
 def key_hashes(topic: str, properties: bytes, tags: bool = False) -> list[int]:
@@ -97,16 +114,38 @@ def key_hashes(topic: str, properties: bytes, tags: bool = False) -> list[int]:
     """
     hashes = []
     unique = value_of(properties, b"UNIQ_KEY\x01")
-    if unique:
-        hashes.append(key_hash(topic, read_text(unique)))
-    keys = value_of(properties, b"KEYS\x01")
-    if keys:
-        hashes.extend(key_hash(topic, key) for key in read_text(keys).split(" ") if key)
+    length = len(unique)
+    if length:
+        try:
+            total = _topic_hash(topic) * _POWERS[length] + _OFFSETS[length]
+            total = (total + int(unique.translate(_FROM_0), 31)) & 0xFFFFFFFF
+            hashes.append(total if total < 0x80000000 else -total & 0x7FFFFFFF)
+        except (ValueError, IndexError):
+            hashes.append(_hash_behind(topic, unique))
+    if properties.rfind(b"KEYS\x01") >= 0:
+        keys = value_of(properties, b"KEYS\x01")
+        if keys.isascii():
+            hashes.extend([_hash_behind(topic, key) for key in keys.split(b" ") if key])
+        else:
+            hashes.extend(key_hash(topic, key) for key in read_text(keys).split(" ") if key)
     if tags:
         tag = value_of(properties, b"TAGS\x01")
         if tag:
-            hashes.append(key_hash(topic, f"T#{read_text(tag)}"))
+            hashes.append(_hash_behind(topic, b"T#" + tag))
     return hashes
+
+
+def _hash_behind(topic: str, key: bytes) -> int:
+    """Hash a key in the bytes of a record as if its topic stood before it, which is hashed once."""
+    length = len(key)
+    if length > _MAX_POWER or not key.isascii():
+        return key_hash(topic, read_text(key))
+    return _positive((_topic_hash(topic) * _POWERS[length] + base_31(key)) & 0xFFFFFFFF)
+
+
+@lru_cache(maxsize=4096)
+def _topic_hash(topic: str) -> int:
+    return java_hash(f"{topic}#")
 
 
 def whole_entries(entries: bytes, behind: int, log_end: int) -> tuple[int, int]:

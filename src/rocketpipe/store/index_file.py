@@ -1,61 +1,38 @@
 """One file of the key index: a hash table whose chains run through a list of entries.
 
-     0   8  when its first message was stored, ms
-     8   8  when its last message was stored, ms
-    16   8  log offset of its first message
-    24   8  log offset of its last message
-    32   4  how many slots are in use
-    36   4  number of the next entry; the first entry has number 1
-    40      slots: 4 bytes each, the number of the newest entry of the slot, 0 for none
-            entries: 20 bytes each, see ``hot``; number 0 is unused
-
-The slot of an entry is its hash modulo the number of slots. Slots of the file that is written to
-are kept in memory, and written with the rest when asked: an entry is one append to a buffer.
+``index_layout`` has its bytes. Slots of the file that is written to are kept in memory, and written
+with the rest when asked: an entry is one append to a buffer.
 """
 
 from __future__ import annotations
 
-import sys
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from struct import Struct
 from typing import Final
 from zlib import crc32
 
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.errors import IndexDamaged
 from rocketpipe.store.hot import INDEX_ENTRY, INDEX_ENTRY_BYTES
+from rocketpipe.store.index_layout import (
+    BLOCK_ENTRIES,
+    HEADER,
+    SLOT_BYTES,
+    SWAP,
+    IndexSums,
+    big_endian,
+    file_bytes,
+    runs,
+)
 from rocketpipe.store.open_files import OpenFiles
 
-HEADER: Final = Struct(">qqqqii")
-SLOT_BYTES: Final = 4
 _PAGE_SLOTS: Final = 1024
-_SWAP: Final = sys.byteorder == "little"
-#: Entries are checked and summed in blocks of so many.
-BLOCK_ENTRIES: Final = 65536
 _BLOCK_BYTES: Final = BLOCK_ENTRIES * INDEX_ENTRY_BYTES
 _MAX_INT: Final = 0x7FFFFFFF
 _MAX_LONG: Final = (1 << 63) - 1
 
 _pack_entry: Final = INDEX_ENTRY.pack
-
-assert array("i").itemsize == SLOT_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class IndexSums:
-    """What a file was like when it was synced: its header, and a checksum for each block."""
-
-    header: bytes
-    entries: list[int]
-    slots: list[int]
-
-
-def file_bytes(slots: int, entries: int) -> int:
-    """How long an index file is."""
-    return HEADER.size + slots * SLOT_BYTES + entries * INDEX_ENTRY_BYTES
 
 
 class IndexFile:
@@ -92,6 +69,11 @@ class IndexFile:
         return self._count
 
     @property
+    def room(self) -> int:
+        """How many more entries it takes."""
+        return max(self._most - self._count, 0)
+
+    @property
     def full(self) -> bool:
         """Whether it takes no more."""
         return self._count >= self._most
@@ -117,25 +99,42 @@ class IndexFile:
 
     def put(self, key_hash: int, log_offset: int, stored_ms: int) -> None:
         """Add an entry; the file must not be full."""
-        table, count = self._table, self._count
+        self.put_all([(key_hash, log_offset, stored_ms)])
+
+    def put_all(self, keys: Sequence[tuple[int, int, int]]) -> None:
+        """Add an entry for each hash, log offset and time, for which there must be ``room``."""
+        table, count, slots = self._table, self._count, self._slots
         assert table is not None
-        assert count < self._most
-        slot = key_hash % self._slots
-        before = table[slot]
-        seconds = 0
+        assert keys
+        assert len(keys) <= self.room
+        dirty = self._dirty_pages
+        used = 0
+        at_ms, seconds = -1, 0
+        entries = []
+        for key_hash, log_offset, stored_ms in keys:
+            if stored_ms != at_ms:
+                at_ms = stored_ms
+                seconds = self._seconds(stored_ms)
+            slot = key_hash % slots
+            before = table[slot]
+            table[slot] = count
+            entries.append(_pack_entry(key_hash, log_offset, seconds, before))
+            dirty.add(slot // _PAGE_SLOTS)
+            if not before:
+                used += 1
+            if count == 1:
+                self.begin_offset, self.begin_ms = log_offset, stored_ms
+                at_ms = -1
+            count += 1
+        self._pending += b"".join(entries)
+        self._used_slots += used
+        self._count = count
+        self.end_offset, self.end_ms = log_offset, stored_ms
+
+    def _seconds(self, stored_ms: int) -> int:
         if self.begin_ms > 0 and stored_ms > self.begin_ms:
-            seconds = min((stored_ms - self.begin_ms) // 1000, _MAX_INT)
-        self._pending += _pack_entry(key_hash, log_offset, seconds, before)
-        table[slot] = count
-        self._dirty_pages.add(slot // _PAGE_SLOTS)
-        if count == 1:
-            self.begin_offset = log_offset
-            self.begin_ms = stored_ms
-        if not before:
-            self._used_slots += 1
-        self._count = count + 1
-        self.end_offset = log_offset
-        self.end_ms = stored_ms
+            return min((stored_ms - self.begin_ms) // 1000, _MAX_INT)
+        return 0
 
     def header(self) -> bytes:
         """The first 40 bytes as they are now."""
@@ -171,10 +170,10 @@ class IndexFile:
         self.write_entries()
         if self._dirty_pages:
             assert self._table is not None
-            for first, last in _runs(sorted(self._dirty_pages)):
+            for first, last in runs(sorted(self._dirty_pages)):
                 part = self._table[first * _PAGE_SLOTS : (last + 1) * _PAGE_SLOTS]
                 at = HEADER.size + first * _PAGE_SLOTS * SLOT_BYTES
-                self._files.get(self.path).write(_big_endian(part), at)
+                self._files.get(self.path).write(big_endian(part), at)
             self._files.get(self.path).write(self.header(), 0)
             self._dirty_pages.clear()
 
@@ -218,7 +217,7 @@ class IndexFile:
         slot_sums = []
         if slots:
             for at in range(0, self._slots, BLOCK_ENTRIES):
-                slot_sums.append(crc32(_big_endian(self._table[at : at + BLOCK_ENTRIES])))
+                slot_sums.append(crc32(big_endian(self._table[at : at + BLOCK_ENTRIES])))
         return IndexSums(self.header(), [*self._block_sums, self._tail_crc], slot_sums)
 
     def find(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[LogOffset]:
@@ -358,7 +357,7 @@ class IndexFile:
     def _load_table(self) -> None:
         data = self._files.get(self.path).read(self._slots * SLOT_BYTES, HEADER.size)
         table = array("i", data)
-        if _SWAP:
+        if SWAP:
             table.byteswap()
         if self._expected is not None:
             size = BLOCK_ENTRIES * SLOT_BYTES
@@ -431,20 +430,3 @@ class IndexFile:
         if len(data) != many * INDEX_ENTRY_BYTES:
             raise IndexDamaged(self.path, "the file ends among its entries")
         return data
-
-
-def _big_endian(part: array[int]) -> bytes:
-    if _SWAP:
-        part.byteswap()
-    return part.tobytes()
-
-
-def _runs(pages: list[int]) -> Iterator[tuple[int, int]]:
-    """Give the first and last of each stretch of pages that follow each other."""
-    first = last = pages[0]
-    for page in pages[1:]:
-        if page != last + 1:
-            yield first, last
-            first = page
-        last = page
-    yield first, last

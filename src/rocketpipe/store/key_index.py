@@ -22,7 +22,8 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.errors import IndexDamaged
 from rocketpipe.store.hot import key_hash
-from rocketpipe.store.index_file import IndexFile, IndexSums, file_bytes
+from rocketpipe.store.index_file import IndexFile
+from rocketpipe.store.index_layout import IndexSums, file_bytes
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
 
@@ -32,6 +33,10 @@ _NAME_DIGITS: Final = 17
 #: Slots and entries of a file are told from its length with the proportion that RocketMQ has.
 _ENTRIES_PER_SLOT: Final = 4
 _EVER_MS: Final = (1 << 63) - 1
+
+
+#: The number of a key, the offset of its record in the log, and when that was stored.
+IndexKey = tuple[int, int, int]
 
 
 class KeyIndex:
@@ -88,19 +93,43 @@ class KeyIndex:
         Raises:
             DiskError: A new file cannot be made.
         """
-        if log_offset < self.holds_to:
-            return
-        if log_offset == self._last_offset:
-            hashes = hashes[self._keys_of_last :]
-        elif hashes:
-            self._last_offset = log_offset
-            self._keys_of_last = 0
-        for number in hashes:
+        self.put_all([(number, log_offset, stored_ms) for number in hashes])
+
+    def put_all(self, keys: Sequence[IndexKey]) -> None:
+        """Index records in log order, all keys of each; to do it again is no harm.
+
+        Raises:
+            DiskError: A new file cannot be made; the rest is not indexed yet.
+        """
+        if keys and keys[0][1] <= max(self._last_offset, self.holds_to - 1):
+            keys = self._new_ones(keys)
+        done = 0
+        while done < len(keys):
             file = self._writing
             if file is None or file.full:
                 file = self._roll()
-            file.put(number, log_offset, stored_ms)
-            self._keys_of_last += 1
+            part = keys[done : done + file.room]
+            file.put_all(part)
+            done += len(part)
+            last = part[-1][1]
+            if last != self._last_offset:
+                self._last_offset, self._keys_of_last = last, 0
+            # Behind the last of another record they are all of this one.
+            self._keys_of_last += _count_of_last(part)
+
+    def _new_ones(self, keys: Sequence[IndexKey]) -> list[IndexKey]:
+        """Those that are not here yet: of the last record that is, some may be missing."""
+        last, skipped = self._last_offset, self._keys_of_last
+        wanted = []
+        for key in keys:
+            at = key[1]
+            if at < self.holds_to or at < last:
+                continue
+            if at == last and skipped:
+                skipped -= 1
+                continue
+            wanted.append(key)
+        return wanted
 
     def _roll(self) -> IndexFile:
         behind = self._list[-1] if self._list else None
@@ -337,6 +366,15 @@ class KeyIndex:
         except SnapshotDamaged as damage:
             log.warning("checksums of the index are gone reason=%s", damage)
             return None
+
+
+def _count_of_last(keys: Sequence[IndexKey]) -> int:
+    """How many of the keys at the end are of one record."""
+    last = keys[-1][1]
+    count = 1
+    while count < len(keys) and keys[-1 - count][1] == last:
+        count += 1
+    return count
 
 
 def file_bytes_per_slot() -> int:

@@ -24,14 +24,12 @@ from rocketpipe.record.layout import (
     SIZE_AND_MAGIC,
 )
 from rocketpipe.store.commit_log import WALK_BYTES, CommitLog
-from rocketpipe.store.group_mark import MARK_BYTES, read_mark
+from rocketpipe.store.group_mark import read_mark
 from rocketpipe.store.seals import HALF, seal_halves, seal_text
 
 #: Size, magic and log offset: the rest is covered by the checksum.
 _PLACE: Final = struct.Struct(">ii20xq")
 _SEAL_NAME: Final = b"__CRC32#\x01"
-_MARK_NAME: Final = b"__BATCH#\x01"
-_MARK_AT: Final = SEAL_BYTES + MARK_BYTES
 _MAGIC_START: Final = MAGIC_V1.to_bytes(4, "big", signed=True)[:3]
 
 
@@ -129,10 +127,11 @@ def walk_to_end(log: CommitLog, start: int, stop: int | None = None) -> Walked:
     """
     unpack = _PLACE.unpack_from
     low, high = seal_halves()
+    first_magic, second_magic, least, most = MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, MAX_RECORD_BYTES
     last = -1
     unsealed = -1
     count = 0
-    group: bytes | None = None
+    last_bytes = b""
     end = at = start
     limit = log.run.end if stop is None else min(stop, log.run.end)
     asked = WALK_BYTES
@@ -141,32 +140,29 @@ def walk_to_end(log: CommitLog, start: int, stop: int | None = None) -> Walked:
         data = log.run.read(at, min(asked, limit - at))
         view = memoryview(data)
         place, length = 0, len(data)
-        wanted = 0
-        while length - place >= MIN_RECORD_BYTES:
+        wanted = before = 0
+        while length - place >= least:
             size, magic, log_offset = unpack(data, place)
-            if magic != MAGIC_V1 and magic != MAGIC_V2:
+            if magic != first_magic and magic != second_magic:
                 break
-            if size < MIN_RECORD_BYTES or size > MAX_RECORD_BYTES or log_offset != at + place:
+            if size < least or size > most or log_offset != at + place:
                 break
             close = place + size
             if close > length:
                 wanted = size
                 break
-            quotient, rest = divmod(crc32(view[place : close - 20]) & 0x7FFFFFFF, HALF)
-            if data[close - 20 : close] == low[rest] + high[quotient]:
-                in_group = data[close - _MARK_AT : close - _MARK_AT + 9] == _MARK_NAME
-                group = data[place:close] if in_group else None
-            else:
-                record = data[place:close]
-                here = at + place
-                if problem_of(record, here, sealed=log.must_be_sealed(here)) is not None:
+            crc = crc32(view[place : close - 20]) & 0x7FFFFFFF
+            if data[close - 20 : close] != low[crc % HALF] + high[crc // HALF]:
+                sealed = log.must_be_sealed(log_offset)
+                if problem_of(data[place:close], log_offset, sealed=sealed) is not None:
                     break
-                group, unsealed = record, here
-            last = at + place
+                unsealed = log_offset
+            before = place
             count += 1
             place = close
         if place:
             # Read on from the record that was not wholly there, or was not whole.
+            last, last_bytes = at + before, data[before:place]
             at += place
             end = at
             asked = WALK_BYTES
@@ -179,14 +175,13 @@ def walk_to_end(log: CommitLog, start: int, stop: int | None = None) -> Walked:
                 break
             at = following
             asked = WALK_BYTES
-    marks = None if group is None else _group_of(group)
     return Walked(
         end=end,
         stopped_at=at,
         last_record=last,
         records=count,
         unsealed=unsealed,
-        group=marks,
+        group=_group_of(last_bytes),
         reason=reason,
     )
 

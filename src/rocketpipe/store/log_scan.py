@@ -11,8 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from rocketpipe.errors import RecordError
 from rocketpipe.model.offsets import LogOffset
@@ -24,9 +23,10 @@ from rocketpipe.record.layout import (
     MIN_RECORD_BYTES,
     SIZE_AND_MAGIC,
 )
-from rocketpipe.store.disk import Disk, DiskFile
+from rocketpipe.store.checkpoint import NEVER, read_checkpoint
+from rocketpipe.store.disk import Closing, Disk, DiskFile
 from rocketpipe.store.errors import OddSegment
-from rocketpipe.store.layout import file_name, offset_of
+from rocketpipe.store.layout import StoreLayout, file_name, offset_of
 from rocketpipe.store.log_end import problem_of
 
 CHUNK_BYTES: Final = 1 << 20
@@ -55,7 +55,7 @@ class Gap:
     end: LogOffset
 
 
-class LogFiles:
+class LogFiles(Closing):
     """The files of a commit log as one run of bytes; close it, or use ``with``.
 
     Raises:
@@ -66,6 +66,8 @@ class LogFiles:
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._disk = disk
         self._directory = directory
+        #: Records between these were written with a checksum, and must have one.
+        self.sealed_from = self.sealed_to = NEVER
         self._open: tuple[int, DiskFile] | None = None
         self.bases: list[int] = []
         self.segment_bytes = 0
@@ -82,17 +84,6 @@ class LogFiles:
                 raise OddSegment(path, f"does not follow {self.bases[-1]:020d}")
             self.segment_bytes = size
             self.bases.append(base)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file that is open."""
@@ -131,6 +122,10 @@ class LogFiles:
             self._open = (base, self._disk.open(self.path_of(base), writable=False))
         return self._open[1].read(size, at=offset - base)
 
+    def problem_of(self, record: bytes, at: int) -> str | None:
+        """Say what is wrong with bytes that should be the record at an offset, if something is."""
+        return problem_of(record, at, sealed=self.sealed_from <= at < self.sealed_to)
+
     def record_at(self, offset: int) -> bytes:
         """The record at ``offset``.
 
@@ -148,10 +143,25 @@ class LogFiles:
         if not MIN_RECORD_BYTES <= size <= self.base_of(offset) + self.segment_bytes - offset:
             raise RecordError(f"a size of {size}", offset)
         record = self.read(offset, size)
-        reason = problem_of(record, offset)
+        reason = self.problem_of(record, offset)
         if reason is not None:
             raise RecordError(reason, offset)
         return record
+
+
+def log_of(disk: Disk, layout: StoreLayout) -> LogFiles:
+    """The log of a store; its checkpoint tells which records must have a checksum.
+
+    Raises:
+        OddSegment: as for `LogFiles`.
+        DiskError: a file cannot be read.
+    """
+    files = LogFiles(disk, layout.commit_log)
+    own = read_checkpoint(disk, layout.checkpoint).own
+    if own is not None:
+        # What is behind that, another broker may have written.
+        files.sealed_from, files.sealed_to = own.sealed_from, own.confirmed
+    return files
 
 
 def scan(
@@ -194,7 +204,7 @@ def scan(
                 if left < size:
                     buffer, buffer_at = files.read(at, max(size, CHUNK_BYTES)), at
                 record = buffer[at - buffer_at : at - buffer_at + size]
-                problem = problem_of(record, at)
+                problem = files.problem_of(record, at)
                 if problem is None:
                     yield Scanned(LogOffset(at), record)
                     at += size

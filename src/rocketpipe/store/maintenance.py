@@ -32,7 +32,7 @@ from rocketpipe.store.group_mark import read_mark
 from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.layout import StoreLayout, offset_of
 from rocketpipe.store.log_end import end_of_data
-from rocketpipe.store.log_scan import CHUNK_BYTES, Gap, LogFiles, Scanned, scan
+from rocketpipe.store.log_scan import CHUNK_BYTES, Gap, LogFiles, Scanned, log_of, scan
 from rocketpipe.store.marks import Marks
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.queue_check import last_files_of_expired, queues_on_disk
@@ -66,7 +66,7 @@ def dump(
         OddSegment: the files are no log.
         DiskError: they cannot be read.
     """
-    with LogFiles(disk, StoreLayout(root).commit_log) as files:
+    with log_of(disk, StoreLayout(root)) as files:
         for item in scan(files, start, end):
             if isinstance(item, Gap):
                 yield Dumped(item.at, _gap_text(item), None)
@@ -136,7 +136,7 @@ def export_range(
         StoreDamaged: one in the range is not whole; the file has those before it.
         DiskError: a file cannot be read or written, or the target is there.
     """
-    with LogFiles(disk, StoreLayout(root).commit_log) as files:
+    with log_of(disk, StoreLayout(root)) as files:
         if start is not None:
             try:
                 files.record_at(start)
@@ -171,7 +171,7 @@ def rebuild_derived(config: StoreConfig, disk: Disk, clock: Clock) -> int:
     layout = StoreLayout(config.root)
     config = _with_sizes_of_files(config, disk, layout)
     with _locked(disk, layout) as marks:
-        with LogFiles(disk, layout.commit_log) as files:
+        with log_of(disk, layout) as files:
             kept = set(last_files_of_expired(disk, layout, files.first_offset))
         # From here on a start is one after a crash, which looks at what there is.
         marks.begin(os.getpid())
@@ -211,7 +211,7 @@ def truncate(config: StoreConfig, disk: Disk, clock: Clock, offset: LogOffset) -
     """
     layout = StoreLayout(config.root)
     with _locked(disk, layout) as marks:
-        with LogFiles(disk, layout.commit_log) as files:
+        with log_of(disk, layout) as files:
             last = _last_before(files, offset)
             end = files.first_offset if last is None else LogOffset(last.at + len(last.record))
             stored_ms = 0 if last is None else RecordView(last.record).stored_ms

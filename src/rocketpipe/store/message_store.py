@@ -21,7 +21,7 @@ from rocketpipe.record.layout import SIZE_AND_MAGIC
 from rocketpipe.store.appender import Appended, Appender, Encoded, Put
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.consume_queue import QueueDamaged
-from rocketpipe.store.derived import OnArrival, ignore_arrival
+from rocketpipe.store.derived import OnArrival, nobody
 from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.errors import (
     RecordCorrupt,
@@ -114,7 +114,7 @@ class MessageStore:
         disk: Disk,
         clock: Clock,
         store_host: bytes,
-        on_arrival: OnArrival = ignore_arrival,
+        on_arrival: OnArrival = nobody,
         threads: bool = True,
     ) -> Self:
         """Open a store, or make one; whatever the last run left is recovered first.
@@ -140,7 +140,8 @@ class MessageStore:
         """Append groups of messages with one write; each group is kept whole, or not at all.
 
         They are in the page cache on return, and readable after `dispatch`. Whoever promises more
-        waits by `when_durable`.
+        waits by `when_durable`. Many groups in one call cost less than many calls; so does a `Put`
+        made as its docstring says.
 
         Raises:
             StoreFull: There is no room; nothing was written, and a later append may succeed.
@@ -168,6 +169,7 @@ class MessageStore:
             for queue_id, offset in offsets.items():
                 raise_next(topic, queue_id, QueueOffset(offset))
         self._last_ms = stored_ms
+        self.derived.dispatcher.fresh.add(self.positions.written, encoded.end, encoded.placed)
         self.positions.written = LogOffset(encoded.end)
         self.health.has_room()
         self._flusher.wrote(encoded.end, encoded.last_record, stored_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from pathlib import Path
 
-from rocketpipe.store.disk import Disk, DiskFile
+from rocketpipe.store.disk import Disk, DiskFile, FileSystemSync
 
 
 class OpenFiles:
@@ -19,6 +19,9 @@ class OpenFiles:
         self._disk = disk
         self._limit = limit
         self._open: OrderedDict[Path, DiskFile] = OrderedDict()
+        #: Where directories were made whose names a power cut would take.
+        self._new_names: set[Path] = set()
+        self._everything: FileSystemSync | None = None
 
     def __len__(self) -> int:
         return len(self._open)
@@ -58,6 +61,46 @@ class OpenFiles:
         self._open[path] = file
         return file
 
+    def make_directory(self, path: Path) -> None:
+        """Make sure that a directory is there; it survives a power cut after `sync_directories`.
+
+        Raises:
+            DiskError: it cannot be made.
+        """
+        self._new_names.update(self._disk.make_directory(path, durable=False))
+
+    def sync_directories(self) -> None:
+        """Return once every directory that was made survives a power cut: a sync for each parent.
+
+        Raises:
+            DiskError: one of them may not.
+        """
+        while self._new_names:
+            # The outermost first: a name in a directory that is lost is lost with it.
+            parent = min(self._new_names)
+            self._disk.sync_directory(parent)
+            self._new_names.discard(parent)
+
+    def watch(self, directory: Path) -> None:
+        """Have `sync_everything` speak of all that is written from now on around a directory.
+
+        Raises:
+            DiskError: it cannot be opened.
+        """
+        if self._everything is None:
+            self._everything = self._disk.everything(directory)
+
+    def sync_everything(self) -> bool:
+        """Return once all that was written survives a power cut; False if files must be synced.
+
+        Raises:
+            DiskError: some of it may not.
+        """
+        if self._everything is None or not self._everything.sync():
+            return False
+        self._new_names.clear()
+        return True
+
     def forget(self, path: Path) -> None:
         """Close a file, if it is open: before it is removed or renamed."""
         file = self._open.pop(path, None)
@@ -66,6 +109,9 @@ class OpenFiles:
 
     def close(self) -> None:
         """Close every file; nothing is synced."""
+        if self._everything is not None:
+            self._everything.close()
+            self._everything = None
         while self._open:
             self._open.popitem()[1].close()
 

@@ -195,7 +195,7 @@ class QueueFiles:
         if self._bases and base <= self._bases[-1]:
             return self._files.get(path)
         if not self._bases:
-            self._disk.make_directory(self.directory)
+            self._files.make_directory(self.directory)
         file = self._files.create(path, self._file_bytes)
         self._bases.append(base)
         self._checked.add(base)
@@ -205,15 +205,21 @@ class QueueFiles:
     def sync(self) -> None:
         """Return once everything that was written survives a power cut.
 
+        That the directory itself does is for `OpenFiles.sync_directories`.
+
         Raises:
             DiskError: It may not; the files are not to be synced again.
         """
         for base in sorted(self._dirty):
             self._files.get(self._path(base)).sync_data()
-        self._dirty.clear()
         if self._new_names:
             self._disk.sync_directory(self.directory)
-            self._new_names = False
+        self.was_synced()
+
+    def was_synced(self) -> None:
+        """Take note that everything which was written survives a power cut."""
+        self._dirty.clear()
+        self._new_names = False
         self._synced_sums = [
             FileSum(base, *self._sums[base]) for base in self._bases if base in self._sums
         ]

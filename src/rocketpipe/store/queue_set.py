@@ -23,6 +23,7 @@ from typing import Any, Final
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.consume_queue import ConsumeQueue, FileSum
 from rocketpipe.store.disk import Disk
+from rocketpipe.store.hot import QUEUE_ENTRY_BYTES
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
 
@@ -30,8 +31,20 @@ log = logging.getLogger(__name__)
 
 Queue = tuple[str, int]
 
+#: From so many queues on, one sync of everything takes less than one of each.
+_MANY_QUEUES: Final = 200
 MAX_QUEUE_ID: Final = 0x7FFFFFFF
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_+-]{1,255}")
+
+
+def check_name(topic: str, queue_id: int) -> None:
+    """Refuse what no queue can be called.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if not _TOPIC.fullmatch(topic) or not 0 <= queue_id <= MAX_QUEUE_ID:
+        raise ValueError(f"no queue is called {topic!r} {queue_id}")
 
 
 class QueueSet:
@@ -56,6 +69,7 @@ class QueueSet:
         self._round: list[Queue] = []
         self._round_to: LogOffset | None = None
         self._synced_to = LogOffset(0)
+        files.watch(directory.parent)
         #: Every record before it has its entry here. The dispatcher moves it.
         self.holds_to = LogOffset(0)
         #: How much waits in memory to be written.
@@ -163,24 +177,24 @@ class QueueSet:
         assert to >= self._next.get((topic, queue_id), 0)
         self._next[topic, queue_id] = to
 
-    def append(self, topic: str, queue_id: int, entry: bytes, offset: QueueOffset) -> None:
-        """Add one entry; to add one again is no harm.
+    def append(self, topic: str, queue_id: int, entries: bytes, first: QueueOffset) -> None:
+        """Add entries, the first of them at ``first``; to add some again is no harm.
 
         Raises:
             ValueError: No queue can have this name.
-            QueueDamaged: It was there, and cannot be compared.
+            QueueDamaged: They were there, and cannot be compared.
             DiskError: As before.
         """
         key = (topic, queue_id)
         queue = self._queues.get(key)
         if queue is None:
-            if not _TOPIC.fullmatch(topic) or not 0 <= queue_id <= MAX_QUEUE_ID:
-                raise ValueError(f"no queue is called {topic!r} {queue_id}")
+            check_name(topic, queue_id)
             queue = self._open(topic, queue_id)
-        self.pending_bytes += queue.append(entry, offset)
+        self.pending_bytes += queue.append(entries, first)
         self._waiting.add(key)
-        if offset >= self._next.get(key, 0):
-            self._next[key] = offset + 1
+        end = first + len(entries) // QUEUE_ENTRY_BYTES
+        if end > self._next.get(key, 0):
+            self._next[key] = end
 
     def entries(self, topic: str, queue_id: int, offset: QueueOffset, count: int) -> bytes:
         """Give up to ``count`` entries of a queue; none of a queue that is not there.
@@ -212,15 +226,20 @@ class QueueSet:
         """
         while self._waiting:
             key = self._waiting.pop()
-            queue = self._queues[key]
-            before = queue.pending_bytes
             self._unsynced.add(key)
-            try:
-                queue.write_pending()
-            finally:
-                self.pending_bytes -= before - queue.pending_bytes
-                if queue.pending_bytes:
-                    self._waiting.add(key)
+            self._write_pending(key)
+
+    def _write_pending(self, key: Queue) -> None:
+        queue = self._queues[key]
+        before = queue.pending_bytes
+        try:
+            queue.write_pending()
+        finally:
+            self.pending_bytes -= before - queue.pending_bytes
+            if queue.pending_bytes:
+                self._waiting.add(key)
+            else:
+                self._waiting.discard(key)
 
     def sync(self, limit: int | None = None) -> bool:
         """Make files durable, at most ``limit`` queues of them; True when a round is complete.
@@ -235,14 +254,27 @@ class QueueSet:
             self._round_to = self.holds_to
             self._round = list(self._unsynced | self._waiting)
             self._unsynced.clear()
+        if limit is None and len(self._round) >= _MANY_QUEUES:
+            self._sync_at_once()
         for _ in range(len(self._round) if limit is None else min(limit, len(self._round))):
             self._sync_one(self._round[-1])
             self._round.pop()
         if self._round:
             return False
+        # Once for all of them: many queues are in few directories.
+        self._files.sync_directories()
         self._save_sums(self._round_to)
         self._synced_to, self._round_to = self._round_to, None
         return True
+
+    def _sync_at_once(self) -> None:
+        """Sync what is left of a round with one call, where the system has one."""
+        for key in self._round:
+            self._write_pending(key)
+        if self._files.sync_everything():
+            for key in self._round:
+                self._queues[key].was_synced()
+            self._round.clear()
 
     def _sync_one(self, key: Queue) -> None:
         queue = self._queues[key]

@@ -24,14 +24,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from enum import IntEnum
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from rocketpipe.clock import Clock
 from rocketpipe.model.flags import BORN_HOST_V6
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.layout import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.disk import Closing, Disk
 from rocketpipe.store.errors import StoreFull
 from rocketpipe.store.message_store import MessageStore
 
@@ -73,7 +72,7 @@ class Removed:
     unconsumed: dict[str, int]
 
 
-class Pin:
+class Pin(Closing):
     """Keeps the log from an offset on until it is released, or moved further."""
 
     def __init__(self, offset: LogOffset, owner: str, on_release: Callable[[Pin], None]) -> None:
@@ -81,15 +80,8 @@ class Pin:
         self.owner = owner
         self._on_release = on_release
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """The same as `release`."""
         self.release()
 
     def move(self, offset: LogOffset) -> None:

@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 #: What TIMER_OUT_MS is rounded to.
 PRECISION_MS: Final = 1000
+#: The file in which it is saved what waits.
+PENDING: Final = "pending.json"
 MAX_DELAY_MS: Final = 3 * 24 * 3600 * 1000
 
 
@@ -94,7 +96,7 @@ class TimerWheel:
         self._handed_out: set[int] = set()
         self._directory = directory
         self._disk = disk
-        self._snapshot = Snapshot(disk, directory / "pending.json")
+        self._snapshot = Snapshot(disk, directory / PENDING)
         self._synced_to = LogOffset(0)
         #: What every record before it says is noted here. The dispatcher moves it.
         self.holds_to = LogOffset(0)
@@ -300,7 +302,7 @@ class TimerWheel:
         if self._directory.name not in self._disk.names(self._directory.parent):
             return None
         try:
-            return self._snapshot.load(_parse)
+            return self._snapshot.load(parse_pending)
         except SnapshotDamaged as damage:
             log.warning("what waits for its time is read from the log again reason=%s", damage)
             return None
@@ -310,7 +312,12 @@ def _key(topic: str, properties: bytes) -> str:
     return f"{topic}+{read_text(value_of(properties, b'UNIQ_KEY' + bytes([1])))}"
 
 
-def _parse(text: bytes) -> tuple[LogOffset, list[Timed]]:
+def parse_pending(text: bytes) -> tuple[LogOffset, list[Timed]]:
+    """Read what was saved: up to where it knows the log, and what waits.
+
+    Raises:
+        ValueError: It is something else.
+    """
     whole: Any = json.loads(text)
     try:
         return LogOffset(whole["holds_to"]), [

@@ -306,12 +306,17 @@ class SimDisk(Disk):
         rests = [name[len(above) :] for name in below if name.startswith(above)]
         return sorted(rest for rest in rests if rest and "/" not in rest)
 
-    def make_directory(self, path: Path) -> None:
+    def make_directory(self, path: Path, *, durable: bool = True) -> list[Path]:
+        parents = []
         for step in (*reversed(path.parents), path):
             if isinstance(self._names.get(step), _Directory):
                 continue
             self._make_one_directory(step)
-            self.sync_directory(step.parent)
+            if durable:
+                self.sync_directory(step.parent)
+            else:
+                parents.append(step.parent)
+        return parents
 
     def _make_one_directory(self, path: Path) -> None:
         def check() -> None:
@@ -319,6 +324,9 @@ class SimDisk(Disk):
                 raise _refusal("make directory", path, errno.ENOTDIR)
 
         self._change("make directory", path, check, lambda: {path: _Directory()})
+
+    def everything(self, directory: Path) -> None:
+        """Nothing syncs all files at once here: each is, and may fail by itself."""
 
     def usage(self, path: Path) -> tuple[int, int, int]:
         self.step("usage of", path)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.appender import Appended, Put
 from rocketpipe.store.config import FlushMode, StoreConfig
-from rocketpipe.store.derived import OnArrival, ignore_arrival
+from rocketpipe.store.derived import OnArrival, nobody
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.disk import SimDisk
 from rocketpipe.testing.promises import body_of, key_of
@@ -131,7 +131,7 @@ def open_store(
     root: Path = ROOT,
     flush: FlushMode = FlushMode.ASYNC,
     clock: StepClock | None = None,
-    on_arrival: OnArrival = ignore_arrival,
+    on_arrival: OnArrival = nobody,
     **changes: object,
 ) -> MessageStore:
     """Open a store for one kind of record; what is not named is as in `small_store`."""

@@ -1,0 +1,251 @@
+"""Apache's own servers, started from their jars as judges of ours.
+
+The jars come from Maven Central by way of the machine's ``mvn``, once, and are kept in the user's
+cache. Everything that the servers write goes below the directory that a test gives them. Tests get
+an `Apache` from the fixture ``apache``, which skips where there is no Java or no Maven.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rocketpipe.client.session import Session
+from rocketpipe.errors import NoRoute
+from rocketpipe.model.names import AUTO_CREATE_TOPIC
+from rocketpipe.pipeline.java import find_java
+
+VERSION: Final = "5.3.3"
+BROKER: Final = "broker-a"
+CLUSTER: Final = "DefaultCluster"
+RESOLVE_TIMEOUT_S: Final = 240
+START_TIMEOUT_S: Final = 90
+STOP_TIMEOUT_S: Final = 60
+
+#: Small files, and a disk that counts as empty however full that of the machine is.
+SMALL_BROKER: Final[Mapping[str, object]] = {
+    "mappedFileSizeCommitLog": 16 << 20,
+    "mappedFileSizeConsumeQueue": 60_000,
+    "mappedFileSizeTimerLog": 1 << 20,
+    "maxHashSlotNum": 1000,
+    "maxIndexNum": 4000,
+    "diskMaxUsedSpaceRatio": 95,
+    "diskSpaceCleanForciblyRatio": 98,
+    "diskSpaceWarningLevelRatio": 99,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApacheCluster:
+    """Where a NameServer and a broker of Apache's listen."""
+
+    name_servers: str
+    broker: str
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Apache:
+    """A Java to run Apache's servers with, and their jars."""
+
+    java: Path
+    jars: Path
+
+    @asynccontextmanager
+    async def cluster(self, directory: Path, **settings: object) -> AsyncIterator[ApacheCluster]:
+        """Run a NameServer and a broker inside the block; ``settings`` are those of broker.conf."""
+        async with (
+            self.name_server(directory) as name_servers,
+            self.broker(directory, name_servers, **settings) as broker,
+        ):
+            yield ApacheCluster(name_servers=name_servers, broker=broker, directory=directory)
+
+    @asynccontextmanager
+    async def name_server(self, directory: Path) -> AsyncIterator[str]:
+        """Run a NameServer inside the block, which is given its address."""
+        port = _free_port()
+        conf = directory / "namesrv.conf"
+        conf.write_text(f"listenPort={port}\nbindAddress=127.0.0.1\n")
+        start = "org.apache.rocketmq.namesrv.NamesrvStartup"
+        async with self._running(directory, start, "-c", str(conf)):
+            yield f"127.0.0.1:{port}"
+
+    @asynccontextmanager
+    async def broker(
+        self, directory: Path, name_servers: str, **settings: object
+    ) -> AsyncIterator[str]:
+        """Run a broker, known to those NameServers, inside the block; it is given its address.
+
+        Its store is ``store`` in the directory, if ``settings`` do not say otherwise.
+        """
+        port = _free_port()
+        conf = directory / "broker.conf"
+        conf.write_text(_broker_conf(directory, port, settings))
+        start = "org.apache.rocketmq.broker.BrokerStartup"
+        async with self._running(directory, start, "-c", str(conf), "-n", name_servers):
+            await _until_registered(name_servers)
+            yield f"127.0.0.1:{port}"
+
+    @asynccontextmanager
+    async def _running(self, directory: Path, start: str, *arguments: str) -> AsyncIterator[None]:
+        child = await asyncio.create_subprocess_exec(
+            str(self.java),
+            *("-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m"),
+            *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+            *(f"-Duser.home={directory}", f"-Djava.io.tmpdir={directory}"),
+            f"-Drocketmq.home.dir={directory}",
+            "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+            "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+            *("-cp", f"{self.jars}/*", start, *arguments),
+            cwd=directory,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        assert child.stdout is not None
+        try:
+            said = await _until_started(child.stdout)
+            assert "boot success" in said, f"{start} did not start: {said}{_logged(directory)}"
+            draining = asyncio.ensure_future(child.stdout.read())
+            yield
+            child.terminate()
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await child.wait()
+                await draining
+        finally:
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
+
+
+def find_apache() -> Apache:
+    """Find a Java and the jars, which are fetched the first time; skips the test without them."""
+    rejected: list[str] = []
+    found = find_java(os.environ, rejected=rejected)
+    if found is None:
+        pytest.skip(f"no Java that can run Apache's servers; passed over: {rejected}")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketpipe-tests"
+    kept = cache / f"rocketmq-{VERSION}"
+    if not kept.is_dir():
+        maven = shutil.which("mvn")
+        if maven is None:
+            pytest.skip("no mvn to fetch Apache's servers with")
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            _resolve(maven, found.home, Path(scratch))
+            try:
+                (Path(scratch) / "jars").rename(kept)
+            except OSError:
+                if not kept.is_dir():  # or another run was quicker
+                    raise
+    return Apache(found.home / "bin" / "java", kept)
+
+
+def _resolve(maven: str, java_home: Path, scratch: Path) -> None:
+    """Let Maven put the servers and all that they need into ``jars``, whole or not at all."""
+    wanted = "".join(
+        "<dependency><groupId>org.apache.rocketmq</groupId>"
+        f"<artifactId>rocketmq-{part}</artifactId><version>{VERSION}</version></dependency>"
+        for part in ("broker", "namesrv")
+    )
+    (scratch / "pom.xml").write_text(
+        "<project><modelVersion>4.0.0</modelVersion>"
+        "<groupId>compat</groupId><artifactId>compat</artifactId><version>1</version>"
+        f"<dependencies>{wanted}</dependencies></project>"
+    )
+    copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+    command = [maven, "-q", "-B", copy, "-DincludeScope=runtime", "-DoutputDirectory=jars"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=scratch,
+            env={**os.environ, "JAVA_HOME": str(java_home)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=RESOLVE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"Maven did not fetch RocketMQ {VERSION} in {RESOLVE_TIMEOUT_S} s")
+    if done.returncode != 0:
+        said = done.stdout.decode(errors="replace").strip().splitlines() or ["nothing"]
+        pytest.skip(f"Maven cannot fetch RocketMQ {VERSION}; it says: {said[0]}")
+
+
+def _broker_conf(directory: Path, port: int, settings: Mapping[str, object]) -> str:
+    store = directory / "store"
+    names = {
+        "brokerClusterName": CLUSTER,
+        "brokerName": BROKER,
+        "brokerId": 0,
+        "brokerIP1": "127.0.0.1",
+        "brokerIP2": "127.0.0.1",
+        "bindAddress": "127.0.0.1",
+        "listenPort": port,
+        "haListenPort": port + 1,
+        "storePathRootDir": store,
+        "storePathCommitLog": store / "commitlog",
+        **SMALL_BROKER,
+        **settings,
+    }
+    return "".join(f"{name}={value}\n" for name, value in names.items())
+
+
+def _free_port() -> int:
+    """A port with those free beside it that the broker takes too: two before it and one behind."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        try:
+            for wanted in (port - 2, port, port + 1):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            continue
+        return port
+
+
+async def _until_started(output: asyncio.StreamReader) -> str:
+    said = ""
+    async with asyncio.timeout(START_TIMEOUT_S):
+        while line := (await output.readline()).decode(errors="replace"):
+            said += line
+            if "boot success" in line:
+                break
+    return said
+
+
+async def _until_registered(name_servers: str) -> None:
+    """Wait for the first registration: ten seconds later, if it came before it had connected."""
+    async with Session(name_servers) as session, asyncio.timeout(START_TIMEOUT_S):
+        while True:
+            try:
+                # Every broker of Apache's has this topic, and tells of all at once.
+                await session.routes.get(AUTO_CREATE_TOPIC)
+            except NoRoute:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+def _logged(directory: Path) -> str:
+    """The end of what the servers logged, for a test that failed."""
+    logs = directory.rglob("logs/**/*.log")
+    return "".join(
+        f"\n{log.name}: …{log.read_text(errors='replace')[-2000:]}"
+        for log in sorted(logs)
+        if log.name in {"broker.log", "namesrv.log", "store.log", "storeerror.log"}
+    )
