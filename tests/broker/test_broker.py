@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
 from rocketpipe.record.codec import view_records
-from rocketpipe.remoting.caller import Caller
+from rocketpipe.remoting.caller import Caller, split_address
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.errors import StoreFailed, StoreFull
 from rocketpipe.store.message_store import MessageStore
@@ -88,3 +90,17 @@ async def test_a_store_that_takes_nothing_says_why(
             with pytest.raises(RequestRejected, match=reason) as refused:
                 await producer.send("orders", b"x")
     assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+async def test_clients_are_told_the_advertised_address_everywhere(tmp_path: Path) -> None:
+    async with name_server(NamesrvConfig(port=0)) as names, Caller() as caller:
+        settings = replace(config(tmp_path, names), advertise="localhost")
+        async with broker(settings) as address, Producer(names) as producer:
+            result = await producer.send("orders", b"x")
+            route = (await caller.call(names, GetRouteInfoByTopic(topic="orders"))).route
+            _, port = split_address(address)
+            assert route.brokers[0].leader == f"localhost:{port}"
+            request = pull_request("g", result.queue, QueueOffset(0), "*", suspend_ms=0)
+            (message,) = view_records((await caller.call(address, request)).messages)
+    # Java clients send messages back, and look them up, at the host that is in the id.
+    assert message.offset_id.startswith(f"7F000001{port:08X}")

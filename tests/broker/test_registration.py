@@ -294,3 +294,22 @@ async def test_a_name_server_that_is_not_there_is_told_of_once(
     assert [record.getMessage()[:44] for record in caplog.records] == [
         "name server not told address=127.0.0.1:1 rea"
     ]
+
+
+async def test_a_change_is_settled_before_anyone_is_told_of_it(tmp_path: Path) -> None:
+    settled: list[bool] = []
+    async with name_server(NamesrvConfig(port=0)) as server, Caller() as caller:
+        topics = TopicTable(8)
+        topics.ensure("t", queues=4, now_ms=1)
+        asking = GetRouteInfoByTopic(topic="t")
+
+        async def settle() -> None:
+            with pytest.raises(RequestRejected):
+                await caller.call(server, asking)
+            settled.append(True)
+
+        config = small_broker(tmp_path, server)
+        registrar = Registrar(config, "127.0.0.1:1", topics, caller, ManualClock(), settled=settle)
+        await registrar.register(changed=["t"])
+        assert settled == [True]
+        assert (await caller.call(server, asking)).route.queues

@@ -86,3 +86,27 @@ async def test_whoever_needs_a_topic_waits_until_it_is_announced(
 async def test_any_queue_is_one_of_them(parts: SendingParts) -> None:
     assert {parts.supply.any_queue(3) for _ in range(60)} == {0, 1, 2}
     assert parts.supply.any_queue(0) == 0
+
+
+async def test_a_topic_that_is_deleted_and_made_again_meanwhile_is_announced_twice(
+    parts: SendingParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = [asyncio.Event(), asyncio.Event()]
+    asked = iter(told)
+
+    async def register(changed: Iterable[str] = ()) -> None:
+        await next(asked).wait()
+
+    monkeypatch.setattr(parts.supply._registrar, "register", register)
+    first = asyncio.create_task(parts.supply.for_send("t", like="TBW102", queues=3))
+    await asyncio.sleep(0)
+    parts.tables.topics.delete("t", 1)
+    second = asyncio.create_task(parts.supply.for_send("t", like="TBW102", queues=4))
+    await asyncio.sleep(0)
+    told[0].set()
+    assert (await first).write_queues == 3
+    third = asyncio.create_task(parts.supply.for_send("t", like="TBW102", queues=4))
+    await asyncio.sleep(0)
+    assert not third.done(), "it is still being announced"
+    told[1].set()
+    assert (await second) == (await third)

@@ -57,6 +57,19 @@ async def test_a_group_is_created_and_replaced() -> None:
         assert (await broker.reply(GetGroupConfig(group="g"))).settings == settings
 
 
+async def test_a_change_is_settled_before_it_is_answered() -> None:
+    broker = Broker()
+    settled: list[object] = []
+
+    async def settle() -> None:
+        settled.append(broker.groups.get("g"))
+
+    broker.router = Router(GroupHandlers(broker.groups, broker.offsets, ManualClock(), settle))
+    await broker.ask(UpdateAndCreateGroup(settings=group(retry_max_times=3)))
+    await broker.ask(DeleteGroup(group_name="g"))
+    assert settled == [group(retry_max_times=3), None]
+
+
 async def test_of_a_list_all_are_made_or_none() -> None:
     broker = Broker()
     odd = GroupList(groups=(group("a"), group("../b")))

@@ -93,6 +93,20 @@ def test_what_was_saved_is_there_again(tmp_path: Path) -> None:
     assert again.delays.next_offset(4) == 2
 
 
+async def test_topics_and_groups_are_on_disk_when_they_are_settled(tmp_path: Path) -> None:
+    tables = tables_at(tmp_path)
+    await tables.settled()
+    for number in range(3):
+        tables.topics.ensure(f"t{number}", queues=4, now_ms=1)
+        tables.groups.update(GroupSettings(name=f"g{number}"), now_ms=1)
+        tables.offsets.commit("g0", "t0", 0, QueueOffset(number))
+        await asyncio.gather(tables.settled(), tables.settled())
+        again = tables_at(tmp_path)
+        assert again.topics.all() == tables.topics.all()
+        assert again.groups.all() == tables.groups.all()
+        assert not list(again.offsets.all()), "offsets are saved in their own time"
+
+
 def test_a_table_that_did_not_change_is_not_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
