@@ -490,3 +490,11 @@ def test_a_damaged_body_is_read_or_refused_by_name(body: Body, data: st.DataObje
         read(bytes(written), type(body))
     except BodyError as error:
         assert error.at is not None  # noqa: PT017
+
+
+def test_of_what_is_not_plain_json_there_may_be_only_so_much() -> None:
+    plain = b'{"1":1,"2":2,"3":3}'
+    odd = b"{1:1,2:2,3:3}"
+    assert read(plain, dict[int, int], max_odd_values=2) == {1: 1, 2: 2, 3: 3}
+    with pytest.raises(BodyError, match="more values"):
+        read(odd, dict[int, int], max_odd_values=2)

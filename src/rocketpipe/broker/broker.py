@@ -94,7 +94,7 @@ async def broker(
             connected = ClientTable(silent_ms=config.client_expiry_ms)
             locks = QueueLocks()
             planner = PullPlanner(topics, groups, connected, Filters(), _pull_rules(config))
-            registrar = Registrar(config, address, topics, caller, clock)
+            registrar = Registrar(config, address, topics, caller, clock, settled=tables.settled)
             limits = AdmissionLimits(
                 waiting_sends=config.max_waiting_sends, accept_from_ms=config.accept_sends_at_ms
             )
@@ -123,7 +123,7 @@ async def broker(
                 LockHandlers(locks, clock),
                 TopicHandlers(topics, offsets, registrar, clock, partial(_forget_queues, store)),
                 TopicStatsHandlers(topics, store, config.name),
-                GroupHandlers(groups, offsets, clock),
+                GroupHandlers(groups, offsets, clock, tables.settled),
             )
             lanes = _lanes(
                 store, durability, admission, stamp, tables, pulls, connected, store_host, config

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -65,14 +65,25 @@ class Registrar:
     """Registers with every NameServer: on a change, and again and again."""
 
     def __init__(
-        self, config: BrokerConfig, address: str, topics: TopicTable, caller: Caller, clock: Clock
+        self,
+        config: BrokerConfig,
+        address: str,
+        topics: TopicTable,
+        caller: Caller,
+        clock: Clock,
+        *,
+        settled: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Take the address that clients are to find the broker at."""
+        """Take the address that clients are to find the broker at.
+
+        Nobody is told of a change before it is ``settled``, if that is given.
+        """
         self._config = config
         self._address = address
         self._topics = topics
         self._caller = caller
         self._clock = clock
+        self._settled = settled
         self._every_ms = min(max(config.register_every_ms, EVERY_MS[0]), EVERY_MS[1])
         self._servers = [_NameServer(server) for server in config.name_servers]
         self._turn = asyncio.Lock()
@@ -101,6 +112,8 @@ class Registrar:
             # Whoever is out of reach is not waited for twice: its own loop finds it again.
             servers = [server for server in self._servers if whole or not server.is_away]
             try:
+                if self._settled is not None:
+                    await self._settled()
                 await self._at_once(
                     servers, lambda server: self._tell(server, () if whole else names)
                 )

@@ -50,10 +50,15 @@ from rocketpipe.protocol.requests.routes import (
     WipeWritePerm,
     WipeWritePermReply,
 )
+from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.disk import DiskError
 
 log = logging.getLogger(__name__)
+
+#: Whoever may ask could fill a disk with what is said about it; operators do less in a minute.
+_acts = LogBudget(lines=200)
+_refusals = LogBudget()
 
 
 class RouteHandlers:
@@ -172,7 +177,13 @@ class OperatorHandlers:
             entries = read_conf(request.properties, "settings")
             changed = self._settings.change({entry.key: entry.value for entry in entries})
         except NotChangeable as error:
-            log.warning("setting not changed peer=%s reason=%s", call.peer.address, error)
+            if _refusals.allows():
+                log.warning(
+                    "setting not changed peer=%s reason=%s%s",
+                    call.peer.address,
+                    error,
+                    _refusals.suppressed(),
+                )
             raise RequestRejected(ResponseCode.NO_PERMISSION, str(error)) from error
         except (UnfitValue, ConfigError) as error:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
@@ -231,7 +242,15 @@ def _named(topics: frozenset[str]) -> TopicNamesReply:
 
 
 def _log_act(call: Call, event: str, subject: str, facts: str) -> None:
-    log.info("%s peer=%s subject=%r %s", event, call.peer.address, subject[:255], facts)
+    if _acts.allows():
+        log.info(
+            "%s peer=%s subject=%r %s%s",
+            event,
+            call.peer.address,
+            subject[:255],
+            facts,
+            _acts.suppressed(),
+        )
 
 
 def _not_written(error: DiskError) -> RequestRejected:

@@ -20,9 +20,12 @@ from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.body import Body
 from rocketpipe.namesrv.config import LiveSettings
 from rocketpipe.protocol import fastjson
+from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.store.snapshot import MAX_SNAPSHOT_BYTES, Snapshot
 
 log = logging.getLogger(__name__)
+
+_changes = LogBudget(lines=200)
 
 
 class KeyValuesFull(RocketPipeError):
@@ -111,7 +114,7 @@ class KeyValueStore:
             DiskError: If it could not be written; the last value still counts.
         """
         await self._change(lambda table: self._with_room(table.having(namespace, key, value)))
-        log.info("key-value put namespace=%r key=%r", namespace[:80], key[:80])
+        _log_change("put", namespace, key)
 
     async def delete(self, namespace: str, key: str) -> None:
         """Let go of a value, on disk too when this returns.
@@ -121,7 +124,7 @@ class KeyValueStore:
         """
         if self.get(namespace, key) is not None:
             await self._change(lambda table: table.lacking(namespace, key))
-            log.info("key-value deleted namespace=%r key=%r", namespace[:80], key[:80])
+            _log_change("deleted", namespace, key)
 
     async def settle(self) -> None:
         """Wait for the changes that are being written."""
@@ -170,3 +173,14 @@ def _size(namespace: str, key: str, value: str) -> int:
 
 def _parsed(text: bytes) -> _File:
     return fastjson.read(text, _File, max_bytes=MAX_SNAPSHOT_BYTES)
+
+
+def _log_change(what: str, namespace: str, key: str) -> None:
+    if _changes.allows():
+        log.info(
+            "key-value %s namespace=%r key=%r%s",
+            what,
+            namespace[:80],
+            key[:80],
+            _changes.suppressed(),
+        )

@@ -35,8 +35,17 @@ T = TypeVar("T")
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 
 
-def read(data: bytes | str, kind: type[T], *, max_bytes: int = MAX_BODY_BYTES) -> T:
+def read(
+    data: bytes | str,
+    kind: type[T],
+    *,
+    max_bytes: int = MAX_BODY_BYTES,
+    max_odd_values: int = MAX_VALUES,
+) -> T:
     """Read a body as a value of ``kind``: a struct, or a dict, list or set of such.
+
+    Plain JSON is read quickly whatever it holds; of anything else, which takes some microseconds a
+    value, there may be ``max_odd_values``.
 
     Raises:
         BodyError: If the text is neither JSON nor fastjson's dialect, is not of this kind, or is
@@ -58,13 +67,13 @@ def read(data: bytes | str, kind: type[T], *, max_bytes: int = MAX_BODY_BYTES) -
         except (ValueError, RecursionError):
             # Perhaps the dialect, perhaps nonsense: the slow way knows, and says where.
             pass
-    return _read_dialect(data, kind, shape)
+    return _read_dialect(data, kind, shape, max_odd_values)
 
 
-def _read_dialect(data: bytes, kind: type[T], shape: Shape) -> T:
+def _read_dialect(data: bytes, kind: type[T], shape: Shape, max_values: int) -> T:
     text = data.decode("utf-8", "replace")  # as Java does
     try:
-        tree = parse(text)
+        tree = parse(text, max_values=max_values)
         value = Fitting(tree).fit(shape, tree, 0, ())
         if value is None:
             raise DialectError(f"null cannot be {_name_of(kind)}", 0)

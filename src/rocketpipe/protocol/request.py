@@ -14,13 +14,17 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol import fastjson
 from rocketpipe.protocol.codes import OUR_VERSION, RequestCode, ResponseCode
 from rocketpipe.protocol.command import ONEWAY, RESPONSE, Command
 from rocketpipe.protocol.fields import Codec, codec_for, place_of
+from rocketpipe.protocol.json_dialect import MAX_VALUES
+
+#: Values in the body of a request that is not plain JSON: a server's loop waits while it is read.
+MAX_ODD_VALUES: Final = 20_000
 
 ReplyT = TypeVar("ReplyT")
 
@@ -177,7 +181,10 @@ class _Shape:
         if self._raw:
             values[self._raw] = command.body
         elif self._json and (command.body or not self._json.optional):
-            values[self._json.name] = fastjson.read(command.body, self._json.hint)
+            most = MAX_VALUES if command.is_response else MAX_ODD_VALUES
+            values[self._json.name] = fastjson.read(
+                command.body, self._json.hint, max_odd_values=most
+            )
         return self._kind(**values)
 
 

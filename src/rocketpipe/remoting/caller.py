@@ -68,6 +68,8 @@ class Caller:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._process is not None and self._process != os.getpid():
+            return  # a forked child would take the parent's connections from its loop
         self._closed = True
         opening = list(self._opening.values())
         for task in opening:

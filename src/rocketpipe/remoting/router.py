@@ -16,11 +16,14 @@ from rocketpipe.errors import RemoteProtocolError, RequestRejected
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.request import Request, from_command, to_reply
+from rocketpipe.remoting.log_budget import LogBudget
 
 if TYPE_CHECKING:
     from rocketpipe.remoting.connection import PeerConnection
 
 log = logging.getLogger(__name__)
+
+_failures = LogBudget()
 
 ReplyT = TypeVar("ReplyT")
 RequestT = TypeVar("RequestT", bound=Request[Any])
@@ -95,7 +98,13 @@ class Router:
         except RemoteProtocolError as error:
             return refusal(command, ResponseCode.SYSTEM_ERROR, str(error))
         except Exception:
-            log.exception("handler failed request=%s peer=%s", kind.__name__, peer.address)
+            if _failures.allows():
+                log.exception(
+                    "handler failed request=%s peer=%s%s",
+                    kind.__name__,
+                    peer.address,
+                    _failures.suppressed(),
+                )
             return refusal(
                 command, ResponseCode.SYSTEM_ERROR, f"{kind.__name__} failed; the log says why"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from rocketpipe.broker.handlers.topics import page_of
 from rocketpipe.broker.tables.groups import FORBID_READ, GroupTable
@@ -31,19 +31,27 @@ from rocketpipe.remoting.router import Call, handles
 class GroupHandlers:
     """Keeps the settings of consumer groups."""
 
-    def __init__(self, groups: GroupTable, offsets: OffsetTable, clock: Clock) -> None:
+    def __init__(
+        self,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        clock: Clock,
+        settled: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """A change is answered when it is ``settled``, if that is given."""
         self._groups = groups
         self._offsets = offsets
         self._clock = clock
+        self._settled = settled
 
     @handles(UpdateAndCreateGroup)
     async def update(self, request: UpdateAndCreateGroup, call: Call) -> None:
-        self._update([request.settings])
+        await self._update([request.settings])
 
     @handles(UpdateAndCreateGroupList)
     async def update_many(self, request: UpdateAndCreateGroupList, call: Call) -> None:
         """All of them are checked before the first is changed."""
-        self._update(request.wanted.groups)
+        await self._update(request.wanted.groups)
 
     @handles(GetGroupConfig)
     async def one(self, request: GetGroupConfig, call: Call) -> GroupReply:
@@ -82,6 +90,7 @@ class GroupHandlers:
         self._groups.delete(request.group_name, self._clock.now_ms())
         if request.clean_offset:
             self._offsets.forget_group(request.group_name)
+        await self._settle()
 
     @handles(UpdateGroupForbidden)
     async def forbid(self, request: UpdateGroupForbidden, call: Call) -> GroupForbiddenReply:
@@ -94,13 +103,14 @@ class GroupHandlers:
         if request.readable is not None:
             bits = bits & ~FORBID_READ if request.readable else bits | FORBID_READ
             self._groups.forbid(request.group, request.topic, bits, self._clock.now_ms())
+            await self._settle()
         return GroupForbiddenReply(
             state=GroupForbidden(
                 group=request.group, topic=request.topic, readable=not bits & FORBID_READ
             )
         )
 
-    def _update(self, wanted: Sequence[GroupSettings]) -> None:
+    async def _update(self, wanted: Sequence[GroupSettings]) -> None:
         for settings in wanted:
             try:
                 check_group(settings.name)
@@ -115,3 +125,8 @@ class GroupHandlers:
                 )
         for settings in wanted:
             self._groups.update(settings, self._clock.now_ms())
+        await self._settle()
+
+    async def _settle(self) -> None:
+        if self._settled is not None:
+            await self._settled()

@@ -6,7 +6,8 @@
     config/delayOffset.json         DelayTable
 
 What changed is saved once a second, so a broker that is killed forgets no more than that, and when
-the broker stops. A table that did not change is left alone.
+the broker stops. A table that did not change is left alone. Whoever makes a topic or a group is
+answered when it is `settled`: it outlives a kill.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class Tables:
         self._delays_file = TableFile(disk, directory / "delayOffset.json", DelaysFile)
         #: What was last saved, by a value that is another one after a change.
         self._saved: dict[str, object] = {}
+        #: One at a time, or an older state of a table could replace a newer one.
+        self._saving = asyncio.Lock()
 
     def load(self) -> None:
         """Read what was saved; a file that is not there leaves its table as it is.
@@ -101,7 +104,19 @@ class Tables:
         """
         while True:
             await self._clock.sleep(every_ms)
-            for write in self._writers():
+            await self._save_beside()
+
+    async def settled(self) -> None:
+        """Wait until the topics and groups of this moment are on disk.
+
+        If they cannot be saved, the warning says so, and they are saved with the next.
+        """
+        await self._save_beside("topics", "groups")
+
+    async def _save_beside(self, *names: str) -> None:
+        """Save what changed, of these tables or of all, on another thread."""
+        async with self._saving:
+            for write in self._writers(*names):
                 saving = asyncio.ensure_future(asyncio.to_thread(_try, write))
                 try:
                     await asyncio.shield(saving)
@@ -109,13 +124,16 @@ class Tables:
                     await asyncio.wait([saving])  # or it could undo a later save
                     raise
 
-    def _writers(self) -> list[Callable[[], None]]:
-        """The saving of each table that changed; what they write is fixed when this returns."""
+    def _writers(self, *names: str) -> list[Callable[[], None]]:
+        """The saving of each table that changed, or of those of ``names`` that did.
+
+        What they write is fixed when this returns.
+        """
         now_ms = self._clock.now_ms()
         writers: list[Callable[[], None]] = []
 
         def if_changed(name: str, change: object, writer: Callable[[], Callable[[], None]]) -> None:
-            if self._saved.get(name) != change:
+            if self._saved.get(name) != change and (not names or name in names):
                 write = writer()
 
                 def write_and_note() -> None:
