@@ -114,13 +114,14 @@ node: setup ## A Node.js for other people's clients: the machine's, else one fro
 soak: setup ## Long runs: a million mutated frames, 100,000 power cuts, 200 kills, and the like
 	@$(IN) ROCKETPIPE_FUZZ_FRAMES=1000000 .venv/bin/python -m pytest --timeout=7200 tests/fuzz
 	@$(IN) ROCKETPIPE_CRASH_SEEDS=100000 ROCKETPIPE_KILLS=200 ROCKETPIPE_ALL_FAULTS=1 \
+		ROCKETPIPE_HOSTILE_REQUESTS=500000 \
 		.venv/bin/python -m pytest --timeout=0 -n 2 tests/faults tests/simulation
 	@$(RUN) -m pytest --timeout=7200 -m soak $(OR_NONE)
 
 #> Measurements
 
 .PHONY: bench
-bench: bench-codec bench-store bench-broker ## All benchmarks
+bench: bench-codec bench-store bench-broker bench-client ## All benchmarks
 
 .PHONY: bench-codec
 bench-codec: setup ## Headers, records and frames: microseconds per operation
@@ -133,6 +134,10 @@ bench-store: setup ## Appends, recovery, reads and many queues, beside bare loop
 .PHONY: bench-broker
 bench-broker: setup ## Our broker and others under one load; BENCH="--quick --peers rocketpipe" and the like
 	@$(RUN) -m benchmarks.broker $(BENCH)
+
+.PHONY: bench-client
+bench-client: setup ## Our client beside a bare asyncio client; BENCH="--rounds 5 --uvloop" and the like
+	@$(RUN) benchmarks/client.py $(BENCH)
 
 #> Upkeep
 
