@@ -23,6 +23,7 @@ pin build
 pin dev pyproject.toml --extra compression --extra fast --extra spark -c requirements/build.txt
 pin java
 pin node
+pin clients
 
 if grep -nE '://|^--(index|extra|find|trusted)' requirements/*.txt; then
   echo "a compiled file records an address" >&2

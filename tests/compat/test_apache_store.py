@@ -296,7 +296,7 @@ async def test_apaches_broker_reads_our_store_appends_to_it_and_we_read_both(
         await check_lookups(address, written)
 
         sent = await send_more(name_servers, address)
-        async with PullConsumer(name_servers, group=GROUP) as consumer:
+        async with PullConsumer(name_servers, group=GROUP, auto_commit=False) as consumer:
             for topic in ("orders", "single", "fresh"):
                 await consumer.subscribe(topic)
             added = await pull(consumer, count(sent))
