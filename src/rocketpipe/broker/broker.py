@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -162,7 +163,7 @@ def _open_store(
     config: BrokerConfig, disk: Disk, clock: Clock, store_host: bytes, waiting: WaitingPulls
 ) -> MessageStore:
     return MessageStore.open(
-        config.store or StoreConfig(root=config.data, delay_levels=config.delay_levels),
+        _store_config(config),
         disk=disk,
         clock=clock,
         store_host=store_host,
@@ -170,6 +171,15 @@ def _open_store(
             topic, queue_id, offset + 1, code, properties
         ),
     )
+
+
+def _store_config(config: BrokerConfig) -> StoreConfig:
+    if config.store is None:
+        return StoreConfig(root=config.data, delay_levels=config.delay_levels)
+    # Whichever of the two says something else than the default is meant.
+    if config.delay_levels == StoreConfig(root=config.data).delay_levels:
+        return config.store
+    return replace(config.store, delay_levels=config.delay_levels)
 
 
 def _lanes(

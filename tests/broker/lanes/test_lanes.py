@@ -142,11 +142,12 @@ async def test_the_lane_stores_and_answers_as_the_handler_does(
         ["", "TAGS\x01a"],  # without keys: for the handler, which makes some
     ],
 )
+@pytest.mark.parametrize("own", ["WAIT\x01true\x02", f"UNIQ_KEY\x01{KEY}", "UNIQ_KEY\x01\x02", ""])
 async def test_a_batch_in_the_lane_is_stored_and_answered_as_the_handler_does(
-    texts: list[str], tmp_path: Path
+    own: str, texts: list[str], tmp_path: Path
 ) -> None:
     entries = [Entry(n, b"body %d" % n, text.encode()) for n, text in enumerate(texts)]
-    batch = {"batch": True, "body": encode_batch(entries)}
+    batch = {"batch": True, "body": encode_batch(entries), "properties": own}
     async with serving(tmp_path) as address:
         await ask(address, send(1, queue_id=0))
         (quick,) = await ask(address, send(7, **batch))

@@ -69,6 +69,11 @@ def is_plain(text: str | bytes) -> bool:
     return plain_key(text) is not None
 
 
+def asks_nothing(text: str) -> bool:
+    """Whether a property text has nothing in it that a broker would have to look at."""
+    return _odd("\x02" + text) is None
+
+
 def plain_key(text: str) -> str | None:
     """The unique key of a property text, if `is_plain` holds of it."""
     text = "\x02" + text

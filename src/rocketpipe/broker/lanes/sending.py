@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rocketpipe.broker.admission import Admission
 from rocketpipe.broker.delivery.durability import Durability
-from rocketpipe.broker.delivery.sent_properties import Stamp, plain_key
+from rocketpipe.broker.delivery.sent_properties import Stamp, asks_nothing, plain_key
 from rocketpipe.broker.delivery.storing import unavailable
 from rocketpipe.broker.lanes.outgoing import Outgoing
 from rocketpipe.broker.tables.topics import TopicTable
@@ -19,12 +19,13 @@ from rocketpipe.errors import RecordError, RequestRejected, RocketPipeError, Sto
 from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, TRANSACTION_BITS
 from rocketpipe.model.names import NOT_SENDABLE, is_retry_topic
 from rocketpipe.model.offsets import LogOffset
+from rocketpipe.model.properties import UNIQ_KEY
 from rocketpipe.model.topic import CLEANUP_POLICY, TopicFilterType, TopicSettings
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.connection import Frame
 from rocketpipe.protocol.frame import encode_frame
-from rocketpipe.protocol.hot import SEND_BATCH, read_send, send_reply, send_reply_tail
+from rocketpipe.protocol.hot import read_send, send_reply, send_reply_tail
 from rocketpipe.record.batch import decode_batch
 from rocketpipe.record.layout import HOST_BITS, MAX_PROPERTIES_BYTES
 from rocketpipe.remoting.connection import PeerConnection
@@ -35,6 +36,7 @@ from rocketpipe.store.message_store import Appended, MessageStore, Put
 TURN_BYTES: Final = 4 << 20
 #: Of what a sender says: neither how wide hosts are, nor whether it is a half message.
 _KEPT_BITS: Final = ~(HOST_BITS | TRANSACTION_BITS)
+_KEY: Final = f"{UNIQ_KEY}\x01"
 _new_tuple: Final = tuple.__new__
 
 
@@ -101,9 +103,10 @@ class SendLane:
             if not most:
                 return False
             queues[fields.topic] = most
-        unique_key = plain_key(text)
+        unique_key = plain_key(text) or ""
+        # A batch need not have a key: its messages have theirs.
         if (
-            unique_key is None
+            not (unique_key or (fields.batch and asks_nothing(text) and _KEY not in text))
             or not 0 <= queue_id < most
             or fields.reconsume_times
             or fields.sys_flag & INNER_BATCH
@@ -114,7 +117,7 @@ class SendLane:
             or "\\" in unique_key
         ):
             return False
-        if fields.batch or header.code == SEND_BATCH:
+        if fields.batch:
             messages = self._batch(buffer[body:end])
             if not messages:
                 return False
@@ -211,7 +214,7 @@ class SendLane:
     def _answer(self, asked: list[_Asked], placed: list[list[Appended]], code: int) -> None:
         host, tail, post = self._host, self._tail, self._outgoing.post
         for (peer, opaque, queue_id, key, _, _), stored in zip(asked, placed, strict=True):
-            own = b'"transactionId":"%b",%b' % (key.encode(), tail)
+            own = b'"transactionId":"%b",%b' % (key.encode(), tail) if key else tail
             ids, (last, *_) = host, stored[-1]
             if len(stored) > 1:
                 ids = b"".join([b"%b%016X," % (host, each[0]) for each in stored[:-1]]) + host
