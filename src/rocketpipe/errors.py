@@ -20,6 +20,7 @@ RocketPipeError
 ├── RequestRejected               the peer understood and refused; carries its code
 ├── SessionClosed                 a client was used before, or after, its ``async with``
 ├── ProcessForked                 a client was opened in one process and used in its child
+├── LoopBlocked                   a blocking client was called from its own loop
 ├── MessageRefused                a producer does not send this: no broker would take it
 ├── ProducerFull                  too many sends were under way, for too long           retryable
 ├── GroupTaken                    a session has a consumer of this group already
@@ -193,9 +194,9 @@ _PASSING: Final = frozenset({2, 14, 215})
 class SessionClosed(RocketPipeError):
     """A client was used before its ``async with``, or after it."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} is not open: use it inside its 'async with'")
-        self.hint = "use it inside its 'async with'"
+    def __init__(self, what: str, block: str = "async with") -> None:
+        self.hint = f"use it inside its '{block}'"
+        super().__init__(f"{what} is not open: {self.hint}")
 
 
 class ProcessForked(RocketPipeError):
@@ -209,6 +210,17 @@ class ProcessForked(RocketPipeError):
         )
         self.opened_in = opened_in
         self.used_in = used_in
+
+
+class LoopBlocked(RocketPipeError):
+    """A blocking client was called from the loop that would have to answer it."""
+
+    def __init__(self) -> None:
+        self.hint = (
+            "call it from a thread: let the handler be a plain function, and let callbacks and "
+            "selectors only take note"
+        )
+        super().__init__(f"a blocking call on the blocking clients' own loop: {self.hint}")
 
 
 class GroupTaken(RocketPipeError):

@@ -1,100 +1,153 @@
-"""Where topics live, asked of real NameServers."""
+"""Where topics live: asked once, remembered, kept fresh."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from tests.client.name_server_parts import KnownTopics, cache_of, route, served
 
-from rocketpipe.client.routes import NameServers, RouteCache
-from rocketpipe.errors import ConnectionLost, NoRoute, RequestRejected
-from rocketpipe.model.route import BrokerAddresses, BrokerQueues, TopicRoute
-from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic, RouteReply
-from rocketpipe.remoting.caller import Caller
-from rocketpipe.remoting.router import Call, Router, handles
-from rocketpipe.remoting.server import Server
-from rocketpipe.testing import cluster
-
-
-def route(read_queues: int) -> TopicRoute:
-    return TopicRoute(
-        queues=(BrokerQueues(broker_name="a", read_queues=read_queues, write_queues=8, perm=7),),
-        brokers=(BrokerAddresses(cluster="c", broker_name="a", addresses={0: "127.0.0.1:1"}),),
-    )
-
-
-class Directory:
-    """A NameServer that knows what it is given, and counts the questions."""
-
-    def __init__(self, **routes: TopicRoute) -> None:
-        self.routes = routes
-        self.asked: list[str] = []
-
-    @handles(GetRouteInfoByTopic)
-    async def find(self, request: GetRouteInfoByTopic, call: Call) -> RouteReply:
-        self.asked.append(request.topic)
-        if request.topic not in self.routes:
-            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, "unknown")
-        return RouteReply(route=self.routes[request.topic])
+from rocketpipe.client.routes import FRESH_MS, LOST_MS
+from rocketpipe.errors import ConnectionLost, NoRoute
+from rocketpipe.testing import ManualClock, cluster
 
 
 async def test_a_route_is_asked_for_once_however_many_want_it() -> None:
-    directory = Directory(t=route(4))
-    async with Server.bound("127.0.0.1", 0) as server, Caller() as caller:
-        async with server.serving(Router(directory).answer):
-            cache = RouteCache(caller, NameServers((server.address,)))
-            await asyncio.gather(*(cache.get("t") for _ in range(10)))
-            assert directory.asked == ["t"]
-            cache.forget("t")
-            await cache.get("t")
-            assert directory.asked == ["t", "t"]
+    known = KnownTopics(t=route(4))
+    async with served(known) as address, cache_of(address) as cache:
+        await asyncio.gather(*(cache.get("t") for _ in range(10)))
+        assert known.asked == ["t"]
+        cache.forget("t")
+        await asyncio.gather(*(cache.get_for_send("t") for _ in range(10)))
+        assert known.asked == ["t", "t"]
+
+
+async def test_one_who_gives_up_does_not_take_the_answer_from_the_others() -> None:
+    known = KnownTopics(t=route(4))
+    async with served(known) as address, cache_of(address) as cache:
+        hasty, patient = asyncio.create_task(cache.get("t")), asyncio.create_task(cache.get("t"))
+        await asyncio.sleep(0)
+        hasty.cancel()
+        assert (await patient).queues
+        assert hasty.cancelled()
+
+
+async def test_a_route_is_asked_for_again_when_it_is_old() -> None:
+    known, clock = KnownTopics(t=route(4)), ManualClock()
+    async with served(known) as address, cache_of(address, clock=clock) as cache:
+        await cache.get("t")
+        await clock.advance(FRESH_MS - 1)
+        await cache.get("t")
+        assert known.asked == ["t"]
+        await clock.advance(1)
+        await cache.get("t")
+        assert known.asked == ["t", "t"]
 
 
 @pytest.mark.parametrize(("offered", "used"), [(8, 4), (2, 2)])
 async def test_an_unknown_topic_is_sent_where_it_would_be_created(offered: int, used: int) -> None:
-    directory = Directory(TBW102=route(offered))
-    async with Server.bound("127.0.0.1", 0) as server, Caller() as caller:
-        async with server.serving(Router(directory).answer):
-            cache = RouteCache(caller, NameServers((server.address,)))
-            guess = await cache.get_for_send("new")
-            assert len(guess.writable_queues("new")) == used
+    known = KnownTopics(TBW102=route(offered))
+    async with served(known) as address, cache_of(address) as cache:
+        guess = await cache.get_for_send("new")
+        assert len(guess.writable_queues("new")) == used
+        await cache.get_for_send("new")
+        assert known.asked == ["new", "TBW102", "new", "TBW102"]  # a guess is not kept
+        assert cache.remembered("new") is None
+
+
+async def test_no_route_at_the_end_is_an_error_that_names_topic_servers_and_what_they_know() -> (
+    None
+):
+    async with served(KnownTopics(news=route(1))) as address, cache_of(address) as cache:
+        with pytest.raises(NoRoute, match=rf"'new': asked {address}; .*create it first") as caught:
             await cache.get_for_send("new")
-            assert directory.asked == ["new", "TBW102", "new", "TBW102"]  # a guess is not kept
+        assert caught.value.hint.startswith(
+            f"NameServer {address} knows 1 other topics, the nearest are 'news'; "
+        )
+        with pytest.raises(NoRoute, match="'new'"):
+            await cache.get("new")
 
 
-async def test_no_route_at_the_end_is_an_error_that_names_the_topic() -> None:
-    async with Server.bound("127.0.0.1", 0) as server, Caller() as caller:
-        async with server.serving(Router(Directory()).answer):
-            cache = RouteCache(caller, NameServers((server.address,)))
-            with pytest.raises(NoRoute, match=rf"'new': asked {server.address}; .*create it first"):
-                await cache.get_for_send("new")
-            with pytest.raises(NoRoute, match="'new'"):
-                await cache.get("new")
+async def test_changes_are_told_once_and_another_order_is_none() -> None:
+    known, clock, told = KnownTopics(t=route(4, "a", "b")), ManualClock(), list[str]()
+    async with (
+        served(known) as address,
+        cache_of(address, clock=clock, on_changed=told.append) as cache,
+    ):
+        await cache.get("t")
+        assert told == ["t"]
+        known.routes["t"] = route(4, "b", "a")
+        await cache.refresh("t")
+        assert told == ["t"]
+        known.routes["t"] = route(4, "b", "c")
+        await cache.refresh("t")
+        assert told == ["t", "t"]
+        assert sorted(cache.brokers()) == ["b", "c"]
 
 
-async def test_the_next_name_server_is_asked_when_one_is_gone(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as servers, Caller() as caller:
-        cache = RouteCache(caller, NameServers(("127.0.0.1:1", servers.name_server)))
-        assert (await cache.get("TBW102")).brokers[0].leader == servers.broker
+async def test_a_route_that_servers_lost_is_used_until_brokers_had_time_to_register() -> None:
+    known, clock, told = KnownTopics(t=route(4)), ManualClock(), list[str]()
+    async with (
+        served(known) as address,
+        cache_of(address, clock=clock, on_changed=told.append) as cache,
+    ):
+        await cache.get("t")
+        del known.routes["t"]
+        await clock.advance(LOST_MS - 1)
+        cache.forget("t")
+        assert (await cache.get("t")).queues
+        await clock.advance(1)
+        with pytest.raises(NoRoute):
+            await cache.get("t")
+        assert told == ["t", "t"]
+        assert cache.brokers() == {}
 
 
-async def test_when_all_are_gone_the_error_names_them() -> None:
-    async with Caller() as caller:
-        cache = RouteCache(caller, NameServers(("127.0.0.1:1",)))
-        with pytest.raises(ConnectionLost, match=r"127.0.0.1:1: no NameServer answers"):
+async def test_a_topic_that_is_known_to_be_gone_is_dropped_at_once() -> None:
+    known, told = KnownTopics(t=route(4)), list[str]()
+    async with served(known) as address, cache_of(address, on_changed=told.append) as cache:
+        await cache.get("t")
+        del known.routes["t"]
+        cache.drop("t")
+        cache.drop("t")
+        assert told == ["t", "t"]
+        with pytest.raises(NoRoute):
             await cache.get("t")
 
 
-def test_name_servers_are_read_from_a_list() -> None:
-    assert NameServers.parse(" a:1 ; b:2;").addresses == ("a:1", "b:2")
+async def test_without_name_servers_the_last_known_route_serves_on() -> None:
+    clock = ManualClock()
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(served(KnownTopics(t=route(4))))
+        async with cache_of(address, clock=clock) as cache:
+            known = await cache.get("t")
+            await stack.aclose()
+            await clock.advance(10 * LOST_MS)
+            assert await cache.get("t") == known
+            with pytest.raises(ConnectionLost, match=f"{address}: no NameServer answers"):
+                await cache.get("unknown")
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [("", "no NameServer given"), (";", "no NameServer"), ("a", "not host:port")],
-)
-def test_a_list_without_addresses_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        NameServers.parse(text)
+async def test_no_more_routes_are_kept_than_there_is_room_for() -> None:
+    known = KnownTopics(a=route(1), b=route(1), c=route(1))
+    async with served(known) as address, cache_of(address, max_routes=2) as cache:
+        for topic in ("a", "b", "a", "c"):
+            await cache.refresh(topic)
+        kept = [topic for topic in "abc" if cache.remembered(topic)]
+        assert kept == ["a", "c"]
+
+
+async def test_a_real_name_server_is_found_behind_one_that_is_gone(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as servers, cache_of("127.0.0.1:1", servers.name_server) as cache:
+        assert (await cache.get("TBW102")).brokers[0].leader == servers.broker
+
+
+async def test_what_is_asked_when_the_cache_closes_ends_with_an_error() -> None:
+    async with served(KnownTopics(t=route(1))) as address, cache_of(address) as cache:
+        waiting = asyncio.create_task(cache.get("t"))
+        await asyncio.sleep(0)
+        await cache.close()
+        with pytest.raises(ConnectionLost, match="closed meanwhile"):
+            await waiting

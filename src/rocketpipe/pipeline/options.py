@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from rocketpipe.client.routes import NameServers
+from rocketpipe.client.name_servers import NameServers
 from rocketpipe.errors import InvalidName, RocketPipeError
 from rocketpipe.model.names import check_consumer_group, check_topic
 

@@ -1,0 +1,49 @@
+"""What operators call, by noun; the command line and the console are made of it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rocketpipe.client.admin.brokers import BrokerAdmin
+from rocketpipe.client.admin.fleet import Fleet
+from rocketpipe.client.admin.groups import GroupAdmin
+from rocketpipe.client.admin.messages import MessageAdmin
+from rocketpipe.client.admin.name_servers import NameServerAdmin
+from rocketpipe.client.admin.offsets import OffsetAdmin
+from rocketpipe.client.admin.topics import TopicAdmin
+from rocketpipe.client.session import Session
+
+
+class Admin:
+    """Looks after a cluster: ``async with Admin("127.0.0.1:9876") as admin``.
+
+    ``await admin.topics.create("orders")``, ``await admin.offsets.of_group("billing", "orders")``.
+    """
+
+    def __init__(self, name_servers: str | Session) -> None:
+        """Take NameServers, as ``a:9876;b:9876``, or a session to share.
+
+        Raises:
+            ValueError: If it is no such list.
+        """
+        self._session = Session.of(name_servers)
+        fleet = Fleet(self._session)
+        self.topics = TopicAdmin(fleet)
+        self.groups = GroupAdmin(fleet)
+        self.brokers = BrokerAdmin(fleet)
+        self.name_servers = NameServerAdmin(fleet)
+        self.messages = MessageAdmin(fleet)
+        self.offsets = OffsetAdmin(fleet)
+
+    async def __aenter__(self) -> Self:
+        await self._session.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._session.__aexit__(kind, error, trace)

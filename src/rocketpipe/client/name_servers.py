@@ -1,0 +1,161 @@
+"""The NameServers a client asks: any of them will do, and the one that answered is asked again."""
+
+from __future__ import annotations
+
+import difflib
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected, RocketPipeError
+from rocketpipe.model.names import is_dlq_topic, is_retry_topic, is_system_topic, reply_topic
+from rocketpipe.model.route import TopicRoute
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.request import Request
+from rocketpipe.protocol.requests.routes import GetAllTopics, GetRouteInfoByTopic, GetSystemTopics
+from rocketpipe.remoting.caller import CALL_TIMEOUT_MS, Caller, split_address
+
+ReplyT = TypeVar("ReplyT")
+
+MAX_NAMED: Final = 3
+#: Among more topics than these, none is looked for that was perhaps meant.
+MAX_COMPARED: Final = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class NameServers:
+    """The NameServers to ask; ``a:9876;b:9876`` in text."""
+
+    addresses: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> NameServers:
+        """Read a list of addresses.
+
+        Raises:
+            ValueError: If one of them is not host:port, or there is none.
+        """
+        addresses = tuple(part.strip() for part in text.split(";") if part.strip())
+        if not addresses:
+            raise ValueError("no NameServer given: name one as host:port, several with ';' between")
+        for address in addresses:
+            split_address(address)
+        return cls(tuple(dict.fromkeys(addresses)))
+
+    def __str__(self) -> str:
+        return ";".join(self.addresses)
+
+
+class Directory:
+    """Asks NameServers, beginning with the one that answered last."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        servers: NameServers,
+        *,
+        chance: random.Random | None = None,
+        timeout_ms: int = CALL_TIMEOUT_MS,
+    ) -> None:
+        """Begin with any of the servers, if ``chance`` is given, so that clients spread out."""
+        self._caller = caller
+        self.servers = servers
+        self._timeout_ms = timeout_ms
+        self._turn = chance.randrange(len(servers.addresses)) if chance else 0
+
+    def check_process(self) -> None:
+        """Say so if the connections are another process's.
+
+        Raises:
+            ProcessForked: If they are.
+        """
+        self._caller.check_process()
+
+    async def ask(self, request: Request[ReplyT]) -> ReplyT:
+        """Ask one NameServer, the next one if it does not answer.
+
+        Raises:
+            ConnectionLost: If none of them answers.
+            RequestRejected: If the one that answers refuses.
+        """
+        failure: RocketPipeError | None = None
+        for _ in self.servers.addresses:
+            try:
+                return await self._caller.call(self._address(), request, self._timeout_ms)
+            except (ConnectionLost, CallTimeout) as error:
+                failure = error
+                self._turn += 1
+        raise ConnectionLost(str(self.servers), f"no NameServer answers: {failure}")
+
+    async def route(self, topic: str) -> TopicRoute | None:
+        """Where a topic lives; None if no NameServer that answers knows it.
+
+        Raises:
+            ConnectionLost: If none of them says.
+        """
+        # One that came back a moment ago may not know yet what the others do.
+        failure: RocketPipeError | None = None
+        answered = False
+        for _ in self.servers.addresses:
+            try:
+                request = GetRouteInfoByTopic(topic=topic, accept_standard_json_only=True)
+                reply = await self._caller.call(self._address(), request, self._timeout_ms)
+            except RequestRejected as error:
+                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                    answered = True
+                else:
+                    failure = error
+            except RocketPipeError as error:
+                failure = error
+            else:
+                return reply.route
+            self._turn += 1
+        if answered:
+            return None
+        raise ConnectionLost(str(self.servers), f"no NameServer answers: {failure}")
+
+    async def hint(self, topic: str) -> str:
+        """What the NameServers know instead of a topic, for whoever mistyped it."""
+        try:
+            known = (await self.ask(GetAllTopics())).names.topics
+            own = (await self.ask(GetSystemTopics())).names.topics
+        except RocketPipeError:
+            return ""
+        if not known:
+            what = "knows no topic at all: has a broker registered with it?"
+        else:
+            what = _known(topic, users_topics(known, own))
+        return f"NameServer {self._address()} {what}"
+
+    def _address(self) -> str:
+        addresses = self.servers.addresses
+        return addresses[self._turn % len(addresses)]
+
+
+def users_topics(known: Collection[str], own: Collection[str]) -> list[str]:
+    """Those topics that are neither RocketMQ's own nor made by it for a group, in order.
+
+    ``own`` are the names of clusters and brokers, which have a topic each.
+    """
+    made = {*own, *map(reply_topic, own)}
+    return sorted(
+        name
+        for name in known
+        if not (name in made or is_system_topic(name) or is_retry_topic(name) or is_dlq_topic(name))
+    )
+
+
+def _known(topic: str, names: Sequence[str]) -> str:
+    if len(names) > MAX_COMPARED:
+        return f"knows {len(names)} other topics"
+    near = difflib.get_close_matches(topic, names, MAX_NAMED)
+    if near:
+        return f"knows {len(names)} other topics, the nearest are {_listed(near)}"
+    more = len(names) - MAX_NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    return f"knows these topics: {_listed(names[:MAX_NAMED]) or 'none of users'}{rest}"
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(repr(name) for name in names)

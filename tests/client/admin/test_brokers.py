@@ -1,0 +1,46 @@
+"""Brokers and clusters, as NameServers know them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketpipe.client.admin.admin import Admin
+from rocketpipe.client.admin.fleet import NoBroker
+from rocketpipe.testing import Cluster
+
+
+async def test_brokers_are_listed_with_their_addresses(admin: Admin, servers: Cluster) -> None:
+    (broker,) = await admin.brokers.all()
+    assert broker.leader == servers.broker
+    assert broker.addresses == {0: servers.broker}
+    assert await admin.brokers.clusters() == {broker.cluster: [broker.name]}
+    assert await admin.brokers.all(cluster=broker.cluster) == [broker]
+    with pytest.raises(NoBroker):
+        await admin.brokers.all(cluster="x")
+
+
+async def test_a_brokers_topics_have_settings(admin: Admin) -> None:
+    (broker,) = await admin.brokers.all()
+    await admin.topics.create("orders", queues=3)
+    assert (await admin.brokers.topics(broker.name))["orders"].read_queues == 3
+    with pytest.raises(NoBroker, match="no broker 'x'"):
+        await admin.brokers.topics("x")
+
+
+async def test_producers_are_kept_away_and_let_in_again(admin: Admin, servers: Cluster) -> None:
+    (broker,) = await admin.brokers.all()
+    await admin.topics.create("orders", queues=3)
+    stopped = await admin.brokers.stop_writes(broker.name)
+    assert stopped[servers.name_server] > 0
+    routes = admin.topics._fleet.session.routes
+    stale = await routes.refresh("orders")
+    assert stale is not None
+    assert stale.writable_queues("orders") == []
+    await admin.brokers.allow_writes(broker.name)
+    fresh = await routes.refresh("orders")
+    assert fresh is not None
+    assert len(fresh.writable_queues("orders")) == 3
+    with pytest.raises(NoBroker):
+        await admin.brokers.stop_writes("x")
+    with pytest.raises(NoBroker):
+        await admin.brokers.allow_writes("x")
