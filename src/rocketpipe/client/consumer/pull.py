@@ -1,54 +1,144 @@
 """Reads topics at the application's own pace.
 
-Provisional: every queue of a topic goes to this one consumer; groups are not shared out yet.
+    async with PullConsumer("127.0.0.1:9876", group="billing") as consumer:
+        await consumer.subscribe("orders", tags="paid || refunded")
+        async for message in consumer:
+            ...
+
+A consumer either subscribes, and shares the queues of its topics with the other members of its
+group, or it is assigned queues by name and shares nothing. Messages are fetched ahead, and handed
+out by ``poll`` or one by one. Asking for more says that what came before is done: that much is
+committed every five seconds, and when the consumer is closed without an error.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from rocketpipe.background import running
+from rocketpipe.client.consumer.assignment import AVERAGE, Strategy
+from rocketpipe.client.consumer.handlers import subscription_to
+from rocketpipe.client.consumer.offsets import (
+    BrokerOffsets,
+    FileOffsets,
+    OffsetStore,
+    StartFrom,
+    offset_at,
+    offsets_path,
+)
+from rocketpipe.client.consumer.pull_loop import BATCH, PULL_TIMEOUT_MS, PullLoop, pull_request
+from rocketpipe.client.consumer.pull_member import PullMember
+from rocketpipe.client.consumer.read_ahead import ReadAhead, ReadLimits, Shelf
+from rocketpipe.client.consumer.readers import Readers
+from rocketpipe.client.consumer.rebalance import Rebalancer
+from rocketpipe.client.consumer.received import ReceivedMessage
+from rocketpipe.client.identity import SHARED_INSTANCE, own_address
 from rocketpipe.client.session import Session
-from rocketpipe.errors import RequestRejected
-from rocketpipe.filter.tags import parse_tags
-from rocketpipe.model.flags import PullFlag
+from rocketpipe.clock import Clock
+from rocketpipe.errors import OffsetOutOfRange, SessionClosed, WrongWayToRead
 from rocketpipe.model.names import check_consumer_group, check_topic
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.model.subscription import EVERYTHING, TAG
-from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.requests.offsets import QueryConsumerOffset, UpdateConsumerOffset
-from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
-from rocketpipe.record.codec import RecordView, view_records
+from rocketpipe.model.subscription import (
+    EVERYTHING,
+    ConsumeFromWhere,
+    MessageModel,
+    Subscription,
+)
 
-SUSPEND_MS: Final = 15_000
-PULL_TIMEOUT_MS: Final = 30_000
-PULL_COUNT: Final = 32
+__all__ = ["PULL_TIMEOUT_MS", "PullConsumer", "pull_request"]
 
+POLL_TIMEOUT_MS: Final = 5000
+AUTO_COMMIT_MS: Final = 5000
+LEAST_AUTO_COMMIT_MS: Final = 1000
 
-@dataclass(slots=True)
-class _Place:
-    """How far one queue has been read, and the pull that reads on."""
-
-    address: str
-    expression: str
-    next_offset: QueueOffset
-    pull: asyncio.Task[PullMessageReply] | None = None
+#: After so many messages that were in hand already, the fetching is let in between.
+_TURN: Final = 32
 
 
 class PullConsumer:
-    """Reads all queues of the topics it subscribes, from where its group stopped."""
+    """Hands out messages when it is asked for some. Use it inside ``async with``, from one task."""
 
-    def __init__(self, name_servers: str, *, group: str) -> None:
+    def __init__(
+        self,
+        name_servers: str | Session,
+        *,
+        group: str,
+        broadcast: bool = False,
+        strategy: Strategy = AVERAGE,
+        start: ConsumeFromWhere | StartFrom = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        auto_commit: bool = True,
+        auto_commit_ms: int = AUTO_COMMIT_MS,
+        limits: ReadLimits | None = None,
+        batch: int = BATCH,
+        offsets: OffsetStore | None = None,
+        offsets_root: Path | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Prepare a member of ``group``; nothing is asked yet.
+
+        ``broadcast`` has every member read everything. ``start`` says where a queue is begun that
+        the group has no offset for. Offsets are kept at the broker, those of a broadcast group in
+        a file under ``offsets_root``, unless there is a store for them in ``offsets``.
+
+        Raises:
+            InvalidName: If no group of consumers may have this name.
+            ValueError: If ``name_servers`` is no list of addresses, or a number is out of range.
+        """
         check_consumer_group(group)
-        self._group = group
-        self._session = Session(name_servers)
-        self._places: dict[MessageQueue, _Place] = {}
+        if auto_commit_ms < LEAST_AUTO_COMMIT_MS:
+            raise ValueError(f"auto_commit_ms={auto_commit_ms}: {LEAST_AUTO_COMMIT_MS} or more")
+        if not 1 <= batch <= 1024:
+            raise ValueError(f"batch={batch}: 1 to 1024 messages a pull")
+        self.group = group
+        self._session = Session.of(name_servers, clock=clock)
+        model = MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING
+        begin = start if isinstance(start, StartFrom) else StartFrom(start)
+        self._auto_commit_ms = auto_commit_ms if auto_commit else None
+        self._shelf = Shelf(limits or ReadLimits())
+        self._member = PullMember(self._session, group, model, begin.where, self._shelf)
+        self._readers = Readers(
+            self._session,
+            offsets or self._usual_offsets(model, offsets_root),
+            begin,
+            self._shelf,
+            PullLoop(self._session, group, self._shelf, self._member.wanted, batch=batch),
+            auto_commit=auto_commit,
+        )
+        self._member.go_on_from = self._readers.go_on_from
+        self._new_rebalancer = partial(
+            Rebalancer, self._session, group, model, strategy, self._readers
+        )
+        self._rebalancer = self._new_rebalancer()
+        #: The queue of which something was handed out last, and that is not known to be done.
+        self._given: ReadAhead | None = None
+        self._since_turn = 0
+        self._open = False
+        self._balancing = False
+        self._running = AsyncExitStack()
+
+    def _usual_offsets(self, model: MessageModel, root: Path | None) -> OffsetStore:
+        if model is MessageModel.CLUSTERING:
+            return BrokerOffsets(self._session, self.group)
+        # Named as RocketMQ's clients name it, so that the next process finds it again.
+        path = offsets_path(f"{own_address()}@{SHARED_INSTANCE}", self.group, root)
+        return FileOffsets(path)
 
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
+        self._rebalancer = self._new_rebalancer()
+        self._member.notify = self._rebalancer.notify
+        self._balancing = False
+        self._open = True
+        if self._auto_commit_ms is not None:
+            work = self._commit_often(self._auto_commit_ms)
+            await self._running.enter_async_context(running(work, f"commits of {self.group}"))
         return self
 
     async def __aexit__(
@@ -57,118 +147,290 @@ class PullConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        pulls = [place.pull for place in self._places.values() if place.pull is not None]
-        for pull in pulls:
-            pull.cancel()
-        await asyncio.gather(*pulls, return_exceptions=True)
-        await self._session.__aexit__(kind, error, trace)
+        self._open = False
+        try:
+            await self._running.aclose()
+            if kind is None:
+                for place in self._shelf:
+                    place.settle()
+            if self._auto_commit_ms is not None:
+                await self._readers.save_done()
+            await self._rebalancer.close()
+            await self._readers.release_all()
+            await self._member.leave()
+        finally:
+            await self._session.__aexit__(kind, error, trace)
 
-    async def subscribe(self, topic: str, *, tags: str = EVERYTHING) -> None:
-        """Read a topic from now on: from the group's offsets, or else from the oldest message.
+    # What to read
+
+    async def subscribe(
+        self, topic: str, *, tags: str = EVERYTHING, sql: str | None = None
+    ) -> None:
+        """Read this member's share of a topic from now on; other members of the group read theirs.
+
+        ``tags`` is an expression like ``A || B``; ``sql`` one over properties, like ``price > 5``.
+        For a topic that is subscribed already the expression is replaced.
 
         Raises:
             InvalidName: If no topic may have this name.
-            FilterError: If ``tags`` is not an expression like ``A || B``.
+            FilterError: If an expression does not compile.
+            NoRoute: If no NameServer knows the topic.
+            RequestRejected: If the broker cannot evaluate the expression.
+            WrongWayToRead: If queues were assigned.
+        """
+        check_topic(topic)
+        wanted = self._asked_for(topic, tags, sql)
+        self._check_open()
+        member = self._member
+        if member.assigned is not None:
+            raise WrongWayToRead("subscribe", "assign")
+        await member.check_evaluates(wanted)
+        replaced = topic in member.subscriptions
+        member.subscriptions[topic] = wanted
+        member.join()
+        if replaced:
+            for place in self._shelf:
+                if place.queue.topic == topic:
+                    self._readers.fetch_again(place.queue)
+        self._rebalancer.watch(topic)
+        if not self._balancing:
+            self._balancing = True
+            work = self._rebalancer.run()
+            await self._running.enter_async_context(running(work, f"rebalance of {self.group}"))
+        await self._session.beat()
+        await self._rebalancer.balance()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Read a topic no longer; its queues are left to the other members."""
+        self._check_open()
+        subscriptions = self._member.subscriptions
+        if topic not in subscriptions:
+            return
+        self._rebalancer.unwatch(topic)
+        await self._rebalancer.balance()
+        if len(subscriptions) == 1:
+            await self._member.leave()
+        else:
+            del subscriptions[topic]
+            await self._session.beat()
+
+    async def queues_of(self, topic: str) -> list[MessageQueue]:
+        """Every queue of a topic that can be read: those to choose from for ``assign``.
+
+        Raises:
             NoRoute: If no NameServer knows the topic.
         """
         check_topic(topic)
-        parse_tags(tags)
-        route = await self._session.routes.get(topic)
-        for queue in route.readable_queues(topic):
-            address = self._session.leader_of(queue, route)
-            start = await self._start_of(queue, address)
-            self._places[queue] = _Place(address, tags, start)
+        return (await self._session.routes.get(topic)).readable_queues(topic)
 
-    async def poll(self, timeout_ms: int = SUSPEND_MS) -> list[RecordView]:
-        """The next messages of whichever queue has some; empty when the time is up first.
+    async def assign(
+        self, queues: Iterable[MessageQueue], *, tags: str = EVERYTHING, sql: str | None = None
+    ) -> None:
+        """Read these queues and no others, whatever other members of the group read.
 
         Raises:
-            RequestRejected: If a broker refuses the pull.
-            ConnectionLost: If a broker is out of reach.
+            FilterError: If an expression does not compile.
+            NoRoute: If no NameServer knows a topic of theirs.
+            ConnectionLost: If a broker of theirs is out of reach.
+            WrongWayToRead: If topics were subscribed.
         """
-        assert self._places, "subscribe first"
-        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
-        while (left := deadline - asyncio.get_running_loop().time()) > 0:
-            pulls = {self._pulling(queue, place): queue for queue, place in self._places.items()}
-            done, _ = await asyncio.wait(pulls, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            for pull in done:
-                place = self._places[pulls[pull]]
-                place.pull = None
-                reply = pull.result()
-                place.next_offset = reply.next_begin_offset
-                if reply.messages:
-                    return list(view_records(reply.messages))
-        return []
+        chosen = frozenset(queues)
+        for topic in sorted({queue.topic for queue in chosen}):
+            check_topic(topic)
+        wanted = self._asked_for("", tags, sql)
+        self._check_open()
+        member = self._member
+        if member.subscriptions:
+            raise WrongWayToRead("assign", "subscribe")
+        member.assigned = wanted
+        member.join()
+        for queue in set(self._shelf.places) - chosen:
+            await self._readers.release(queue)
+        for place in self._shelf:
+            self._readers.fetch_again(place.queue)
+        for queue in sorted(chosen - set(self._shelf.places)):
+            await self._readers.claim(queue)
 
-    async def commit(self) -> None:
-        """Record how far the group has come: everything that ``poll`` returned is done with.
+    @property
+    def queues(self) -> frozenset[MessageQueue]:
+        """The queues that are read now."""
+        return frozenset(self._shelf.places)
+
+    # Messages
+
+    async def poll(
+        self, timeout_ms: int = POLL_TIMEOUT_MS, *, most: int = BATCH
+    ) -> list[ReceivedMessage]:
+        """The next messages of some queue; empty when the time is up first.
+
+        What the last call gave counts as done now.
 
         Raises:
+            RequestRejected: If a broker refuses to hand out messages.
+            RecordError: If a broker sends what is no message.
+            SessionClosed: If the consumer is not open.
+            ValueError: If ``most`` is less than one.
+        """
+        self._check_open()
+        if most < 1:
+            raise ValueError(f"most={most}: ask for 1 message or more")
+        if self._given is not None:
+            self._given.settle()
+            self._given = None
+        if self._since_turn >= _TURN:
+            self._since_turn = 0
+            await asyncio.sleep(0)
+        taken = self._shelf.take(most)
+        if taken is None:
+            await self._arrival(timeout_ms)
+            taken = self._shelf.take(most)
+        # Nothing is awaited from here on: who is cancelled has taken nothing.
+        if taken is None:
+            failure = self._shelf.failure()
+            if failure is not None:
+                raise failure
+            return []
+        self._given, messages = taken
+        self._since_turn += len(messages)
+        return messages
+
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """Every message as it comes, until the loop is left; then the last one counts as done."""
+        while True:
+            for message in await self.poll(most=1):
+                yield message
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Hand out, and fetch, nothing of these queues until ``resume``.
+
+        Raises:
+            QueueNotOurs: If one of them is not read here.
+        """
+        self._set_paused(queues, paused=True)
+
+    def resume(self, *queues: MessageQueue) -> None:
+        """Go on with queues that were paused.
+
+        Raises:
+            QueueNotOurs: If one of them is not read here.
+        """
+        self._set_paused(queues, paused=False)
+
+    # Places
+
+    def position(self, queue: MessageQueue) -> QueueOffset:
+        """The offset of what is handed out next of a queue.
+
+        Raises:
+            QueueNotOurs: If it is not read here.
+        """
+        return self._readers.place(queue).position
+
+    def positions(self) -> dict[MessageQueue, QueueOffset]:
+        """The offset of what is handed out next, of every queue that is read here."""
+        return {place.queue: place.position for place in self._shelf}
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on from this offset; what was fetched already of the queue is dropped.
+
+        Raises:
+            QueueNotOurs: If the queue is not read here.
+            OffsetOutOfRange: If the queue has nothing there.
+            ConnectionLost: If its broker is out of reach.
+        """
+        self._readers.place(queue)
+        least, greatest = await self._session.ends_of(queue)
+        if not least <= offset <= greatest:
+            raise OffsetOutOfRange(queue.topic, queue.queue_id, offset, least, greatest)
+        self._readers.go_on_from(queue, QueueOffset(offset))
+
+    async def seek_to_begin(self, *queues: MessageQueue) -> None:
+        """Go on from the oldest message of these queues, or of all.
+
+        Raises:
+            QueueNotOurs: If one of them is not read here.
             ConnectionLost: If a broker is out of reach.
         """
-        await asyncio.gather(
-            *(
-                self._session.caller.call(
-                    place.address,
-                    UpdateConsumerOffset(
-                        consumer_group=self._group,
-                        topic=queue.topic,
-                        queue_id=queue.queue_id,
-                        commit_offset=place.next_offset,
-                        broker_name=queue.broker_name,
-                    ),
-                )
-                for queue, place in self._places.items()
-            )
-        )
+        for queue in self._named(queues):
+            least, _ = await self._session.ends_of(queue)
+            self._readers.go_on_from(queue, least)
 
-    async def _start_of(self, queue: MessageQueue, address: str) -> QueueOffset:
+    async def seek_to_end(self, *queues: MessageQueue) -> None:
+        """Go on with what comes from now on in these queues, or in all.
+
+        Raises:
+            QueueNotOurs: If one of them is not read here.
+            ConnectionLost: If a broker is out of reach.
+        """
+        for queue in self._named(queues):
+            _, greatest = await self._session.ends_of(queue)
+            self._readers.go_on_from(queue, greatest)
+
+    async def seek_to_time(self, at_ms: int, *queues: MessageQueue) -> None:
+        """Go on from what was stored at a moment, or after it, in these queues, or in all.
+
+        Raises:
+            QueueNotOurs: If one of them is not read here.
+            ConnectionLost: If a broker is out of reach.
+        """
+        for queue in self._named(queues):
+            self._readers.go_on_from(queue, await offset_at(self._session, queue, at_ms))
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Save how far the group has come: these offsets, or all that ``poll`` returned.
+
+        Raises:
+            QueueNotOurs: If a queue is not read here.
+            ConnectionLost: If a broker is out of reach; the others have been told.
+            RequestRejected: If a broker refuses.
+        """
+        self._check_open()
+        await self._readers.commit(offsets)
+
+    async def committed(self, queue: MessageQueue) -> QueueOffset | None:
+        """How far the group has come in a queue, as saved; None if it has never been there.
+
+        Raises:
+            ConnectionLost: If the broker is out of reach.
+            RequestRejected: If it refuses to say.
+        """
+        self._check_open()
+        return await self._readers.committed(queue)
+
+    # Parts
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise SessionClosed("the consumer")
+        self._session.check_open()
+
+    def _asked_for(self, topic: str, tags: str, sql: str | None) -> Subscription:
+        chosen = None if sql is not None and tags == EVERYTHING else tags
+        return subscription_to(topic, tags=chosen, sql=sql, version=self._session.clock.now_ms())
+
+    def _named(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+        for queue in queues:
+            self._readers.place(queue)
+        return list(queues or self._shelf.places)
+
+    def _set_paused(self, queues: Sequence[MessageQueue], *, paused: bool) -> None:
+        for queue in self._named(queues):
+            self._shelf.pause(queue, paused)
+
+    async def _arrival(self, timeout_ms: int) -> None:
+        """Until something came or failed, or the time is up."""
+        waits = [
+            asyncio.ensure_future(self._shelf.arrival()),
+            asyncio.ensure_future(self._session.clock.sleep(timeout_ms)),
+        ]
         try:
-            reply = await self._session.caller.call(
-                address,
-                QueryConsumerOffset(
-                    consumer_group=self._group,
-                    topic=queue.topic,
-                    queue_id=queue.queue_id,
-                    broker_name=queue.broker_name,
-                ),
-            )
-        except RequestRejected as error:
-            if error.code != ResponseCode.QUERY_NOT_FOUND:
-                raise
-            start, _ = await self._session.ends_of(queue, address)
-            return start
-        return reply.offset
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
-    def _pulling(self, queue: MessageQueue, place: _Place) -> asyncio.Task[PullMessageReply]:
-        if place.pull is None:
-            request = pull_request(self._group, queue, place.next_offset, place.expression)
-            place.pull = asyncio.ensure_future(
-                self._session.caller.call(place.address, request, PULL_TIMEOUT_MS)
-            )
-        return place.pull
-
-
-def pull_request(
-    group: str,
-    queue: MessageQueue,
-    offset: QueueOffset,
-    expression: str,
-    suspend_ms: int = SUSPEND_MS,
-) -> PullMessage:
-    """The pull of a consumer that names its subscription; it waits unless ``suspend_ms`` is 0."""
-    suspend = PullFlag.SUSPEND if suspend_ms else 0
-    return PullMessage(
-        consumer_group=group,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        queue_offset=offset,
-        max_msg_nums=PULL_COUNT,
-        sys_flag=int(PullFlag.SUBSCRIPTION | suspend),
-        commit_offset=QueueOffset(0),
-        suspend_timeout_millis=suspend_ms,
-        subscription=expression,
-        sub_version=0,
-        expression_type=TAG,
-        broker_name=queue.broker_name,
-    )
+    async def _commit_often(self, every_ms: int) -> None:
+        while True:
+            await self._session.clock.sleep(every_ms)
+            await self._readers.save_done()

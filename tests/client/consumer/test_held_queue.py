@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.client.consumer.in_hand import QUEUE, messages, until
+
+from rocketpipe.client.consumer.held_queue import HeldQueue, Lease, within
+from rocketpipe.testing.clock import ManualClock
+
+
+def test_a_lease_lasts_until_its_life_is_over() -> None:
+    lease = Lease(renewed_ms=100)
+    assert lease.lasts(159, 60)
+    assert not lease.lasts(160, 60)
+
+
+async def test_it_is_quiet_when_the_last_handler_left() -> None:
+    held = HeldQueue(QUEUE)
+    waiting = asyncio.create_task(held.quiet())
+    with held.handling():
+        assert not held.is_quiet
+        with held.handling():
+            pass
+        assert not held.is_quiet
+    assert held.is_quiet
+    await waiting
+
+
+async def test_draining_keeps_what_is_in_hand_and_dropping_does_not() -> None:
+    held = HeldQueue(QUEUE)
+    held.messages.put(messages(1, 2))
+    held.drain()
+    assert held.is_ending
+    assert not held.is_dropped
+    assert len(held.messages) == 2
+    held.drop()
+    assert held.is_dropped
+    assert len(held.messages) == 0
+
+
+async def test_whoever_waits_is_woken_by_the_end() -> None:
+    held = HeldQueue(QUEUE)
+    waits = [
+        asyncio.create_task(held.shrinking()),
+        asyncio.create_task(held.ending()),
+    ]
+    await until(lambda: held._shrunk._waiters and held._ending._waiters)
+    held.drain()
+    await asyncio.gather(*waits)
+    await held.shrinking()  # and nobody begins to wait after it
+
+
+async def test_waiting_ends_with_the_work_or_with_the_time() -> None:
+    clock = ManualClock()
+    event = asyncio.Event()
+    cancelled = []
+
+    async def work() -> None:
+        try:
+            await event.wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    late = asyncio.create_task(within(clock, 100, work()))
+    await until(lambda: clock._sleepers)
+    await clock.advance(100)
+    assert await late is False
+    assert cancelled == [True]
+    event.set()
+    assert await within(clock, 100, work()) is True
+
+
+async def test_what_the_work_raises_comes_out() -> None:
+    async def fails() -> None:
+        raise KeyError("id")
+
+    with pytest.raises(KeyError):
+        await within(ManualClock(), 100, fails())
