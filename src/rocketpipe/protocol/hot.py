@@ -17,6 +17,7 @@ from typing import Annotated, Final
 import msgspec
 
 from rocketpipe.protocol.codes import OUR_VERSION, RequestCode
+from rocketpipe.protocol.command import ONEWAY
 from rocketpipe.protocol.frame import MAX_FRAME_BYTES, Bytes, bounds_at
 from rocketpipe.protocol.json_dialect import quote
 
@@ -160,7 +161,7 @@ _LONG_SEND_START_BYTES: Final = len(_LONG_SEND_START)
 def read_send(data: Bytes, at: int, body: int) -> SendHeader | LongSendHeader | None:
     """Read the header of the frame at ``at`` if it is a send, of one message or of a batch.
 
-    A send in a binary header, a oneway send and anything unusual are all None.
+    A send in a binary header and anything unusual are None. ``flag`` may be ONEWAY, else it is 0.
     """
     if data[at + 4]:
         return None
@@ -174,9 +175,9 @@ def read_send(data: Bytes, at: int, body: int) -> SendHeader | LongSendHeader | 
     except (ValueError, RecursionError):
         return None
     code = header.code
-    if header.flag or (code != SEND_V2 and code != SEND and code != SEND_BATCH):
+    if code != SEND_V2 and code != SEND and code != SEND_BATCH:
         return None
-    return header
+    return header if not header.flag or header.flag == ONEWAY else None
 
 
 def read_pull(data: Bytes, at: int, body: int) -> PullHeader | None:

@@ -19,7 +19,7 @@ from rocketpipe.broker.lanes.sending import plain_queues
 from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.topic import TopicFilterType, TopicSettings
-from rocketpipe.protocol.command import Command, HeaderKind
+from rocketpipe.protocol.command import ONEWAY, Command, HeaderKind
 from rocketpipe.protocol.connection import Connection
 from rocketpipe.protocol.frame import encode_frame
 from rocketpipe.protocol.request import to_command
@@ -206,6 +206,20 @@ async def test_what_one_read_brings_is_stored_in_its_order_and_all_answered(
         odds = [int(answer.fields["queueOffset"]) for answer in answers[1::2]]
     assert evens == list(range(150))
     assert odds == list(range(1, 151))
+
+
+async def test_a_oneway_send_is_stored_and_not_answered(tmp_path: Path) -> None:
+    async with serving(tmp_path) as address:
+        await ask(address, send(1))
+        reader, writer = await asyncio.open_connection(*split_address(address))
+        oneway = [replace(send(n, body=b"%d" % n), flag=ONEWAY) for n in range(2, 1002)]
+        writer.write(b"".join(map(encode_frame, [*oneway, send(2000)])))
+        (answer,) = Connection().receive(await reader.read(1 << 16))
+        assert (answer.opaque, answer.fields["queueOffset"]) == (2000, "1001")
+        (found,) = await ask(address, pull(1, 1, bulk=True))
+        bodies = [each.body for each in view_records(found.body)]
+        assert bodies == [*(b"%d" % n for n in range(2, 1002)), b"hello"]
+        writer.close()
 
 
 async def test_a_send_among_others_that_cannot_be_stored_is_refused_alone(

@@ -44,7 +44,8 @@ class _Asked(NamedTuple):
     """One send that waits for the end of the turn, with what it takes to begin anew."""
 
     peer: PeerConnection
-    opaque: int
+    #: None if nobody waits for an answer.
+    opaque: int | None
     queue_id: int
     unique_key: str
     buffer: bytes
@@ -147,7 +148,8 @@ class SendLane:
                 for flag, data, raw in messages
             ]
         )
-        asked = (peer, header.opaque, queue_id, unique_key, buffer, frame)
+        opaque = None if header.flag else header.opaque
+        asked = (peer, opaque, queue_id, unique_key, buffer, frame)
         self._asked.append(_new_tuple(_Asked, asked))
         self._bytes += size
         if self._bytes > TURN_BYTES:
@@ -214,6 +216,8 @@ class SendLane:
     def _answer(self, asked: list[_Asked], placed: list[list[Appended]], code: int) -> None:
         host, tail, post = self._host, self._tail, self._outgoing.post
         for (peer, opaque, queue_id, key, _, _), stored in zip(asked, placed, strict=True):
+            if opaque is None:
+                continue
             own = b'"transactionId":"%b",%b' % (key.encode(), tail) if key else tail
             ids, (last, *_) = host, stored[-1]
             if len(stored) > 1:
@@ -222,9 +226,10 @@ class SendLane:
 
     def _refuse(self, asked: list[_Asked], why: RequestRejected) -> None:
         for each in asked:
-            question = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=each.opaque)
-            answer = encode_frame(refusal(question, why.code, why.remark))
-            self._outgoing.post(each.peer, answer)
+            if each.opaque is not None:
+                question = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=each.opaque)
+                answer = encode_frame(refusal(question, why.code, why.remark))
+                self._outgoing.post(each.peer, answer)
 
     def _give_back(self, asked: list[_Asked]) -> None:
         for each in asked:
