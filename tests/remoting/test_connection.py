@@ -11,6 +11,7 @@ import pytest
 from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.command import Command
+from rocketpipe.protocol.connection import Connection
 from rocketpipe.protocol.frame import encode_frame
 from rocketpipe.protocol.request import to_command
 from rocketpipe.protocol.requests.offsets import GetMinOffset, OffsetReply
@@ -161,3 +162,53 @@ async def until(condition: object) -> None:
     async with asyncio.timeout(5):
         while not condition():  # noqa: ASYNC110 - the condition is the server's, not ours
             await asyncio.sleep(0)
+
+
+async def test_a_frame_that_its_sender_wrote_is_answered_by_a_command_or_what_it_reads() -> None:
+    async with connected(Waiting()) as (_, peer):
+        loop = asyncio.get_running_loop()
+        for read, kind in ((None, Command), (lambda *_: None, Command), (_opaque_at, _Opaque)):
+            opaque = peer.next_opaque()
+            answer = loop.create_future()
+            peer.ask(opaque, encode_frame(to_command(ask(0), opaque)), answer, read)
+            told = await answer
+            assert type(told) is kind
+            assert told.opaque == opaque
+        peer.ask(5, encode_frame(to_command(ask(0), 5, oneway=True)), None)
+        assert (await peer.call(ask(0), 5000)).offset == 0
+
+
+async def test_an_answer_that_was_forgotten_reaches_nobody() -> None:
+    handlers = Waiting()
+    async with connected(handlers) as (_, peer):
+        answer = asyncio.get_running_loop().create_future()
+        peer.ask(7_000, encode_frame(to_command(ask(1), 7_000)), answer, _opaque_at)
+        await until(lambda: handlers.asked == 1)
+        peer.forget(7_000)
+        assert peer.asking == 0
+        handlers.go.set()
+        assert (await peer.call(ask(0), 5000)).offset == 0
+        assert not answer.done()
+
+
+async def test_a_frame_for_a_peer_that_is_gone_is_refused_and_one_under_way_is_told() -> None:
+    handlers = Waiting()
+    async with connected(handlers) as (_, peer):
+        answer = asyncio.get_running_loop().create_future()
+        peer.ask(7_000, encode_frame(to_command(ask(1), 7_000)), answer)
+        await until(lambda: handlers.asked == 1)
+        peer.abort()
+        with pytest.raises(ConnectionLost):
+            await answer
+        with pytest.raises(ConnectionLost, match="has ended"):
+            peer.ask(8_000, b"", None)
+
+
+class _Opaque:
+    def __init__(self, opaque: int) -> None:
+        self.opaque = opaque
+
+
+def _opaque_at(buffer: bytes, at: int, body: int) -> _Opaque | None:
+    (command,) = Connection().receive(buffer[at:])
+    return _Opaque(command.opaque)

@@ -15,6 +15,7 @@ from rocketpipe.model.host import Host
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 
 _NOWHERE: Final = LogOffset(0)
+_NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +49,28 @@ class Message:
 
     def __post_init__(self) -> None:
         names.check_topic(self.topic)
-        if self.tags is not None and well_known.is_blank(self.tags):
-            raise PropertiesError("property 'TAGS': a tag may not be blank")
-        well_known.check_text(well_known.TAGS, self.tags or "")
+        if self.tags is not None:
+            if well_known.is_blank(self.tags):
+                raise PropertiesError("property 'TAGS': a tag may not be blank")
+            well_known.check_text(well_known.TAGS, self.tags)
         keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
-        well_known.join_keys(keys)
+        if keys:
+            well_known.join_keys(keys)
         for name, value in self.properties.items():
             well_known.check_user_property(name, value)
         if not -(1 << 31) <= self.flag < 1 << 31:
             raise PropertiesError(f"flag {self.flag} does not fit 32 bits")
-        delays = (self.delay_level or None, self.delay_ms, self.deliver_at_ms)
-        if sum(delay is not None for delay in delays) > 1:
-            raise PropertiesError("property 'DELAY': a message has one delay, not several")
-        if any(delay is not None and delay < 0 for delay in delays):
-            raise PropertiesError("property 'DELAY': a delay is not negative")
+        if self.delay_level or self.delay_ms is not None or self.deliver_at_ms is not None:
+            delays = (self.delay_level or None, self.delay_ms, self.deliver_at_ms)
+            if sum(delay is not None for delay in delays) > 1:
+                raise PropertiesError("property 'DELAY': a message has one delay, not several")
+            if any(delay is not None and delay < 0 for delay in delays):
+                raise PropertiesError("property 'DELAY': a delay is not negative")
         if type(self.body) is not bytes:
             object.__setattr__(self, "body", memoryview(self.body).tobytes())
         object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "properties", MappingProxyType(dict(self.properties)))
+        properties = MappingProxyType(dict(self.properties)) if self.properties else _NO_PROPERTIES
+        object.__setattr__(self, "properties", properties)
 
     def all_properties(self) -> dict[str, str]:
         """Give what goes into the record: the user's properties and those of tag, keys and delay.

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from rocketpipe.errors import CallTimeout, ConnectionLost, RemoteProtocolError
 from rocketpipe.model.host import Host
@@ -32,6 +32,17 @@ Answer = Callable[[Command, "PeerConnection"], Awaitable[Command]]
 
 #: Is given what one read brought: answers what it knows how to, and has the peer `take` the rest.
 Lane = Callable[[bytes, list[Frame], "PeerConnection"], None]
+
+
+class Told(Protocol):
+    """An answer that was read without becoming a command."""
+
+    @property
+    def opaque(self) -> int: ...
+
+
+#: Reads the answer that lies between two places of the bytes; None if that takes a command.
+QuickRead = Callable[[bytes, int, int], Told | None]
 
 _broken = LogBudget()
 
@@ -63,7 +74,10 @@ class PeerConnection(asyncio.Protocol):
         self._on_lost = on_lost
         self._wire = Connection(max_frame_bytes=limits.max_frame_bytes)
         self._opaques = count(1)
-        self._waiting: dict[int, asyncio.Future[Command]] = {}
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        #: How answers are read to what was asked by `ask`, and to which questions.
+        self._quick_read: QuickRead | None = None
+        self._quick: set[int] = set()
         #: Its requests that are being answered.
         self.answering: set[asyncio.Task[None]] = set()
         self._transport: asyncio.Transport | None = None
@@ -198,11 +212,18 @@ class PeerConnection(asyncio.Protocol):
         """The number of the next question, for a frame that its sender writes; see ``ask``."""
         return next(self._opaques) & 0x7FFF_FFFF
 
-    def ask(self, opaque: int, frame: bytes, answer: asyncio.Future[Command] | None) -> None:
+    def ask(
+        self,
+        opaque: int,
+        frame: bytes,
+        answer: asyncio.Future[Any] | None,
+        quick_read: QuickRead | None = None,
+    ) -> None:
         """Send a whole frame; ``answer`` gets what the peer says to it, or the loss of the peer.
 
-        Frames that are sent in one turn of the loop leave together. Whoever stops waiting for the
-        answer says so by ``forget``.
+        It gets what ``quick_read``, always the same one, makes of that, or else a Command. Frames
+        that are sent in one turn of the loop leave together. Whoever stops waiting for the answer
+        says so by ``forget``.
 
         Raises:
             ConnectionLost: If the connection has ended.
@@ -211,12 +232,16 @@ class PeerConnection(asyncio.Protocol):
             raise ConnectionLost(self.address, "the connection has ended")
         if answer is not None:
             self._waiting[opaque] = answer
+            if quick_read is not None:
+                self._quick_read = quick_read
+                self._quick.add(opaque)
         if self.post(frame):
             asyncio.get_running_loop().call_soon(self.flush)
 
     def forget(self, opaque: int) -> None:
         """Wait no longer for this answer."""
         self._waiting.pop(opaque, None)
+        self._quick.discard(opaque)
 
     async def drained(self) -> None:
         """Wait until the peer has taken most of what was written, or is gone.
@@ -257,7 +282,9 @@ class PeerConnection(asyncio.Protocol):
 
     def take(self, buffer: bytes, frames: list[Frame]) -> None:
         """Answer frames, or hand them to whoever asked, without the lane."""
-        for at, _, _ in frames:
+        for at, body, _ in frames:
+            if self._quick and self._take_quickly(buffer, at, body):
+                continue
             try:
                 command = self._wire.command(buffer, at)
             except RemoteProtocolError:
@@ -271,6 +298,17 @@ class PeerConnection(asyncio.Protocol):
         self._regulate()
 
     # Inside
+
+    def _take_quickly(self, buffer: bytes, at: int, body: int) -> bool:
+        assert self._quick_read is not None, "a quick answer is waited for"
+        told = self._quick_read(buffer, at, body)
+        if told is None or told.opaque not in self._quick:
+            return False
+        self._quick.discard(told.opaque)
+        waiting = self._waiting.pop(told.opaque, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(told)
+        return True
 
     async def _respond(self, command: Command) -> None:
         if self._drained is not None:

@@ -1,45 +1,55 @@
-"""Sends messages.
-
-Provisional: one attempt a send, no compression, no automatic batches.
-"""
+"""Sends messages, in all the ways there are."""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import logging
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, TypedDict, Unpack
 
-from rocketpipe.client.producer.queue_choice import RoundRobin
-from rocketpipe.client.routes import NEW_TOPIC_QUEUES
+from rocketpipe.background import running
+from rocketpipe.client.faults import Variant
+from rocketpipe.client.producer.batching import Batching
+from rocketpipe.client.producer.delivery import Delivery
+from rocketpipe.client.producer.in_flight import MAX_BYTES, MAX_SENDS, InFlight
+from rocketpipe.client.producer.lines import Lines
+from rocketpipe.client.producer.outgoing import Checks, Outgoing
+from rocketpipe.client.producer.prober import Prober
+from rocketpipe.client.producer.queue_choice import QueueChoice
+from rocketpipe.client.producer.result import SendResult
+from rocketpipe.client.producer.retry import Retries
+from rocketpipe.client.producer.selectors import Pick, Selector, pick_of
+from rocketpipe.client.producer.sender import Sender, Trace
 from rocketpipe.client.session import Session
-from rocketpipe.clock import Clock, SystemClock
-from rocketpipe.errors import NoRoute, RocketPipeError
-from rocketpipe.model import properties as well_known
-from rocketpipe.model.ids import UniqueKeys
+from rocketpipe.clock import Clock
+from rocketpipe.errors import SessionClosed
 from rocketpipe.model.message import Message
-from rocketpipe.model.names import AUTO_CREATE_TOPIC, check_producer_group, check_sendable
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.names import TRACE_TOPIC, check_producer_group
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.requests.sending import SendMessage
+from rocketpipe.protocol.requests.clients import ConsumerData
+from rocketpipe.record.compression import DEFAULT_LEVEL, WORTHWHILE_BYTES
+from rocketpipe.record.layout import MAX_BODY_BYTES
+
+log = logging.getLogger(__name__)
 
 SEND_TIMEOUT_MS: Final = 3000
-_LOOPBACK: Final = bytes([127, 0, 0, 1])
+DEFAULT_GROUP: Final = "rocketpipe-producer"
 
 
-@dataclass(frozen=True, slots=True)
-class SendResult:
-    """Where a message went."""
+class MessageParts(TypedDict, total=False):
+    """What a message may have beside topic and body; see ``Message``."""
 
-    #: The id that the producer gave it; consumers see the same.
-    message_id: str
-    queue: MessageQueue
-    queue_offset: QueueOffset
-    #: Whether the broker has it as safe as it is set to; None when it could not say in time.
-    durable: bool | None
+    tags: str | None
+    keys: Sequence[str]
+    properties: Mapping[str, str] | None
+    flag: int
+    wait_stored: bool
+    delay_level: int
+    delay_ms: int | None
+    deliver_at_ms: int | None
 
 
 class Producer:
@@ -47,22 +57,96 @@ class Producer:
 
     def __init__(
         self,
-        name_servers: str,
+        name_servers: str | Session,
         *,
-        group: str = "rocketpipe-producer",
+        group: str = DEFAULT_GROUP,
+        timeout_ms: int = SEND_TIMEOUT_MS,
+        retries: Retries | None = None,
+        batching: Batching | None = None,
+        avoid_slow: Variant | None = None,
+        probe: bool = False,
+        compress_over: int | None = WORTHWHILE_BYTES,
+        compress_level: int = DEFAULT_LEVEL,
+        max_message_bytes: int = MAX_BODY_BYTES,
+        max_in_flight: int = MAX_SENDS,
+        max_in_flight_bytes: int = MAX_BYTES,
+        trace: bool | str = False,
         clock: Clock | None = None,
         chance: random.Random | None = None,
     ) -> None:
+        """Prepare a producer of a cluster, given by its NameServers or by a session to share.
+
+        Args:
+            name_servers: Such as ``a:9876;b:9876``; or a session, which then has the clock.
+            group: Whom brokers take it for.
+            timeout_ms: For each send with all its attempts, unless the send says otherwise.
+            retries: What is tried again, and how often.
+            batching: Whether, and when, messages are sent many at a time.
+            avoid_slow: By which release's rules slow brokers are avoided, if they are.
+            probe: Whether brokers that refused messages are looked after; with ``Variant.V5``.
+            compress_over: From which length on bodies are compressed; None for never.
+            compress_level: 0 to 9, as zlib has it.
+            max_message_bytes: The longest body.
+            max_in_flight: How many sends are under way at a time; the next ones wait.
+            max_in_flight_bytes: How long these may be together.
+            trace: Whether what is sent is told to a topic of traces, or to which.
+            clock: The time; for tests.
+            chance: What queues start at; for tests.
+
+        Raises:
+            InvalidName: If no group may have this name.
+            ValueError: If ``name_servers`` or a number makes no sense.
+        """
         check_producer_group(group)
+        if timeout_ms < 0:
+            raise ValueError(f"timeout_ms {timeout_ms}: not negative")
         self._group = group
-        self._clock = clock or SystemClock()
-        chance = chance or random.Random()  # noqa: S311 - it spreads load, it guards nothing
-        self._session = Session(name_servers)
-        self._choice = RoundRobin(chance)
-        self._keys = UniqueKeys(_LOOPBACK, os.getpid(), chance.getrandbits(32))
+        self._session = session = Session.of(name_servers, clock=clock)
+        self._clock = session.clock
+        self._timeout_ms = timeout_ms
+        self._checks = Checks(
+            max_bytes=max_message_bytes,
+            compress_over=compress_over,
+            compress_level=compress_level,
+        )
+        self._lines = Lines(session, group)
+        self._choice = QueueChoice(avoid_slow, session.clock, chance or session.chance)
+        self._in_flight = InFlight(
+            session.clock, max_sends=max_in_flight, max_bytes=max_in_flight_bytes
+        )
+        self._delivery = Delivery(session, self._lines, self._choice, self._in_flight)
+        self._sender = Sender(
+            session,
+            self._delivery,
+            self._checks,
+            retries or Retries(),
+            batching=batching,
+            trace=Trace(group, TRACE_TOPIC if trace is True else trace) if trace else None,
+        )
+        self._probes = probe and avoid_slow is Variant.V5
+        self._calling_back: set[asyncio.Task[None]] = set()
+        self._running = AsyncExitStack()
+        self._is_open = False
+
+    @property
+    def group(self) -> str:
+        """Whom brokers take it for."""
+        return self._group
 
     async def __aenter__(self) -> Self:
-        await self._session.__aenter__()
+        async with AsyncExitStack() as opening:
+            await opening.enter_async_context(self._session)
+            self._session.join(self)
+            opening.push_async_callback(self._session.leave, self)
+            opening.push_async_callback(self._in_flight.close)
+            await opening.enter_async_context(self._sender)
+            if self._probes and self._choice.faults is not None:
+                prober = Prober(
+                    self._choice.faults, self._session.caller, self._clock, self._lines.whereabouts
+                )
+                await opening.enter_async_context(running(prober.run(), "broker probes"))
+            self._running = opening.pop_all()
+        self._is_open = True
         return self
 
     async def __aexit__(
@@ -71,63 +155,196 @@ class Producer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._session.__aexit__(kind, error, trace)
+        self._is_open = False
+        async with self._running:
+            # Each of these ends by the deadlines of the sends that it waits for.
+            await self._sender.drain()
+            await self._in_flight.idle()
+            if self._calling_back:
+                await asyncio.wait(set(self._calling_back))
+
+    # Sending
 
     async def send(
         self,
-        topic: str,
-        body: bytes,
+        topic: str | Message,
+        body: bytes = b"",
         *,
-        tags: str | None = None,
-        keys: Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        timeout_ms: int = SEND_TIMEOUT_MS,
+        queue: MessageQueue | None = None,
+        order_by: Any = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+        **parts: Unpack[MessageParts],
     ) -> SendResult:
         """Send one message and wait until the broker has stored it.
+
+        Messages with the same ``order_by``, a text or a whole number, go to one queue, and are read
+        in the order they were sent in if each was awaited before the next. Which queue that is
+        may be left to a ``selector`` of one's own; or it is given as ``queue``. In either case no
+        other queue is tried when that one fails.
 
         Raises:
             InvalidName: If no topic may have this name, or only brokers write to it.
             PropertiesError: If a tag, key or property could not be read back.
+            MessageRefused: If the body is empty or too long.
             NoRoute: If no broker takes the topic.
             RequestRejected: If the broker refuses the message.
-            ConnectionLost: If the broker, or every NameServer, is out of reach.
+            ConnectionLost: If brokers, or every NameServer, are out of reach.
             CallTimeout: If no answer came in time; the message may be stored.
+            ProducerFull: If too much was under way all that time.
         """
-        message = Message(topic, body, tags=tags, keys=keys, properties=properties or {})
-        check_sendable(topic)
-        route = await self._session.routes.get_for_send(topic)
-        queues = route.writable_queues(topic)
-        if not queues:
-            raise NoRoute(topic, "its route", "none of its queues may be written now")
-        queue = self._choice.next(topic, queues)
-        message_id = self._keys.next(self._clock.now_ms())
-        request = self._request(message, message_id, queue)
-        address = self._session.leader_of(queue, route)
+        out = self._outgoing(_message(topic, body, parts))
+        left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        pick = pick_of(out.message, queue, order_by, selector)
+        in_flight, size = self._in_flight, out.size
+        if not in_flight.try_enter(size):
+            left_ms = await self._enter(size, left_ms)
         try:
-            reply = await self._session.caller.call(address, request, timeout_ms)
-        except RocketPipeError:
-            self._session.routes.forget(topic)
-            raise
-        return SendResult(
-            message_id,
-            queue,
-            reply.queue_offset,
-            durable=True if reply.code == ResponseCode.SUCCESS else None,
-        )
+            return await self._sender.send(out, left_ms, pick)
+        finally:
+            in_flight.leave(size)
 
-    def _request(self, message: Message, message_id: str, queue: MessageQueue) -> SendMessage:
-        named = message.all_properties()
-        named[well_known.UNIQ_KEY] = message_id
-        return SendMessage(
-            producer_group=self._group,
-            topic=message.topic,
-            default_topic=AUTO_CREATE_TOPIC,
-            default_topic_queue_nums=NEW_TOPIC_QUEUES,
-            queue_id=queue.queue_id,
-            sys_flag=0,
-            born_timestamp=self._clock.now_ms(),
-            flag=message.flag,
-            properties=well_known.encode(named),
-            broker_name=queue.broker_name,
-            body=message.body,
-        )
+    async def send_async(
+        self,
+        topic: str | Message,
+        body: bytes = b"",
+        *,
+        callback: Callable[[SendResult | Exception], object],
+        queue: MessageQueue | None = None,
+        order_by: Any = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+        **parts: Unpack[MessageParts],
+    ) -> None:
+        """Send one message, and have ``callback`` called with the result, or with the error.
+
+        It waits for no answer, only for room while as much as allowed is under way. A send that is
+        not answered is tried again, as by ``send``; what a broker refuses is not.
+
+        Raises:
+            InvalidName: If no topic may have this name, or only brokers write to it.
+            PropertiesError: If a tag, key or property could not be read back.
+            MessageRefused: If the body is empty or too long.
+            ProducerFull: If too much was under way all that time.
+        """
+        out = self._outgoing(_message(topic, body, parts))
+        left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        pick = pick_of(out.message, queue, order_by, selector)
+        left_ms = await self._enter(out.size, left_ms)
+        task = asyncio.create_task(self._call_back(out, left_ms, pick, callback), name="send")
+        self._calling_back.add(task)
+        task.add_done_callback(self._calling_back.discard)
+
+    async def send_oneway(
+        self,
+        topic: str | Message,
+        body: bytes = b"",
+        *,
+        queue: MessageQueue | None = None,
+        order_by: Any = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+        **parts: Unpack[MessageParts],
+    ) -> None:
+        """Send one message that nobody answers: it may get lost, and no one will know.
+
+        Raises:
+            InvalidName: If no topic may have this name, or only brokers write to it.
+            PropertiesError: If a tag, key or property could not be read back.
+            MessageRefused: If the body is empty or too long.
+            NoRoute: If no broker takes the topic.
+            ConnectionLost: If the broker, or every NameServer, is out of reach.
+        """
+        out = self._outgoing(_message(topic, body, parts))
+        left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        await self._checks.compress(out)
+        await self._delivery.post(out, left_ms, pick_of(out.message, queue, order_by, selector))
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> tuple[SendResult, ...]:
+        """Send messages of one topic to one queue, all or none of them; a result for each.
+
+        Raises:
+            MessageRefused: If they cannot go together: different topics, a delay, too long in all.
+            InvalidName, NoRoute, RequestRejected, ConnectionLost, CallTimeout, ProducerFull: As by
+                ``send``.
+        """
+        self._checks.check_batch(messages)
+        pick = pick_of(messages[0], queue, None, None)
+        parts = [self._outgoing(message) for message in messages]
+        whole = self._sender.batch_of(parts)
+        left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        left_ms = await self._enter(whole.size, left_ms)
+        try:
+            return tuple(await self._sender.send_batch(whole, parts, left_ms, pick))
+        finally:
+            self._in_flight.leave(whole.size)
+
+    # Inside
+
+    def _outgoing(self, message: Message) -> Outgoing:
+        if not self._is_open:
+            raise SessionClosed("the producer")
+        self._checks.check_topic(message.topic)
+        now_ms = self._clock.now_ms()
+        message_id = self._session.keys.next(now_ms)
+        return Outgoing(message, message_id, now_ms, self._checks.max_bytes)
+
+    async def _enter(self, size: int, left_ms: int) -> int:
+        """Wait for room; gives the time that is left then."""
+        if self._in_flight.try_enter(size):
+            return left_ms
+        began_ms = self._clock.monotonic_ms()
+        await self._in_flight.enter(size, left_ms)
+        return max(0, left_ms - (self._clock.monotonic_ms() - began_ms))
+
+    async def _call_back(
+        self,
+        out: Outgoing,
+        left_ms: int,
+        pick: Pick | None,
+        callback: Callable[[SendResult | Exception], object],
+    ) -> None:
+        told: SendResult | Exception
+        try:
+            told = await self._sender.send(out, left_ms, pick, unanswered_only=True)
+        except Exception as error:  # of a selector perhaps: whatever it is, the callback hears it
+            told = error
+        finally:
+            self._in_flight.leave(out.size)
+        try:
+            callback(told)
+        except Exception:
+            log.exception("a callback failed topic=%s", out.topic)
+
+    # What the session asks and tells; see ``Member``
+
+    def producer_groups(self) -> Sequence[str]:
+        return (self._group,)
+
+    def consumers(self) -> Sequence[ConsumerData]:
+        return ()
+
+    def topics(self) -> Collection[str]:
+        return tuple(self._lines.topics)
+
+    def on_ids_changed(self, group: str) -> None:
+        """It has no members to share queues with."""
+
+    def on_routes_changed(self, topic: str) -> None:
+        self._lines.drop(topic)
+
+
+def _message(topic: str | Message, body: bytes, parts: MessageParts) -> Message:
+    if isinstance(topic, Message):
+        if body or parts:
+            raise TypeError("a whole Message has its body and all else already")
+        return topic
+    if "properties" in parts and parts["properties"] is None:
+        del parts["properties"]
+    return Message(topic, body, **parts)  # type: ignore[arg-type]  # None was taken out

@@ -1,0 +1,186 @@
+"""The sends of a producer that were not answered yet: so many at most, none beyond its time.
+
+Who finds no room waits in line for it. One sleeper watches over all deadlines: a timer for each
+send would cost as much as the send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from rocketpipe.clock import Clock
+from rocketpipe.errors import ProducerFull, RocketPipeError
+
+T = TypeVar("T")
+
+MAX_SENDS: Final = 1024
+MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+class InFlight:
+    """Counts sends and their bytes, and ends what takes too long."""
+
+    def __init__(
+        self, clock: Clock, *, max_sends: int = MAX_SENDS, max_bytes: int = MAX_BYTES
+    ) -> None:
+        """Take how much may be under way at a time; a send longer than all goes alone.
+
+        Raises:
+            ValueError: If there would be no room for one.
+        """
+        if max_sends < 1 or max_bytes < 1:
+            raise ValueError(f"max_in_flight {max_sends}, {max_bytes} bytes: at least 1 of each")
+        self._clock = clock
+        self._max_sends = max_sends
+        self._max_bytes = max_bytes
+        self.sends = 0
+        self.held_bytes = 0
+        self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._idle: asyncio.Future[None] | None = None
+        #: What is waited for, until when, and the error if it does not come.
+        self._watched: dict[asyncio.Future[Any], tuple[int, Callable[[], Exception]]] = {}
+        self._look_at_ms: float = math.inf
+        self._looking: asyncio.Task[None] | None = None
+
+    # Room
+
+    def try_enter(self, size: int) -> bool:
+        """Take room for a send of so many bytes, if there is; give it back by ``leave``."""
+        if self._line or not self._fits(size):
+            return False
+        self.sends += 1
+        self.held_bytes += size
+        return True
+
+    async def enter(self, size: int, timeout_ms: int) -> None:
+        """Take room for a send, and wait for it if need be; give it back by ``leave``.
+
+        Raises:
+            ProducerFull: If there is none in time.
+        """
+        if self.try_enter(size):
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        place = (size, turn)
+        self._line.append(place)
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        self.watch(turn, deadline_ms, lambda: self._full(timeout_ms))
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self.leave(size)  # let in, and cancelled in the same moment
+            elif place in self._line:
+                self._line.remove(place)
+                self._let_in()
+            raise
+        finally:
+            self.unwatch(turn)
+
+    def leave(self, size: int) -> None:
+        """Give back the room of a send that is over."""
+        self.sends -= 1
+        self.held_bytes -= size
+        assert self.sends >= 0, "more left than entered"
+        if self._line:
+            self._let_in()
+        if not self.sends and self._idle is not None:
+            self._idle.set_result(None)
+            self._idle = None
+
+    async def idle(self) -> None:
+        """Wait until no send is under way; each ends by its deadline."""
+        while self.sends:
+            if self._idle is None:
+                self._idle = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._idle)
+
+    def _fits(self, size: int) -> bool:
+        if self.sends >= self._max_sends:
+            return False
+        return not self.sends or self.held_bytes + size <= self._max_bytes
+
+    def _let_in(self) -> None:
+        while self._line and (self._line[0][1].done() or self._fits(self._line[0][0])):
+            size, turn = self._line.popleft()
+            if not turn.done():
+                self.sends += 1
+                self.held_bytes += size
+                turn.set_result(None)
+
+    def _full(self, timeout_ms: int) -> Exception:
+        return ProducerFull(self.sends, self.held_bytes, timeout_ms)
+
+    # Deadlines
+
+    def watch(
+        self, answer: asyncio.Future[Any], deadline_ms: int, late: Callable[[], Exception]
+    ) -> None:
+        """Have ``answer`` fail with what ``late`` gives, unless it is there by then."""
+        self._watched[answer] = (deadline_ms, late)
+        if deadline_ms < self._look_at_ms:
+            if self._looking is not None:
+                self._looking.cancel()
+            self._look_at_ms = deadline_ms
+            self._looking = asyncio.create_task(self._look(), name="send deadlines")
+
+    def unwatch(self, answer: asyncio.Future[Any]) -> None:
+        """Wait no longer for it."""
+        self._watched.pop(answer, None)
+
+    async def close(self) -> None:
+        """End the sleeper; whoever still waits is not watched over any more."""
+        looking, self._looking = self._looking, None
+        self._look_at_ms = math.inf
+        if looking is not None:
+            looking.cancel()
+            await asyncio.wait([looking])
+
+    async def _look(self) -> None:
+        while True:
+            now_ms = self._clock.monotonic_ms()
+            next_ms: float = math.inf
+            for answer, (deadline_ms, late) in list(self._watched.items()):
+                if deadline_ms > now_ms:
+                    next_ms = min(next_ms, deadline_ms)
+                elif not answer.done():
+                    answer.set_exception(late())
+            self._look_at_ms = next_ms
+            if next_ms == math.inf:
+                self._looking = None
+                return
+            await self._clock.sleep(int(next_ms) - now_ms)
+
+
+async def within(
+    clock: Clock,
+    timeout_ms: int,
+    work: Coroutine[Any, Any, T],
+    late: Callable[[], RocketPipeError],
+) -> T:
+    """Do work that may take so long on the clock, and no longer.
+
+    Raises:
+        RocketPipeError: What ``late`` gives, if it does take longer.
+    """
+    doing = asyncio.ensure_future(work)
+    sleeping = asyncio.ensure_future(clock.sleep(max(0, timeout_ms)))
+    try:
+        await asyncio.wait({doing, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            return doing.result()
+        raise late()
+    finally:
+        sleeping.cancel()
+        if not doing.done():
+            doing.add_done_callback(_retrieve)
+            doing.cancel()
+
+
+def _retrieve(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # nobody waits for it any more

@@ -1,0 +1,251 @@
+"""A message on its way out: checked, named, perhaps compressed, and written as a frame.
+
+The header of a send is the same for a topic and broker but for a few numbers and the properties, so
+it is a template, filled in for each message. ``protocol.requests.sending.SendMessage`` defines
+what comes out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from rocketpipe.errors import MessageRefused, PropertiesError
+from rocketpipe.model import properties as well_known
+from rocketpipe.model.flags import Compression, with_compression
+from rocketpipe.model.message import Message
+from rocketpipe.model.names import AUTO_CREATE_TOPIC, check_sendable, is_retry_topic
+from rocketpipe.protocol.codes import OUR_VERSION, RequestCode
+from rocketpipe.protocol.command import ONEWAY
+from rocketpipe.protocol.frame import HEAD
+from rocketpipe.protocol.json_dialect import quote
+from rocketpipe.record.batch import Entry, encode_batch
+from rocketpipe.record.compression import DEFAULT_LEVEL, WORTHWHILE_BYTES, compress
+from rocketpipe.record.layout import MAX_BODY_BYTES
+
+NEW_TOPIC_QUEUES: Final = 4
+
+#: How long a batch may be is for the producer to say, and it says so by name.
+_ANY_BYTES: Final = 1 << 31
+_SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
+_SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+_SAFE_CHARS: Final = well_known.MAX_BYTES // 4
+#: Longer bodies are compressed beside the loop: they would hold up everyone else.
+_LONG_BODY_BYTES: Final = 64 * 1024
+#: What an entry of a batch has beside body and properties.
+ENTRY_BYTES: Final = 22
+_WAITING: Final = f"{well_known.WAIT}\x01true\x02"
+_NOT_WAITING: Final = f"{well_known.WAIT}\x01false\x02"
+
+_quoted: Final = msgspec.json.encode
+_pack: Final = HEAD.pack
+
+
+def template(group: str, topic: str, broker_name: str) -> bytes:
+    """The header of every send of ``group`` to one topic on one broker; see ``Outgoing.frame``."""
+    names = [quote(name).replace("%", "%%") for name in (group, topic, broker_name)]
+    return (
+        f'{{"code":%d,"extFields":{{"a":{names[0]},"b":{names[1]},'
+        f'"c":"{AUTO_CREATE_TOPIC}","d":"{NEW_TOPIC_QUEUES}","e":"%d","f":"%d","g":"%d","h":"%d",'
+        f'"i":%b,"j":"0","k":"false","m":"%b","n":{names[2]}}},"flag":%d,"language":"PYTHON",'
+        f'"opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{OUR_VERSION}}}'
+    ).encode()
+
+
+class Outgoing:
+    """One send: of a message, or of a batch of them."""
+
+    __slots__ = (
+        "batch",
+        "body",
+        "born_ms",
+        "flag",
+        "message",
+        "message_id",
+        "properties",
+        "size",
+        "sys_flag",
+        "topic",
+        "wait_stored",
+    )
+
+    def __init__(self, message: Message, message_id: str, born_ms: int, max_bytes: int) -> None:
+        """Take a message that may be sent, with the id it is to have.
+
+        Raises:
+            MessageRefused: If it is empty or too long.
+            PropertiesError: If its properties are too long.
+        """
+        body = message.body
+        if not 0 < len(body) <= max_bytes:
+            raise _wrong_size(message.topic, len(body), max_bytes)
+        self.message: Message = message
+        self.message_id = message_id
+        self.born_ms = born_ms
+        self.topic = message.topic
+        self.body = body
+        self.flag = message.flag
+        self.sys_flag = 0
+        self.batch = False
+        self.wait_stored = message.wait_stored
+        self.properties = _text(message, message_id)
+        self.size = len(body) + len(self.properties)
+
+    @classmethod
+    def batch_of(cls, parts: Sequence[Outgoing], batch_id: str, born_ms: int) -> Outgoing:
+        """Many messages as one send with an id of its own, as Java's batches have.
+
+        They agree in topic and in whether they wait.
+        """
+        first = parts[0]
+        self = cls.__new__(cls)
+        self.message = first.message
+        self.message_id = batch_id
+        self.born_ms = born_ms
+        self.topic = first.topic
+        self.body = encode_batch(
+            [Entry(part.flag, part.body, part.properties.encode()) for part in parts],
+            max_bytes=_ANY_BYTES,
+        )
+        self.flag = 0
+        self.sys_flag = 0
+        self.batch = True
+        self.wait_stored = first.wait_stored
+        waits = _WAITING if first.wait_stored else _NOT_WAITING
+        self.properties = f"{waits}{well_known.UNIQ_KEY}\x01{batch_id}\x02"
+        self.size = len(self.body)
+        return self
+
+    async def compress(self, level: int) -> None:
+        """Make the body shorter, if that makes it shorter."""
+        if len(self.body) < _LONG_BODY_BYTES:
+            packed = compress(self.body, Compression.ZLIB, level)
+        else:
+            packed = await asyncio.to_thread(compress, self.body, Compression.ZLIB, level)
+        if len(packed) < len(self.body):
+            self.body = packed
+            self.sys_flag = with_compression(self.sys_flag, Compression.ZLIB)
+
+    def frame(self, header: bytes, queue_id: int, opaque: int, *, oneway: bool = False) -> bytes:
+        """The bytes that send it to a queue, with the header of ``template`` filled in."""
+        body = self.body
+        head = header % (
+            _SEND_BATCH if self.batch else _SEND,
+            queue_id,
+            self.sys_flag,
+            self.born_ms,
+            self.flag,
+            _quoted(self.properties),
+            b"true" if self.batch else b"false",
+            ONEWAY if oneway else 0,
+            opaque,
+        )
+        size = len(head)
+        return b"".join((_pack(size + 4 + len(body), size), head, body))
+
+
+class Checks:
+    """What one producer demands of its messages, and does to them."""
+
+    def __init__(
+        self,
+        *,
+        max_bytes: int = MAX_BODY_BYTES,
+        compress_over: int | None = WORTHWHILE_BYTES,
+        compress_level: int = DEFAULT_LEVEL,
+    ) -> None:
+        """Take the longest body, and from which length on bodies are compressed, if at all.
+
+        Raises:
+            ValueError: If a number makes no sense.
+        """
+        if max_bytes < 1:
+            raise ValueError(f"max_message_bytes {max_bytes}: at least 1")
+        if not 0 <= compress_level <= 9:
+            raise ValueError(f"compress_level {compress_level}: 0 to 9")
+        self.max_bytes = max_bytes
+        self._compress_over = compress_over
+        self._compress_level = compress_level
+        self._sendable: set[str] = set()
+
+    def check_topic(self, topic: str) -> None:
+        """Refuse a topic that clients may not send to.
+
+        Raises:
+            InvalidName: If it is one.
+        """
+        if topic not in self._sendable:
+            check_sendable(topic)
+            if len(self._sendable) >= 1024:
+                self._sendable.clear()
+            self._sendable.add(topic)
+
+    def compresses(self, body: bytes) -> bool:
+        """Whether a body is long enough for it."""
+        return self._compress_over is not None and len(body) >= self._compress_over
+
+    async def compress(self, out: Outgoing) -> None:
+        """Compress a body that is long enough."""
+        if self.compresses(out.body):
+            await out.compress(self._compress_level)
+
+    def may_wait(self, message: Message) -> bool:
+        """Whether a message may be held back for a batch, and go with others."""
+        return not (is_delayed(message) or is_retry_topic(message.topic)) and not self.compresses(
+            message.body
+        )
+
+    def check_batch(self, messages: Sequence[Message]) -> None:
+        """Refuse messages that cannot go as one batch.
+
+        Raises:
+            MessageRefused: If there are none, they go to different topics or wait differently,
+                one is delayed, or the topic is one of retries.
+        """
+        if not messages:
+            raise MessageRefused("", "a batch without messages", "give at least one")
+        first = messages[0]
+        for message in messages:
+            if message.topic != first.topic:
+                reason = f"a batch with a message to {message.topic!r}"
+                raise MessageRefused(first.topic, reason, "make a batch of each topic")
+            if message.wait_stored != first.wait_stored:
+                reason = "a batch in which some wait until they are stored and some do not"
+                raise MessageRefused(first.topic, reason, "make two batches")
+            if is_delayed(message):
+                raise MessageRefused(first.topic, "a delayed one in a batch", "send it by itself")
+        if is_retry_topic(first.topic):
+            raise MessageRefused(first.topic, "a batch to a retry topic", "send them one by one")
+
+
+def is_delayed(message: Message) -> bool:
+    """Whether it is to be shown later."""
+    return bool(
+        message.delay_level or message.delay_ms is not None or message.deliver_at_ms is not None
+    )
+
+
+def _text(message: Message, message_id: str) -> str:
+    # What `properties.encode` writes; the message has checked every name and value already.
+    if not (message.properties or message.keys or message.tags or is_delayed(message)):
+        return f"{_WAITING if message.wait_stored else _NOT_WAITING}UNIQ_KEY\x01{message_id}\x02"
+    named = message.all_properties()
+    named[well_known.UNIQ_KEY] = message_id
+    text = "".join([f"{name}\x01{value}\x02" for name, value in named.items()])
+    if len(text) > _SAFE_CHARS and len(text.encode()) > well_known.MAX_BYTES:
+        size = len(text.encode())
+        raise PropertiesError(
+            f"properties of {size} bytes, more than {well_known.MAX_BYTES}", well_known.MAX_BYTES
+        )
+    return text
+
+
+def _wrong_size(topic: str, size: int, max_bytes: int) -> MessageRefused:
+    if not size:
+        return MessageRefused(topic, "an empty body", "send at least one byte")
+    reason = f"a body of {size} bytes, {max_bytes} are the most"
+    hint = "raise max_message_bytes here and maxMessageSize at the brokers, or send less"
+    return MessageRefused(topic, reason, hint)

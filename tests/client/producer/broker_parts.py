@@ -1,0 +1,137 @@
+"""Brokers that take sends as a test tells them to, and a session that knows them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from tests.client.name_server_parts import KnownTopics, served
+
+from rocketpipe.client.session import Session
+from rocketpipe.errors import RequestRejected
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import BrokerAddresses, BrokerQueues, TopicRoute
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.clients import Heartbeat, HeartbeatReply, UnregisterClient
+from rocketpipe.protocol.requests.offsets import GetMaxOffset, OffsetReply
+from rocketpipe.protocol.requests.sending import SendMessage, SendMessageReply
+from rocketpipe.record.batch import decode_batch
+from rocketpipe.remoting.router import Call, Router, handles
+from rocketpipe.remoting.server import Server
+from rocketpipe.testing import ManualClock
+
+#: Refused, and how; or lost, or not answered; or stored, with this code.
+LOST, SILENT = "lost", "silent"
+
+
+class Taker:
+    """A broker that stores what it is sent, unless it was told what else to do next."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.address = ""
+        self.taken: list[SendMessage] = []
+        self.asked = 0
+        self.probed = 0
+        #: What becomes of the next sends, in order; after them, all goes well.
+        self.next: list[int | str] = []
+        self.arrived = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    @handles(SendMessage)
+    async def take(self, request: SendMessage, call: Call) -> SendMessageReply:
+        self.asked += 1
+        self.arrived.set()
+        await self.answers.wait()
+        fate = self.next.pop(0) if self.next else 0
+        if fate == LOST:
+            call.peer.abort()
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "never heard")
+        if fate == SILENT:
+            await asyncio.get_running_loop().create_future()
+        assert isinstance(fate, int)
+        if fate not in (0, 10, 11, 12):
+            raise RequestRejected(fate, f"{self.name} says no")
+        first = len(self.taken)
+        self.taken.append(request)
+        count = len(list(decode_batch(request.body))) if request.batch else 1
+        return SendMessageReply(
+            code=fate,
+            msg_id=",".join(f"{first:08X}{number:08X}" for number in range(count)),
+            queue_id=request.queue_id,
+            queue_offset=QueueOffset(100 * first),
+            transaction_id="T",
+            region="Oslo",
+            trace_on=True,
+        )
+
+    @handles(GetMaxOffset)
+    async def end(self, request: GetMaxOffset, call: Call) -> OffsetReply:
+        self.probed += 1
+        return OffsetReply(offset=QueueOffset(0))
+
+    @handles(Heartbeat)
+    async def beat(self, request: Heartbeat, call: Call) -> HeartbeatReply:
+        return HeartbeatReply()
+
+    @handles(UnregisterClient)
+    async def goodbye(self, request: UnregisterClient, call: Call) -> None: ...
+
+
+@dataclass(slots=True)
+class World:
+    """A NameServer and brokers that all hold topic ``t``, and the clock that clients go by."""
+
+    name_server: str
+    known: KnownTopics
+    brokers: dict[str, Taker]
+    clock: ManualClock = field(default_factory=ManualClock)
+
+    def __getitem__(self, name: str) -> Taker:
+        return self.brokers[name]
+
+    def route(self, *names: str) -> TopicRoute:
+        return TopicRoute(
+            queues=tuple(
+                BrokerQueues(broker_name=name, read_queues=2, write_queues=2, perm=6)
+                for name in names
+            ),
+            brokers=tuple(
+                BrokerAddresses(
+                    cluster="c", broker_name=name, addresses={0: self.brokers[name].address}
+                )
+                for name in names
+            ),
+        )
+
+    def session(self) -> Session:
+        return Session(self.name_server, clock=self.clock)
+
+    @property
+    def taken(self) -> int:
+        return sum(len(broker.taken) for broker in self.brokers.values())
+
+
+@asynccontextmanager
+async def world(*names: str) -> AsyncIterator[World]:
+    """Run brokers of these names inside the block."""
+    known = KnownTopics()
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(served(known))
+        here = World(address, known, {name: Taker(name) for name in names})
+        for taker in here.brokers.values():
+            server = await stack.enter_async_context(Server.bound("127.0.0.1", 0))
+            await stack.enter_async_context(server.serving(Router(taker).answer))
+            taker.address = server.address
+        known.routes["t"] = here.route(*names)
+        yield here
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for what happens beyond sockets."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - nobody tells when
+            await asyncio.sleep(0.001)
