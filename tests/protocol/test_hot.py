@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from rocketpipe.errors import FrameError, ProtocolError
 from rocketpipe.model.offsets import QueueOffset
@@ -117,10 +118,11 @@ def lane_values(frame: bytes) -> tuple[object, ...] | None:
     if header is None:
         return None
     fields = header.fields
+    most = fields.max_reconsume_times
     return (
         fields.producer_group, fields.topic, fields.default_topic, fields.default_queues,
         fields.queue_id, fields.sys_flag, fields.born_ms, fields.flag, fields.properties,
-        fields.reconsume_times, fields.unit_mode, fields.max_reconsume_times, fields.batch,
+        fields.reconsume_times, fields.unit_mode, None if most is UNSET else most, fields.batch,
     )  # fmt: skip
 
 

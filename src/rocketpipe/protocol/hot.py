@@ -66,7 +66,20 @@ def scan(
     return frames
 
 
-class SendLetters(msgspec.Struct, frozen=True, gc=False):
+class _Aside(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """What else real peers put into a send, and no lane looks at.
+
+    With any other field it is not for a lane: the general path takes either spelling of a name.
+    """
+
+    access_key: str = msgspec.field(name="AccessKey", default="")
+    signature: str = msgspec.field(name="Signature", default="")
+    channel: str = msgspec.field(name="OnsChannel", default="")
+    token: str = msgspec.field(name="SecurityToken", default="")
+    stream: str = msgspec.field(name="ReqT", default="")
+
+
+class SendLetters(_Aside, frozen=True, gc=False, kw_only=True):
     """What a send says of its message, under the letters of code 310."""
 
     producer_group: str = msgspec.field(name="a")
@@ -80,11 +93,13 @@ class SendLetters(msgspec.Struct, frozen=True, gc=False):
     properties: str = msgspec.field(name="i", default="")
     reconsume_times: _Int32 = msgspec.field(name="j", default=0)
     unit_mode: bool = msgspec.field(name="k", default=False)
-    max_reconsume_times: _Int32 | None = msgspec.field(name="l", default=None)
+    # Not None: the text "null" would be that.
+    max_reconsume_times: _Int32 | msgspec.UnsetType = msgspec.field(name="l", default=msgspec.UNSET)
     batch: bool = msgspec.field(name="m", default=False)
+    broker_name: str = msgspec.field(name="n", default="")
 
 
-class SendNames(msgspec.Struct, frozen=True, gc=False):
+class SendNames(_Aside, frozen=True, gc=False, kw_only=True):
     """The same under the long names of code 10."""
 
     producer_group: str = msgspec.field(name="producerGroup")
@@ -98,8 +113,11 @@ class SendNames(msgspec.Struct, frozen=True, gc=False):
     properties: str = ""
     reconsume_times: _Int32 = msgspec.field(name="reconsumeTimes", default=0)
     unit_mode: bool = msgspec.field(name="unitMode", default=False)
-    max_reconsume_times: _Int32 | None = msgspec.field(name="maxReconsumeTimes", default=None)
+    max_reconsume_times: _Int32 | msgspec.UnsetType = msgspec.field(
+        name="maxReconsumeTimes", default=msgspec.UNSET
+    )
     batch: bool = False
+    broker_name: str = msgspec.field(name="bname", default="")
 
 
 class PullNames(msgspec.Struct, frozen=True, gc=False, rename="camel"):

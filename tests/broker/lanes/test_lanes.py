@@ -216,7 +216,7 @@ async def test_a_oneway_send_is_stored_and_not_answered(tmp_path: Path) -> None:
         writer.write(b"".join(map(encode_frame, [*oneway, send(2000)])))
         (answer,) = Connection().receive(await reader.read(1 << 16))
         assert (answer.opaque, answer.fields["queueOffset"]) == (2000, "1001")
-        (found,) = await ask(address, pull(1, 1, bulk=True))
+        (found,) = await ask(address, pull(1, 1, bulk=True, max_msg_nums=4096))
         bodies = [each.body for each in view_records(found.body)]
         assert bodies == [*(b"%d" % n for n in range(2, 1002)), b"hello"]
         writer.close()
