@@ -134,8 +134,8 @@ async def test_a_broker_that_clients_would_not_find_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clients = ClientTable()
-    async with Caller() as caller, Server.bound("127.0.0.1", 0) as server:
+    async with Server.bound("127.0.0.1", 0) as server:
         async with server.serving(Router(Members("another", "x")).answer):
-            await check_advertised(server.address, caller, clients)
+            await check_advertised(server.address, clients)
     assert "clients will not find this broker" in caplog.text
     assert clients.consumer_groups() == []

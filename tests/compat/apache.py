@@ -72,9 +72,9 @@ class Apache:
             yield ApacheCluster(name_servers=name_servers, broker=broker, directory=directory)
 
     @asynccontextmanager
-    async def name_server(self, directory: Path) -> AsyncIterator[str]:
+    async def name_server(self, directory: Path, port: int | None = None) -> AsyncIterator[str]:
         """Run a NameServer inside the block, which is given its address."""
-        port = _free_port()
+        port = port or _free_port()
         conf = directory / "namesrv.conf"
         conf.write_text(f"listenPort={port}\nbindAddress=127.0.0.1\n")
         start = "org.apache.rocketmq.namesrv.NamesrvStartup"

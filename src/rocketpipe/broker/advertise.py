@@ -64,13 +64,15 @@ async def host_of(address: str) -> Host:
     return Host.parse(_joined(str(place[0]), port))
 
 
-async def check_advertised(address: str, caller: Caller, clients: ClientTable) -> None:
+async def check_advertised(address: str, clients: ClientTable) -> None:
     """Connect to ourselves the way clients will, and warn if that is not possible."""
     name = f"self-check-{secrets.token_hex(8)}"
     itself = Client(connection=name, client_id=name)
     clients.join(name, itself, Consuming(), at_ms=0)
     try:
-        problem = await problem_with(address, caller, group=name, client_id=name)
+        # On a connection of its own: it is not needed again.
+        async with Caller() as caller:
+            problem = await problem_with(address, caller, group=name, client_id=name)
     finally:
         clients.leave(name, name)
     if problem is not None:

@@ -153,7 +153,7 @@ async def broker(
                     on_close=partial(_finish, waiting, lanes),
                 ),
                 _registered(registrar),
-                running(check_advertised(address, caller, connected), "self-check"),
+                running(check_advertised(address, connected), "self-check"),
             ):
                 log.info("broker started name=%s address=%s", config.name, address)
                 yield server.address
