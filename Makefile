@@ -138,6 +138,7 @@ bench-broker: setup ## Our broker and others under one load; BENCH="--quick --pe
 .PHONY: bench-client
 bench-client: setup ## Our client beside a bare asyncio client; BENCH="--rounds 5 --uvloop" and the like
 	@$(RUN) benchmarks/client.py $(BENCH)
+	@$(RUN) benchmarks/blocking.py $(BENCH)
 
 #> Upkeep
 

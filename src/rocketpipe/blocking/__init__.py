@@ -1,0 +1,47 @@
+"""The clients without ``async``: the same names and arguments, blocking, for use from threads.
+
+    from rocketpipe.blocking import Producer
+
+    with Producer("127.0.0.1:9876") as producer:
+        result = producer.send("orders", b"...", tags="paid", keys=["A1"])
+
+All of them run on one loop, on a thread that is there while any of them is open.
+"""
+
+from rocketpipe.blocking.admin import Admin
+from rocketpipe.blocking.producer import Producer
+from rocketpipe.blocking.pull import PullConsumer
+from rocketpipe.blocking.push import PushConsumer
+from rocketpipe.blocking.session import Session
+from rocketpipe.client.consumer.offsets import StartFrom
+from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
+from rocketpipe.client.consumer.received import ReceivedMessage
+from rocketpipe.client.consumer.tuning import PushTuning
+from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
+from rocketpipe.client.producer.result import SendResult
+from rocketpipe.errors import RocketPipeError
+from rocketpipe.model.message import Message, StoredMessage
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.model.subscription import ConsumeFromWhere
+
+__all__ = [
+    "DEAD_LETTER",
+    "Admin",
+    "ConsumeFromWhere",
+    "Idempotent",
+    "Message",
+    "MessageQueue",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "PushTuning",
+    "ReceivedMessage",
+    "Retry",
+    "RocketPipeError",
+    "SendResult",
+    "Session",
+    "Sql",
+    "SqliteLedger",
+    "StartFrom",
+    "StoredMessage",
+]

@@ -1,0 +1,141 @@
+"""Hands messages to an application's handlers, in threads.
+
+    consumer = PushConsumer("127.0.0.1:9876", group="billing")
+
+    @consumer.on("orders", tags="paid || refunded")
+    def bill(message): ...
+
+    with consumer:
+        consumer.closed()
+
+Ctrl-C ends the wait and leaves the ``with``, which lets handlers finish what they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from rocketpipe.blocking.background import Life
+from rocketpipe.blocking.face import Client, tells, waits
+from rocketpipe.blocking.session import Session, inner_of
+from rocketpipe.client.consumer.assignment import AVERAGE, Strategy
+from rocketpipe.client.consumer.offsets import StartFrom
+from rocketpipe.client.consumer.push import CONCURRENCY
+from rocketpipe.client.consumer.push import PushConsumer as AsyncPushConsumer
+from rocketpipe.client.consumer.tuning import PushTuning
+from rocketpipe.clock import Clock
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.model.subscription import ConsumeFromWhere
+
+TargetT = TypeVar("TargetT")
+
+
+def _queues(inner: AsyncPushConsumer) -> frozenset[MessageQueue]:
+    return inner.queues
+
+
+class PushConsumer(Client[AsyncPushConsumer]):
+    """Consumes topics for a group, by handlers; see the top of this file.
+
+    A handler is a plain function and runs in a thread of the consumer's, so many at a time as
+    ``concurrency`` says; there it may call any blocking client. One that is ``async`` runs on the
+    clients' loop, where only asynchronous clients are of use.
+    """
+
+    def __init__(
+        self,
+        name_servers: str | Session,
+        *,
+        group: str,
+        ordered: bool = False,
+        broadcast: bool = False,
+        start: ConsumeFromWhere | StartFrom = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        strategy: Strategy = AVERAGE,
+        concurrency: int = CONCURRENCY,
+        tuning: PushTuning | None = None,
+        offsets_root: Path | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Prepare a consumer; nothing is asked or started before its ``with``.
+
+        The arguments are those of ``rocketpipe.PushConsumer``.
+
+        Raises:
+            InvalidName: If no group of consumers may have this name.
+            ValueError: If a number is out of its range, or ``name_servers`` is no list of them.
+            TypeError: If the session is one for asyncio.
+        """
+        inner = AsyncPushConsumer(
+            inner_of(name_servers),
+            group=group,
+            ordered=ordered,
+            broadcast=broadcast,
+            start=start,
+            strategy=strategy,
+            concurrency=concurrency,
+            tuning=tuning,
+            offsets_root=offsets_root,
+            clock=clock,
+        )
+        super().__init__(inner, Life("the consumer"))
+        self._session = (
+            name_servers
+            if isinstance(name_servers, Session)
+            else Session.around(inner.session, self._life)
+        )
+
+    @property
+    def group(self) -> str:
+        """Whom it consumes for."""
+        return self._inner.group
+
+    @property
+    def session(self) -> Session:
+        """The client that it is part of."""
+        return self._session
+
+    @property
+    def queues(self) -> frozenset[MessageQueue]:
+        """The queues that are its share now."""
+        return self._queues()
+
+    def on(
+        self,
+        topic: str,
+        *,
+        tags: str | None = None,
+        sql: str | None = None,
+        batch: int | None = None,
+    ) -> Callable[[TargetT], TargetT]:
+        """Mark what handles a topic: a function, an object, or a class of such objects.
+
+        All messages are wanted unless ``tags`` (``A || B``) or ``sql`` chooses. With ``batch`` the
+        handler gets lists of up to so many messages, else one message at a time.
+
+        Raises:
+            InvalidName: If no topic may have this name.
+            FilterError: If the expression does not compile.
+            ValueError: If the topic has a handler, or the consumer runs already.
+            TypeError: If what is marked cannot be called with a message.
+        """
+
+        def mark(target: TargetT) -> TargetT:
+            self.subscribe(topic, target, tags=tags, sql=sql, batch=batch)
+            return target
+
+        return mark
+
+    def stop(self) -> None:
+        """Have it closed, without waiting: for signal handlers, and for handlers of messages."""
+        if self._life.loop is not None:  # else there is nothing to stop, and no loop to do it
+            self._stop()
+
+    subscribe = tells(AsyncPushConsumer.subscribe)
+    close = waits(AsyncPushConsumer.close)
+    closed = waits(AsyncPushConsumer.closed)
+    suspend = tells(AsyncPushConsumer.suspend)
+    resume = tells(AsyncPushConsumer.resume)
+    _stop = tells(AsyncPushConsumer.stop)
+    _queues = tells(_queues)

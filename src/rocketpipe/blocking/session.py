@@ -1,0 +1,93 @@
+"""One client id, its connections and routes, shared by blocking producers and consumers."""
+
+from __future__ import annotations
+
+import random
+
+from rocketpipe.blocking.background import Life
+from rocketpipe.blocking.face import Client, tells, waits
+from rocketpipe.client.session import Session as AsyncSession
+from rocketpipe.clock import Clock
+from rocketpipe.remoting.caller import CALL_TIMEOUT_MS
+
+
+class Session(Client[AsyncSession]):
+    """What clients of one client id share: ``with Session("a:9876") as session``."""
+
+    def __init__(
+        self,
+        name_servers: str,
+        *,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+        instance: str | None = None,
+        unit: str | None = None,
+        timeout_ms: int = CALL_TIMEOUT_MS,
+    ) -> None:
+        """Prepare a client of these NameServers; nothing is asked yet.
+
+        ``instance`` takes the place of process and time in the client id, ``unit`` follows them.
+        ``timeout_ms`` is for routes, heartbeats and questions about queues.
+
+        Raises:
+            ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
+                time to wait.
+            InvalidName: If ``instance`` or ``unit`` cannot be part of a client id.
+        """
+        inner = AsyncSession(
+            name_servers,
+            clock=clock,
+            chance=chance,
+            instance=instance,
+            unit=unit,
+            timeout_ms=timeout_ms,
+        )
+        super().__init__(inner, Life("the session"))
+
+    @classmethod
+    def around(cls, inner: AsyncSession, life: Life) -> Session:
+        """The face of a session that a client has made for itself, and that lives with it."""
+        made = cls.__new__(cls)
+        super(Session, made).__init__(inner, life)
+        return made
+
+    @property
+    def client_id(self) -> str:
+        """What brokers call this client."""
+        return self._inner.client_id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is inside its ``with``, or inside that of a client that uses it."""
+        return self._inner.is_open
+
+    def check_open(self) -> None:
+        """Say clearly that the session cannot be used here and now, if so.
+
+        Raises:
+            SessionClosed: If it was not entered yet, or left already.
+            ProcessForked: If it was entered in another process.
+            LoopBlocked: If the caller runs on the clients' loop.
+        """
+        self._life.here().check()
+
+    beat = waits(AsyncSession.beat)
+    ends_of = waits(AsyncSession.ends_of)
+    leader_of = tells(AsyncSession.leader_of)
+    reader_of = tells(AsyncSession.reader_of)
+
+
+def inner_of(name_servers: object) -> str | AsyncSession:
+    """What the asynchronous clients take for the same.
+
+    Raises:
+        TypeError: If it is a session for asyncio, which belongs to another loop, or nothing of use.
+    """
+    if isinstance(name_servers, Session):
+        return name_servers._inner  # noqa: SLF001 - a face's own module may look behind it
+    if isinstance(name_servers, str):
+        return name_servers
+    raise TypeError(
+        f"blocking clients take NameServers as text or a rocketpipe.blocking.Session, "
+        f"not {type(name_servers).__module__}.{type(name_servers).__qualname__}"
+    )
