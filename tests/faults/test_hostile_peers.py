@@ -38,7 +38,7 @@ from rocketpipe.protocol.connection import Connection
 from rocketpipe.protocol.frame import MAX_FRAME_BYTES, encode_frame
 from rocketpipe.record.batch import Entry, encode_batch
 
-REQUESTS = int(os.environ.get("ROCKETPIPE_HOSTILE_REQUESTS", "50000"))
+REQUESTS = int(os.environ.get("ROCKETPIPE_HOSTILE_REQUESTS", "20000"))
 WARM_UP = 5_000
 MOST_GROWTH = 20 << 20
 A_BATCH = 100

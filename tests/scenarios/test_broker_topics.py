@@ -10,7 +10,7 @@ import pytest
 from tests.scenarios.members import both_servers
 from tests.scenarios.raw_broker import driven_broker
 
-from rocketpipe import Producer, PullConsumer
+from rocketpipe import ConsumeFromWhere, Producer, PullConsumer
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol import fastjson
@@ -183,7 +183,8 @@ async def test_a_topic_that_is_made_again_begins_without_messages(tmp_path: Path
             await member.ask(DeleteTopic(topic="t"))
             await member.ask(create(write_queue_nums=1, read_queue_nums=1))
             await producer.send("t", b"new")
-        async with PullConsumer(servers.name_server, group="g") as consumer:
+        first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        async with PullConsumer(servers.name_server, group="g", start=first) as consumer:
             await consumer.subscribe("t")
             found: list[bytes] = []
             async with asyncio.timeout(20):
