@@ -94,9 +94,18 @@ async def test_a_route_that_servers_lost_is_used_until_brokers_had_time_to_regis
         cache_of(address, clock=clock, on_changed=told.append) as cache,
     ):
         await cache.get("t")
-        del known.routes["t"]
+        found = known.routes.pop("t")
+        # It was away for long, and knows nothing yet: the time begins with its first answer.
+        await clock.advance(10 * LOST_MS)
+        assert (await cache.get("t")).queues
         await clock.advance(LOST_MS - 1)
-        cache.forget("t")
+        assert (await cache.get("t")).queues
+        known.routes["t"] = found
+        await cache.get("t")
+        del known.routes["t"]
+        await clock.advance(FRESH_MS)
+        assert (await cache.get("t")).queues
+        await clock.advance(LOST_MS - 1)
         assert (await cache.get("t")).queues
         await clock.advance(1)
         with pytest.raises(NoRoute):

@@ -34,7 +34,7 @@ FRESH_MS: Final = 60_000
 """So long a route is good without being asked for again: the session asks twice meanwhile."""
 
 LOST_MS: Final = 60_000
-"""So long a route is used that was there and that NameServers do not know any more."""
+"""So long a route is used after NameServers first said that they do not know it any more."""
 
 MAX_ROUTES: Final = 4096
 
@@ -47,6 +47,8 @@ class _Entry:
     #: When a NameServer last gave it, and until when it need not be asked again.
     confirmed_ms: int
     fresh_until_ms: int
+    #: When a NameServer first said that it does not know the topic, if none gave it since.
+    denied_ms: int | None = None
 
 
 class RouteCache:
@@ -174,7 +176,10 @@ class RouteCache:
         if found is None:
             if before is None:
                 return None
-            if now_ms - before.confirmed_ms < LOST_MS:
+            # Not counted from the last answer: they may have been away for longer than that.
+            if before.denied_ms is None:
+                before.denied_ms = now_ms
+            if now_ms - before.denied_ms < LOST_MS:
                 self._entries[topic] = before
                 return before.route
             log.info("route gone topic=%s", topic)

@@ -174,7 +174,7 @@ class PushConsumer:
         async with self._gate:
             if self._running is not None:
                 raise ValueError("the consumer runs already")
-            self._closed.clear()
+            self._closed = asyncio.Event()  # a new one: this may be another loop than the last
             stack = AsyncExitStack()
             try:
                 await self._begin(stack)
