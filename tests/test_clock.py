@@ -1,8 +1,13 @@
-"""The machine's clock."""
+"""The machine's clock, and waiting no longer than a clock says."""
 
 from __future__ import annotations
 
-from rocketpipe.clock import SystemClock
+import asyncio
+
+import pytest
+
+from rocketpipe.clock import SystemClock, within
+from rocketpipe.testing import ManualClock
 
 
 async def test_a_sleep_lasts_at_least_as_long_as_asked() -> None:
@@ -14,3 +19,33 @@ async def test_a_sleep_lasts_at_least_as_long_as_asked() -> None:
 
 def test_wall_time_is_milliseconds_since_1970() -> None:
     assert 1_700_000_000_000 < SystemClock().now_ms() < 10_000_000_000_000
+
+
+async def test_waiting_ends_with_the_work_or_with_the_time() -> None:
+    clock = ManualClock()
+    event = asyncio.Event()
+    cancelled = []
+
+    async def work() -> None:
+        try:
+            await event.wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    late = asyncio.create_task(within(clock, 100, work()))
+    while not clock._sleepers:  # noqa: ASYNC110 - the condition is the clock's, not ours
+        await asyncio.sleep(0)
+    await clock.advance(100)
+    assert await late is False
+    assert cancelled == [True]
+    event.set()
+    assert await within(clock, 100, work()) is True
+
+
+async def test_what_the_work_raises_comes_out() -> None:
+    async def fails() -> None:
+        raise KeyError("id")
+
+    with pytest.raises(KeyError):
+        await within(ManualClock(), 100, fails())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -34,3 +35,22 @@ class SystemClock:
 
     async def sleep(self, duration_ms: int) -> None:
         await asyncio.sleep(duration_ms / 1000)
+
+
+async def within(clock: Clock, duration_ms: int, work: Coroutine[Any, Any, object]) -> bool:
+    """Wait for something, but no longer than that; says whether it came to its end.
+
+    What did not is cancelled. Its errors come out of here.
+    """
+    doing = asyncio.ensure_future(work)
+    waiting = asyncio.ensure_future(clock.sleep(duration_ms))
+    try:
+        await asyncio.wait((doing, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finished = doing.done()
+    finally:
+        doing.cancel()
+        waiting.cancel()
+        await asyncio.wait((doing, waiting))
+    if finished:
+        doing.result()
+    return finished

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from tests.client.consumer.in_hand import QUEUE, messages, until
 
-from rocketpipe.client.consumer.held_queue import HeldQueue, Lease, within
-from rocketpipe.testing.clock import ManualClock
+from rocketpipe.client.consumer.held_queue import HeldQueue, Lease
 
 
 def test_a_lease_lasts_until_its_life_is_over() -> None:
@@ -49,32 +47,3 @@ async def test_whoever_waits_is_woken_by_the_end() -> None:
     held.drain()
     await asyncio.gather(*waits)
     await held.shrinking()  # and nobody begins to wait after it
-
-
-async def test_waiting_ends_with_the_work_or_with_the_time() -> None:
-    clock = ManualClock()
-    event = asyncio.Event()
-    cancelled = []
-
-    async def work() -> None:
-        try:
-            await event.wait()
-        except asyncio.CancelledError:
-            cancelled.append(True)
-            raise
-
-    late = asyncio.create_task(within(clock, 100, work()))
-    await until(lambda: clock._sleepers)
-    await clock.advance(100)
-    assert await late is False
-    assert cancelled == [True]
-    event.set()
-    assert await within(clock, 100, work()) is True
-
-
-async def test_what_the_work_raises_comes_out() -> None:
-    async def fails() -> None:
-        raise KeyError("id")
-
-    with pytest.raises(KeyError):
-        await within(ManualClock(), 100, fails())

@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from rocketpipe.client.consumer.fetch_loop import FetchLoop
-from rocketpipe.client.consumer.held_queue import HeldQueue, within
+from rocketpipe.client.consumer.held_queue import HeldQueue
 from rocketpipe.client.consumer.locks import QueueLocks
 from rocketpipe.client.consumer.offsets import OffsetStore
 from rocketpipe.client.consumer.tuning import PushTuning, Room
 from rocketpipe.client.consumer.workers import Workers
-from rocketpipe.clock import Clock
+from rocketpipe.clock import Clock, within
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue

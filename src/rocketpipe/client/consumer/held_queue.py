@@ -7,13 +7,11 @@ Dropped: whatever becomes of its messages counts for nothing, because they come 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from rocketpipe.client.consumer.process_queue import ProcessQueue
-from rocketpipe.clock import Clock
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 
@@ -102,22 +100,3 @@ class HeldQueue:
     async def quiet(self) -> None:
         """Wait until nobody is at work on its messages."""
         await self._quiet.wait()
-
-
-async def within(clock: Clock, duration_ms: int, work: Coroutine[Any, Any, None]) -> bool:
-    """Wait for something, but no longer than that; says whether it came to its end.
-
-    What did not is cancelled. Its errors come out of here.
-    """
-    doing = asyncio.ensure_future(work)
-    waiting = asyncio.ensure_future(clock.sleep(duration_ms))
-    try:
-        await asyncio.wait((doing, waiting), return_when=asyncio.FIRST_COMPLETED)
-        finished = doing.done()
-    finally:
-        doing.cancel()
-        waiting.cancel()
-        await asyncio.wait((doing, waiting))
-    if finished:
-        doing.result()
-    return finished

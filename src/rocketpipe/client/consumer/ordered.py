@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from rocketpipe.client.consumer.handlers import Handlers
-from rocketpipe.client.consumer.held_queue import HeldQueue, within
+from rocketpipe.client.consumer.held_queue import HeldQueue
 from rocketpipe.client.consumer.offsets import OffsetStore
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Outcome
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.consumer.workers import TakesBack
-from rocketpipe.clock import Clock
+from rocketpipe.clock import Clock, within
 from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)

@@ -40,7 +40,7 @@ from rocketpipe.client.consumer.rebalance import Rebalancer
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.identity import SHARED_INSTANCE, own_address
 from rocketpipe.client.session import Session
-from rocketpipe.clock import Clock
+from rocketpipe.clock import Clock, within
 from rocketpipe.errors import OffsetOutOfRange, SessionClosed, WrongWayToRead
 from rocketpipe.model.names import check_consumer_group, check_topic
 from rocketpipe.model.offsets import QueueOffset
@@ -419,16 +419,7 @@ class PullConsumer:
 
     async def _arrival(self, timeout_ms: int) -> None:
         """Until something came or failed, or the time is up."""
-        waits = [
-            asyncio.ensure_future(self._shelf.arrival()),
-            asyncio.ensure_future(self._session.clock.sleep(timeout_ms)),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        await within(self._session.clock, timeout_ms, self._shelf.arrival())
 
     async def _commit_often(self, every_ms: int) -> None:
         while True:

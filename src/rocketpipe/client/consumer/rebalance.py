@@ -24,6 +24,7 @@ from rocketpipe.client.consumer.assignment import (
     in_order,
 )
 from rocketpipe.client.session import Session
+from rocketpipe.clock import within
 from rocketpipe.errors import NoRoute, RocketPipeError
 from rocketpipe.model.route import MessageQueue, TopicRoute
 from rocketpipe.model.subscription import MessageModel
@@ -271,23 +272,11 @@ class Rebalancer:
         """Until the time has come, or somebody gives notice; but rounds are a second apart."""
         clock = self._session.clock
         if not self._notice.is_set():
-            await self._notice_within(wait_ms)
+            await within(clock, wait_ms, self._notice.wait())
         if self._ended_ms is not None:
             rest_ms = self._ended_ms + AT_LEAST_MS - clock.monotonic_ms()
             if rest_ms > 0:
                 await clock.sleep(rest_ms)
-
-    async def _notice_within(self, wait_ms: int) -> None:
-        waits = [
-            asyncio.ensure_future(self._notice.wait()),
-            asyncio.ensure_future(self._session.clock.sleep(wait_ms)),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
 
 
 def _warn(what: str, group: str, topic: str, error: RocketPipeError) -> None:
