@@ -26,7 +26,7 @@ from rocketpipe.store.commit_log import FILLER_BYTES, Chunk, filler
 from rocketpipe.store.errors import RecordTooLarge
 from rocketpipe.store.group_mark import MARK_BYTES, strip_mark, write_mark
 from rocketpipe.store.layout import check_queue
-from rocketpipe.store.seals import HALF, seal_halves
+from rocketpipe.store.seals import HIGH, LOW, MIDDLE, PIECE
 
 #: How many topics' encoded names are kept at hand.
 _MAX_TOPICS: Final = 65_536
@@ -107,7 +107,6 @@ class Appender:
         self._next_offset = next_offset
         self._seal = seal
         self._topics: dict[str, tuple[int, bytes]] = {}
-        self._low_digits, self._high_digits = seal_halves() if seal else ([], [])
 
     def encode(self, groups: Sequence[Sequence[Put]], start: int, stored_ms: int) -> Encoded:
         """Make the records of groups that go to ``start`` and on; no group may be empty.
@@ -127,12 +126,7 @@ class Appender:
         pieces: list[bytes] = []
         placed: list[list[Appended]] = []
         counted: dict[str, dict[int, int]] = {}
-        host, host_bit, low_digits, high_digits = (
-            self._store_host,
-            self._host_bit,
-            self._low_digits,
-            self._high_digits,
-        )
+        host, host_bit = self._store_host, self._host_bit
         seal, mark = self._seal, b""
         added_bytes = SEAL_BYTES if seal else 0
         last_topic: str | None = None
@@ -223,8 +217,8 @@ class Appender:
                 pieces.append(record)
                 if seal:
                     crc = crc32(record) & 0x7FFFFFFF
-                    pieces.append(low_digits[crc % HALF])
-                    pieces.append(high_digits[crc // HALF])
+                    upper, low = divmod(crc, PIECE)
+                    pieces += (LOW[low], MIDDLE[upper % PIECE], HIGH[upper // PIECE])
                 appended.append(
                     _new_tuple(
                         Appended,

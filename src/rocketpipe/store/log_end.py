@@ -25,7 +25,7 @@ from rocketpipe.record.layout import (
 )
 from rocketpipe.store.commit_log import WALK_BYTES, CommitLog
 from rocketpipe.store.group_mark import read_mark
-from rocketpipe.store.seals import HALF, seal_halves, seal_text
+from rocketpipe.store.seals import HIGH, LOW, MIDDLE, PIECE, seal_text
 
 #: Size, magic and log offset: the rest is covered by the checksum.
 _PLACE: Final = struct.Struct(">ii20xq")
@@ -126,7 +126,6 @@ def walk_to_end(log: CommitLog, start: int, stop: int | None = None) -> Walked:
         DiskError: The log cannot be read.
     """
     unpack = _PLACE.unpack_from
-    low, high = seal_halves()
     first_magic, second_magic, least, most = MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, MAX_RECORD_BYTES
     last = -1
     unsealed = -1
@@ -152,7 +151,9 @@ def walk_to_end(log: CommitLog, start: int, stop: int | None = None) -> Walked:
                 wanted = size
                 break
             crc = crc32(view[place : close - 20]) & 0x7FFFFFFF
-            if data[close - 20 : close] != low[crc % HALF] + high[crc // HALF]:
+            upper, low = divmod(crc, PIECE)
+            seal = LOW[low] + MIDDLE[upper % PIECE] + HIGH[upper // PIECE]
+            if data[close - 20 : close] != seal:
                 sealed = log.must_be_sealed(log_offset)
                 if problem_of(data[place:close], log_offset, sealed=sealed) is not None:
                     break

@@ -25,7 +25,7 @@ from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY
 from rocketpipe.store.log_end import problem_of
 from rocketpipe.store.positions import Positions
 from rocketpipe.store.queue_set import QueueSet
-from rocketpipe.store.seals import HALF, seal_halves
+from rocketpipe.store.seals import HIGH, LOW, MIDDLE, PIECE
 from rocketpipe.store.segment import Segment
 
 MAX_READ_COUNT: Final = 32
@@ -174,7 +174,6 @@ class Reader:
 
     def _records(self, wanted: list[tuple[int, int, int]]) -> tuple[bytes, int, int | None]:
         """Read them, neighbours at once; how many there are, and which one is not as written."""
-        low, high = seal_halves()
         unpack, verify = _SIZE_AND_OFFSET.unpack_from, self._verify
         segment: Segment | None = None
         parts: list[bytes] = []
@@ -193,11 +192,10 @@ class Reader:
             place = log_offset - start
             close = place + size
             if verify:
-                quotient, rest = divmod(crc32(view[place : close - 20]) & 0x7FFFFFFF, HALF)
+                upper, low = divmod(crc32(view[place : close - 20]) & 0x7FFFFFFF, PIECE)
+                seal = LOW[low] + MIDDLE[upper % PIECE] + HIGH[upper // PIECE]
                 # Most have a checksum that holds, and are what they say they are.
-                if data[close - 20 : close] != low[rest] + high[quotient] or unpack(
-                    data, place
-                ) != (size, log_offset):
+                if data[close - 20 : close] != seal or unpack(data, place) != (size, log_offset):
                     sealed = self._log.must_be_sealed(log_offset)
                     problem = problem_of(data[place:close], log_offset, sealed=sealed)
                     if problem is not None:
