@@ -79,7 +79,7 @@ class Message:
         """
         found = dict(self.properties)
         if self.keys:
-            found[well_known.KEYS] = well_known.join_keys(self.keys)
+            found[well_known.KEYS] = well_known.KEY_SEPARATOR.join(self.keys)  # checked before
         if self.tags:
             found[well_known.TAGS] = self.tags
         found[well_known.WAIT] = "true" if self.wait_stored else "false"

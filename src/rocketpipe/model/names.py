@@ -13,6 +13,7 @@ Servers know nothing of namespaces: clients wrap the names they send and unwrap 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from rocketpipe.errors import InvalidName
@@ -98,6 +99,7 @@ _ILLEGAL: Final = re.compile(r"[^%|a-zA-Z0-9_-]")
 _BROKER: Final = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]*")
 
 
+@lru_cache(maxsize=4096)  # the same few are asked about with every message
 def check_topic(name: str) -> None:
     """Refuse a name that no topic may have.
 
