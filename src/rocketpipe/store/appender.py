@@ -127,6 +127,8 @@ class Appender:
         placed: list[list[Appended]] = []
         counted: dict[str, dict[int, int]] = {}
         host, host_bit = self._store_host, self._host_bit
+        join, pack_short = b"".join, _pack_short
+        low_digits, digits, high_digits = LOW, MIDDLE, HIGH
         seal, mark = self._seal, b""
         added_bytes = SEAL_BYTES if seal else 0
         last_topic: str | None = None
@@ -155,6 +157,7 @@ class Appender:
                 if topic != last_topic:
                     last_topic = topic
                     magic, topic_bytes = self._topics.get(topic) or self._remember(topic)
+                    topic_length = len(topic_bytes) + SHORT.size
                     counts = counted.setdefault(topic, {})
                 # Only the store writes the mark and the checksum, and only at the end.
                 if _HASH in properties:
@@ -182,9 +185,8 @@ class Appender:
                 properties_bytes = len(properties) + added_bytes
                 if properties_bytes > MAX_PROPERTIES_BYTES:
                     raise _no_room(properties)
-                back = topic_bytes + _pack_short(properties_bytes) + properties
                 body_bytes = len(body)
-                size = head_bytes + body_bytes + len(back) + added_bytes
+                size = head_bytes + body_bytes + topic_length + properties_bytes
                 if at + size > limit:
                     if size > segment - FILLER_BYTES:
                         raise RecordTooLarge(size, segment - FILLER_BYTES)
@@ -193,32 +195,41 @@ class Appender:
                     pieces.clear()
                     chunk_at = at = limit + FILLER_BYTES
                     limit += segment
-                record = (
-                    pack(
-                        size,
-                        magic,
-                        crc32(body) & 0x7FFFFFFF,
-                        queue_id,
-                        flag,
-                        queue_offset,
-                        at,
-                        flags,
-                        born_ms,
-                        born_host,
-                        stored_ms,
-                        host,
-                        reconsume_times,
-                        prepared_offset,
-                        body_bytes,
+                record = join(
+                    (
+                        pack(
+                            size,
+                            magic,
+                            crc32(body) & 0x7FFFFFFF,
+                            queue_id,
+                            flag,
+                            queue_offset,
+                            at,
+                            flags,
+                            born_ms,
+                            born_host,
+                            stored_ms,
+                            host,
+                            reconsume_times,
+                            prepared_offset,
+                            body_bytes,
+                        ),
+                        body,
+                        topic_bytes,
+                        pack_short(properties_bytes),
+                        properties,
                     )
-                    + body
-                    + back
                 )
-                pieces.append(record)
                 if seal:
-                    crc = crc32(record) & 0x7FFFFFFF
-                    upper, low = divmod(crc, PIECE)
-                    pieces += (LOW[low], MIDDLE[upper % PIECE], HIGH[upper // PIECE])
+                    upper, low = divmod(crc32(record) & 0x7FFFFFFF, PIECE)
+                    pieces += (
+                        record,
+                        low_digits[low],
+                        digits[upper % PIECE],
+                        high_digits[upper // PIECE],
+                    )
+                else:
+                    pieces.append(record)
                 appended.append(
                     _new_tuple(
                         Appended,
