@@ -313,3 +313,23 @@ async def test_a_change_is_settled_before_anyone_is_told_of_it(tmp_path: Path) -
         await registrar.register(changed=["t"])
         assert settled == [True]
         assert (await caller.call(server, asking)).route.queues
+
+
+async def test_what_nobody_counts_on_is_told_without_being_settled(tmp_path: Path) -> None:
+    settled = 0
+
+    async def settle() -> None:
+        nonlocal settled
+        settled += 1
+
+    async with name_server(NamesrvConfig(port=0)) as server, Caller() as caller:
+        topics = TopicTable(8)
+        topics.ensure("t", queues=4, now_ms=1)
+        config = small_broker(tmp_path, server)
+        registrar = Registrar(config, "127.0.0.1:1", topics, caller, ManualClock(), settled=settle)
+        await registrar.register(["t"], settle=False)
+        assert (await caller.call(server, GetRouteInfoByTopic(topic="t"))).route.queues
+        assert settled == 0
+        # Told in one go with another that somebody does count on.
+        await asyncio.gather(registrar.register(["t"], settle=False), registrar.register(["t"]))
+        assert settled == 1

@@ -76,7 +76,7 @@ class Registrar:
     ) -> None:
         """Take the address that clients are to find the broker at.
 
-        Nobody is told of a change before it is ``settled``, if that is given.
+        Nobody is told of a change before it is ``settled``, if that is given and asked for.
         """
         self._config = config
         self._address = address
@@ -89,17 +89,20 @@ class Registrar:
         self._turn = asyncio.Lock()
         self._changed: set[str] = set()
         self._all_changed = False
+        self._to_settle = False
         self._asked = 0
         self._answered = 0
         self._whole: tuple[DataVersion, RegisterBroker] | None = None
 
-    async def register(self, changed: Iterable[str] = ()) -> None:
+    async def register(self, changed: Iterable[str] = (), *, settle: bool = True) -> None:
         """Tell all NameServers at once of these topics, or of all if none is named.
 
         What many ask for at the same time is told in one go. One that does not answer within a
-        second is told later, by `keep_registered`.
+        second is told later, by `keep_registered`. Without ``settle`` nobody counts on it that the
+        change outlives a kill.
         """
         names = set(changed)
+        self._to_settle = self._to_settle or settle
         self._changed |= names
         self._all_changed = self._all_changed or not names
         self._asked += 1
@@ -108,11 +111,12 @@ class Registrar:
             if self._answered >= ticket:
                 return
             upto, names, whole = self._asked, self._changed, self._all_changed
+            settle, self._to_settle = self._to_settle, False
             self._changed, self._all_changed = set(), False
             # Whoever is out of reach is not waited for twice: its own loop finds it again.
             servers = [server for server in self._servers if whole or not server.is_away]
             try:
-                if self._settled is not None:
+                if settle and self._settled is not None:
                     await self._settled()
                 await self._at_once(
                     servers, lambda server: self._tell(server, () if whole else names)

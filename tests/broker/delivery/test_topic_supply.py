@@ -66,7 +66,7 @@ async def test_whoever_needs_a_topic_waits_until_it_is_announced(
 ) -> None:
     told, asked = asyncio.Event(), list[tuple[str, ...]]()
 
-    async def register(changed: Iterable[str] = ()) -> None:
+    async def register(changed: Iterable[str] = (), *, settle: bool = True) -> None:
         asked.append(tuple(changed))
         await told.wait()
 
@@ -94,7 +94,7 @@ async def test_a_topic_that_is_deleted_and_made_again_meanwhile_is_announced_twi
     told = [asyncio.Event(), asyncio.Event()]
     asked = iter(told)
 
-    async def register(changed: Iterable[str] = ()) -> None:
+    async def register(changed: Iterable[str] = (), *, settle: bool = True) -> None:
         await next(asked).wait()
 
     monkeypatch.setattr(parts.supply._registrar, "register", register)

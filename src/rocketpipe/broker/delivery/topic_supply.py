@@ -65,8 +65,10 @@ class TopicSupply:
             )
         return found
 
-    async def ensured(self, name: str, *, queues: int) -> TopicSettings:
+    async def ensured(self, name: str, *, queues: int, settle: bool = True) -> TopicSettings:
         """A topic that the broker itself needs, such as one for retries or dead letters.
+
+        Without ``settle`` a killed broker may forget it: for what its clients ask for again.
 
         Raises:
             RequestRejected: There is no room for one more.
@@ -75,7 +77,7 @@ class TopicSupply:
         def make(now_ms: int) -> TopicSettings:
             return self._topics.ensure(name, queues=queues, perm=READ_WRITE, now_ms=now_ms)
 
-        found = await self._found_or_made(name, make)
+        found = await self._found_or_made(name, make, settle=settle)
         assert found is not None
         return found
 
@@ -101,7 +103,7 @@ class TopicSupply:
         return self._chance.randrange(max(queues, 1))
 
     async def _found_or_made(
-        self, name: str, make: Callable[[int], TopicSettings | None]
+        self, name: str, make: Callable[[int], TopicSettings | None], *, settle: bool = True
     ) -> TopicSettings | None:
         found = self._topics.get(name)
         if found is not None:
@@ -113,7 +115,7 @@ class TopicSupply:
         if made is not None:
             told = self._announcing[name] = asyncio.Event()
             try:
-                await self._registrar.register(changed=(name,))
+                await self._registrar.register(changed=(name,), settle=settle)
             finally:
                 # It may have been deleted and made again in the meantime: then another is told of.
                 if self._announcing.get(name) is told:

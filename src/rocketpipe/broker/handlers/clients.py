@@ -126,9 +126,10 @@ class ClientHandlers:
         for group in groups:
             settings = self._groups.get(group)
             if settings is not None and settings.retry_queues > 0:
-                making.append(
-                    self._supply.ensured(retry_topic(group), queues=settings.retry_queues)
-                )
+                # Java clients skip a heartbeat while one is under way, and then are refused until
+                # the next: an answer does not wait for the disk, as they beat again anyway.
+                queues = settings.retry_queues
+                making.append(self._supply.ensured(retry_topic(group), queues=queues, settle=False))
         await asyncio.gather(*making)
 
     @handles(UnregisterClient)
