@@ -36,7 +36,12 @@ def test_records_of_apache_5_3_3_are_sealed_the_same(apache: dict[str, Any]) -> 
         assert message.properties["__CRC32#"] == expected[-11:-1].decode()
 
 
-@given(st.dictionaries(TEXT, TEXT, max_size=4), st.binary(max_size=40), st.booleans())
+# Only the store writes the checksum's own name: what a sender put there does not stay.
+@given(
+    st.dictionaries(TEXT.filter(lambda name: name != "__CRC32#"), TEXT, max_size=4),
+    st.binary(max_size=40),
+    st.booleans(),
+)
 def test_what_is_sealed_verifies_and_reads_the_same(
     written: dict[str, str], body: bytes, trailing: bool
 ) -> None:
