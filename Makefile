@@ -117,6 +117,8 @@ soak: setup ## Long runs: a million mutated frames, 100,000 power cuts, 200 kill
 		ROCKETPIPE_HOSTILE_REQUESTS=500000 \
 		.venv/bin/python -m pytest --timeout=0 -n 2 tests/faults tests/simulation
 	@$(RUN) -m pytest --timeout=7200 -m soak $(OR_NONE)
+	@$(IN) ROCKETPIPE_ALL_FAULTS=1 .venv/bin/python -m pytest --timeout=7200 -n 2 \
+		-m "hypothesis and not (scenario or spark or compat or soak)" --ignore=tests/faults
 
 #> Measurements
 
