@@ -245,7 +245,10 @@ def shared(stage: Stage) -> None:
     stage.one.stop("shared")
     shares = [received(driver, "shared") for driver in (stage.one, stage.two)]
     assert all(set(bodies(share)) & wanted for share in shares)
-    same([*shares[0], *shares[1]], [*sent, *later], stage.client)
+    # A client that leaves before it said how far it came has that read again by who stays.
+    had = set(bodies(shares[1]))
+    stayed = [message for message in shares[0] if message.body not in had]
+    same([*stayed, *shares[1]], [*sent, *later], stage.client)
     left_in_good_order(stage, group, topic)
 
 
