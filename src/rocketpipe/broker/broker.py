@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -15,6 +15,8 @@ from rocketpipe.background import running
 from rocketpipe.broker.admission import Admission, AdmissionLimits
 from rocketpipe.broker.advertise import advertised_address, check_advertised, host_of
 from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.core import Core, Wing
+from rocketpipe.broker.delivery.arrivals import Arrivals
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.filtering import Filters
@@ -58,6 +60,9 @@ from rocketpipe.store.retention import Committed, Pins, Retention
 TIDY_FIRST_MS: Final = 60_000
 TIDY_EVERY_MS: Final = 10_000
 
+#: What a broker does beyond storing and handing out: each is given the core, and adds to it.
+WINGS: Final[tuple[Callable[[Core], Wing], ...]] = ()
+
 log = logging.getLogger(__name__)
 
 
@@ -78,7 +83,13 @@ async def broker(
         address = advertised_address(config.advertise, server.address)
         store_host = (await host_of(address)).pack()
         waiting = WaitingPulls(clock, limit=config.max_waiting_pulls)
-        with closing(_open_store(config, disk, clock, store_host, waiting)) as store:
+        arrivals = Arrivals()
+        arrivals.listen(
+            lambda topic, queue_id, offset, code, _, properties: waiting.notify(
+                topic, queue_id, offset + 1, code, properties
+            )
+        )
+        with closing(_open_store(config, disk, clock, store_host, arrivals)) as store:
             tables = Tables(
                 disk,
                 StoreLayout(config.data).config,
@@ -115,6 +126,35 @@ async def broker(
             delays = DelayLevels(store, intake, tables.delays, clock)
             retries = Retries(store, supply, delays, locks, clock)
             pulls = PullHandlers(store, planner, offsets, waiting, clock)
+            retention = Retention(
+                store,
+                disk=disk,
+                clock=clock,
+                pins=Pins(),
+                committed=lambda: (Committed(*place) for place in offsets.all()),
+            )
+            core = Core(
+                config=config,
+                address=address,
+                store_host=store_host,
+                clock=clock,
+                chance=chance,
+                disk=disk,
+                store=store,
+                retention=retention,
+                tables=tables,
+                connected=connected,
+                locks=locks,
+                durability=durability,
+                intake=intake,
+                supply=supply,
+                stamp=stamp,
+                delays=delays,
+                planner=planner,
+                registrar=registrar,
+                arrivals=arrivals,
+            )
+            wings = [wing(core) for wing in WINGS]
             router = Router(
                 SendHandlers(config, intake, supply, stamp, delays, retries),
                 pulls,
@@ -125,16 +165,10 @@ async def broker(
                 TopicHandlers(topics, offsets, registrar, clock, partial(_forget_queues, store)),
                 TopicStatsHandlers(topics, store, config.name),
                 GroupHandlers(groups, offsets, clock, tables.settled),
+                *(handlers for wing in wings for handlers in wing.handlers),
             )
             lanes = _lanes(
                 store, durability, admission, stamp, tables, pulls, connected, store_host, config
-            )
-            retention = Retention(
-                store,
-                disk=disk,
-                clock=clock,
-                pins=Pins(),
-                committed=lambda: (Committed(*place) for place in offsets.all()),
             )
             async with (
                 _saved(tables),
@@ -143,6 +177,7 @@ async def broker(
                 running(delays.keep_delivered(), "delayed messages"),
                 running(waiting.keep_time(store.max_offset), "waiting pulls"),
                 running(clients.keep_current(), "silent clients"),
+                _running_wings(wings),
                 server.serving(
                     router.answer,
                     clients.forget_peer,
@@ -150,7 +185,7 @@ async def broker(
                     clock=clock,
                     patience=Patience(silence_ms=1000 * config.connection_idle_s),
                     max_connections=config.max_connections,
-                    on_close=partial(_finish, waiting, lanes),
+                    on_close=partial(_finish, waiting, lanes, wings),
                 ),
                 _registered(registrar),
                 running(check_advertised(address, connected), "self-check"),
@@ -160,16 +195,14 @@ async def broker(
 
 
 def _open_store(
-    config: BrokerConfig, disk: Disk, clock: Clock, store_host: bytes, waiting: WaitingPulls
+    config: BrokerConfig, disk: Disk, clock: Clock, store_host: bytes, arrivals: Arrivals
 ) -> MessageStore:
     return MessageStore.open(
         _store_config(config),
         disk=disk,
         clock=clock,
         store_host=store_host,
-        on_arrival=lambda topic, queue_id, offset, code, _, properties: waiting.notify(
-            topic, queue_id, offset + 1, code, properties
-        ),
+        on_arrival=arrivals,
     )
 
 
@@ -215,10 +248,22 @@ def _lanes(
     return Lanes(send_lane, pull_lane, outgoing, durability)
 
 
-async def _finish(waiting: WaitingPulls, lanes: Lanes) -> None:
+async def _finish(waiting: WaitingPulls, lanes: Lanes, wings: Sequence[Wing]) -> None:
     """Answer what was asked: those who wait for a message are told that there is none."""
     waiting.wake_all()
+    for wing in wings:
+        if wing.on_close is not None:
+            wing.on_close()
     await lanes.finish()
+
+
+@asynccontextmanager
+async def _running_wings(wings: Sequence[Wing]) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for wing in wings:
+            for name, loop in wing.loops.items():
+                await stack.enter_async_context(running(loop(), name))
+        yield
 
 
 def _system_topics(config: BrokerConfig) -> Iterator[TopicSettings]:

@@ -1,0 +1,69 @@
+"""What every wing of a broker is built on, and what a wing is.
+
+The everyday parts (topics, groups, storing, pulling) are made by `broker`. Each further capability
+is a wing: a function that is given the core, picks from it what its parts need, and gives back what
+has to be plugged in. So a capability can be read, and left out, on its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+
+from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.delivery.arrivals import Arrivals
+from rocketpipe.broker.delivery.delay import DelayLevels
+from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.delivery.pull_plan import PullPlanner
+from rocketpipe.broker.delivery.sent_properties import Stamp
+from rocketpipe.broker.delivery.storing import Intake
+from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.registration import Registrar
+from rocketpipe.broker.tables.clients import ClientTable
+from rocketpipe.broker.tables.queue_locks import QueueLocks
+from rocketpipe.broker.tables.tables import Tables
+from rocketpipe.clock import Clock
+from rocketpipe.store.disk import Disk
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.retention import Retention
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Core:
+    """The parts that wings share; what a wing builds is given what it uses, and no more."""
+
+    config: BrokerConfig
+    address: str
+    store_host: bytes
+    clock: Clock
+    chance: random.Random
+    disk: Disk
+    store: MessageStore
+    retention: Retention
+    tables: Tables
+    connected: ClientTable
+    locks: QueueLocks
+    durability: Durability
+    intake: Intake
+    supply: TopicSupply
+    stamp: Stamp
+    delays: DelayLevels
+    planner: PullPlanner
+    registrar: Registrar
+    arrivals: Arrivals
+
+
+Loop = Callable[[], Coroutine[object, object, None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wing:
+    """What a capability adds to a broker."""
+
+    #: Objects with methods marked by `handles`.
+    handlers: tuple[object, ...] = ()
+    #: What runs as long as the broker does, by the name that its log lines carry.
+    loops: Mapping[str, Loop] = field(default_factory=dict)
+    #: Called once when the broker closes, so that nobody is left waiting for an answer.
+    on_close: Callable[[], None] | None = None

@@ -1,0 +1,10 @@
+"""Tests of what a wing is."""
+
+from __future__ import annotations
+
+from rocketpipe.broker.core import Wing
+
+
+def test_a_wing_adds_nothing_that_it_does_not_name() -> None:
+    wing = Wing()
+    assert (wing.handlers, dict(wing.loops), wing.on_close) == ((), {}, None)
