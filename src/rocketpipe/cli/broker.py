@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import argparse
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rocketpipe.broker.advertise import advertised_address
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.settings import broker_settings, load_broker
 from rocketpipe.cli import process, settings
-
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 #: What ``-m`` prints: what operators look at first.
 IMPORTANT: Final = frozenset(
@@ -40,13 +35,11 @@ IMPORTANT: Final = frozenset(
 )
 
 
-def add_command(commands: Commands) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser this command."""
-    parser = commands.add_parser(
-        "broker",
-        help="run a broker",
-        description="Run a broker until SIGINT or SIGTERM. When it serves, one line is printed "
-        "that begins with 'ready' and names its address.",
+    parser.description = (
+        "Run a broker until SIGINT or SIGTERM. When it serves, one line is printed "
+        "that begins with 'ready' and names its address."
     )
     parser.add_argument(
         "-n",

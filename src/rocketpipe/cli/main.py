@@ -1,34 +1,95 @@
-"""The command ``rocketpipe``."""
+"""The command ``rocketpipe``.
+
+Only the noun that is used is loaded, so that a command is quick to begin.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from rocketpipe._version import __version__
-from rocketpipe.cli import broker, namesrv, serve
 from rocketpipe.errors import ConfigError, RocketPipeError
+
+#: Exit codes: done; it could not be done; it was said wrongly; interrupted.
+DONE: Final = 0
+FAILED: Final = 1
+MISUSED: Final = 2
+INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A first word of the command: the module with its ``add_arguments``, and its line of help."""
+
+    name: str
+    module: str
+    summary: str
+
+
+NOUNS: Final = (
+    Noun("serve", "serve", "run a NameServer and a broker"),
+    Noun("namesrv", "namesrv", "run a NameServer"),
+    Noun("broker", "broker", "run a broker"),
+    Noun("topic", "topics", "create, list, show, change and delete topics"),
+    Noun("message", "messages", "send, find, follow and show messages"),
+    Noun("group", "groups", "list and show consumer groups, and how far behind they are"),
+    Noun("offsets", "offsets", "show, reset and clone how far groups are"),
+    Noun("store", "stores", "check, dump, rebuild, export, back up and restore a store's files"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the number is its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    wanted = next((text for text in given if not text.startswith("-")), None)
+    options = parser_of([wanted] if wanted else ()).parse_args(given)
+    command = " ".join(filter(None, (options.command, getattr(options, "verb", None))))
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except ConfigError as error:
+        return _failed(command, error, MISUSED)
+    except BrokenPipeError:
+        # Whoever read us has had enough, as `head` does. Nothing more can be written there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (RocketPipeError, OSError) as error:
+        return _failed(command, error, FAILED)
+    return code
+
+
+def parser_of(loaded: Iterable[str]) -> argparse.ArgumentParser:
+    """The parser of the whole command; of nouns that are not ``loaded`` it knows the name."""
     parser = argparse.ArgumentParser(
         prog="rocketpipe", description="RocketMQ in Python, with its data pipeline on Spark."
     )
     parser.add_argument("--version", action="version", version=f"rocketpipe {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for noun in (serve, namesrv, broker):
-        noun.add_command(commands)
-    options = parser.parse_args(arguments)
-    try:
-        code: int = options.run(options)
-    except ConfigError as error:
-        sys.stderr.write(f"rocketpipe {options.command}: {error}\n")
-        return 2
-    except (RocketPipeError, OSError) as error:
-        sys.stderr.write(f"rocketpipe {options.command}: {error}\n")
-        return 1
+    names = set(loaded)
+    for noun in NOUNS:
+        ours = commands.add_parser(
+            noun.name,
+            help=noun.summary,
+            description=f"{noun.summary[0].upper()}{noun.summary[1:]}.",
+        )
+        if noun.name in names:
+            importlib.import_module(f"rocketpipe.cli.{noun.module}").add_arguments(ours)
+    return parser
+
+
+def _failed(command: str, error: Exception, code: int) -> int:
+    sys.stderr.write(f"rocketpipe {command}: {error}\n")
+    hint = getattr(error, "hint", None)
+    if hint and hint not in str(error):
+        sys.stderr.write(f"  {hint}\n")
     return code
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 from rocketpipe.cli import process, settings
 from rocketpipe.config.known_keys import NAMESRV_KEYS
@@ -14,19 +13,12 @@ from rocketpipe.config.setting import settings_of
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
-
-
-def add_command(commands: Commands) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser this command."""
-    parser = commands.add_parser(
-        "namesrv",
-        help="run a NameServer",
-        description="Run a NameServer until SIGINT or SIGTERM. When it serves, one line is printed "
-        "that begins with 'ready' and names its address.",
+    parser.description = (
+        "Run a NameServer until SIGINT or SIGTERM. When it serves, one line is printed "
+        "that begins with 'ready' and names its address."
     )
     parser.add_argument(
         "-p",

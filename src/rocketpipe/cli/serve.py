@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.settings import LoadedBroker, broker_settings, load_broker
@@ -19,19 +18,12 @@ from rocketpipe.errors import ConfigError
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
-
-
-def add_command(commands: Commands) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser this command."""
-    parser = commands.add_parser(
-        "serve",
-        help="run a NameServer and a broker",
-        description="Run a NameServer and a broker in one process until SIGINT or SIGTERM. When "
-        "both serve, one line is printed that begins with 'ready' and names their addresses.",
+    parser.description = (
+        "Run a NameServer and a broker in one process until SIGINT or SIGTERM. When "
+        "both serve, one line is printed that begins with 'ready' and names their addresses."
     )
     parser.add_argument("--data", metavar="DIR", help="where they keep their data")
     parser.add_argument(

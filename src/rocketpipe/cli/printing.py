@@ -1,0 +1,171 @@
+"""What commands print: one set of rows as a table for people, or as JSON or CSV for programs.
+
+Tables are for reading and may change; the names of the keys in JSON and CSV stay. What is not known
+is ``-`` in a table, null in JSON and empty in CSV: never zero.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TextIO
+
+FORMATS: Final = ("table", "json", "csv")
+UNKNOWN: Final = "-"
+
+_GAP: Final = "  "
+_STYLES: Final = {"head": "1", "bad": "31", "good": "32", "warn": "33", "dim": "2"}
+
+
+class Printer:
+    """Writes results in the form that was asked for."""
+
+    def __init__(self, form: str = "table", out: TextIO | None = None) -> None:
+        """Take ``table``, ``json`` or ``csv``, and where to write if it is not standard output."""
+        self.form = form
+        self._out = out or sys.stdout
+        self._colours = form == "table" and has_colours(self._out)
+
+    def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """Print rows by the keys of their columns, which are printed even if there is no row."""
+        kept = list(rows)
+        if self.form == "json":
+            self._json([{name: row.get(name) for name in columns} for row in kept])
+        elif self.form == "csv":
+            self._csv(kept, columns)
+        else:
+            self._table(kept, columns)
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """Print one thing: a line for each of its facts, or one object."""
+        if self.form == "json":
+            self._json(record)
+        elif self.form == "csv":
+            self._csv([record], list(record))
+        else:
+            wide = max(map(len, record), default=0)
+            for name, value in record.items():
+                label = self.styled(f"{_title(name):<{wide}}", "head")
+                self._line(f"{label}{_GAP}{_shown(value)}")
+
+    def line(self, text: str) -> None:
+        """Print a line for people; programs that asked for JSON or CSV do not get it."""
+        if self.form == "table":
+            self._line(text)
+
+    def styled(self, text: str, style: str) -> str:
+        """Text in one of the styles, where there are colours."""
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._colours else text
+
+    def _json(self, value: object) -> None:
+        text = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+        self._line(text)
+
+    def _csv(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        writer = csv.writer(self._out, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+
+    def _table(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        titles = [_title(name) for name in columns]
+        texts = [[_shown(row.get(name)) for name in columns] for row in rows]
+        right = [_are_numbers([row.get(name) for row in rows]) for name in columns]
+        wide = [max(map(len, column)) for column in zip(titles, *texts, strict=True)]
+
+        def aligned(cells: Sequence[str]) -> str:
+            parts = [
+                f"{cell:>{width}}" if to_right else f"{cell:<{width}}"
+                for cell, width, to_right in zip(cells, wide, right, strict=True)
+            ]
+            return _GAP.join(parts).rstrip()
+
+        self._line(self.styled(aligned(titles), "head"))
+        for cells in texts:
+            self._line(aligned(cells))
+
+    def _line(self, text: str) -> None:
+        self._out.write(f"{text}\n")
+
+
+def add_format_flag(parser: argparse.ArgumentParser) -> None:
+    """Add ``-o``, which every command has that prints results."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=FORMATS,
+        default="table",
+        help="print a table (default), JSON or CSV",
+    )
+
+
+def has_colours(out: TextIO) -> bool:
+    """Whether to write in colours: on a terminal, unless NO_COLOR says no (no-color.org)."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return out.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def moment(timestamp_ms: int | None) -> str | None:
+    """A time as text that sorts and says its zone; None if it is not known."""
+    if timestamp_ms is None or timestamp_ms < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(
+            sep=" ", timespec="milliseconds"
+        )
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").upper()
+
+
+def _shown(value: object) -> str:
+    if value is None or value == "":
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={_shown(each)}" for name, each in value.items()) or UNKNOWN
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return ",".join(map(_shown, value)) or UNKNOWN
+    return _on_one_line(str(value))
+
+
+def _on_one_line(text: str) -> str:
+    # What others wrote must neither break the table nor steer the terminal.
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, Mapping) or (isinstance(value, Sequence) and not isinstance(value, str)):
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+    return value
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, Iterable):
+        return list(value)
+    return str(value)
+
+
+def _are_numbers(values: Sequence[object]) -> bool:
+    known = [value for value in values if value is not None]
+    numbers = [isinstance(value, int | float) and not isinstance(value, bool) for value in known]
+    return bool(numbers) and all(numbers)

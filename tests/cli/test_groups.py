@@ -1,0 +1,35 @@
+"""``rocketpipe group`` against real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.scenario
+
+Command = Callable[..., str]
+Answer = Callable[..., Any]
+
+
+def test_a_group_and_how_far_behind_it_is(command: Command, answer: Answer) -> None:
+    made = answer("group", "create", "shop", "--max-attempts", "3")
+    assert made["settings"][0]["max_attempts"] == 3
+    assert made["members"] == []
+    assert {"group": "shop", "members": 0} in answer("group", "list")
+    command("topic", "create", "orders", "-q", "1")
+    for number in range(3):
+        command("message", "send", "orders", f"order {number}")
+    assert answer("group", "lag", "shop") == []
+    assert "nothing anywhere" in command("group", "lag", "shop")
+    command("offsets", "reset", "shop", "orders", "--to", "1", "--yes")
+    (row,) = answer("group", "lag", "shop")
+    assert (row["topic"], row["committed"], row["end"], row["lag"]) == ("orders", 1, 3, 2)
+    assert row["lag_since"]
+    assert answer("group", "lag", "shop", "--summary") == [
+        {"topic": "orders", "queues": 1, "lag": 2}
+    ]
+    assert "--yes" in command("group", "delete", "shop", code=1)
+    command("group", "delete", "shop", "--offsets", "--yes")
+    assert "shop" in command("group", "show", "shop", code=1)

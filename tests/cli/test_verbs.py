@@ -1,0 +1,43 @@
+"""Tests of nouns and verbs."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from rocketpipe.cli.verbs import Verbs
+
+EXAMPLES = """\
+examples:
+  rocketpipe thing show a
+  rocketpipe thing make b
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="rocketpipe thing")
+    verbs = Verbs(made, EXAMPLES)
+    verbs.add_local("show", "show a thing", lambda options: 7).add_argument("name")
+    verbs.add_local("make", "make a thing", lambda options: 8)
+    return made
+
+
+def test_a_verb_is_carried_out_by_its_own_function() -> None:
+    options = parser().parse_args(["show", "a"])
+    assert options.run(options) == 7
+
+
+def test_help_of_a_verb_has_its_own_examples_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["show", "--help"])
+    text = capsys.readouterr().out
+    assert "rocketpipe thing show a" in text
+    assert "make b" not in text
+
+
+def test_a_noun_needs_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args([])
+    assert ended.value.code == 2
+    assert "VERB" in capsys.readouterr().err
