@@ -90,6 +90,18 @@ def _store(options: argparse.Namespace) -> Path:
     return root
 
 
+def _config(root: Path) -> StoreConfig:
+    given = settings.given_to(
+        broker_settings(),
+        file=None,
+        tables=("broker", "store"),
+        flags=[("storePathRootDir", str(root), "DIR")],
+        name_servers=False,
+    )
+    loaded = load_broker(given, small_files=False).config
+    return loaded.store or StoreConfig(root=root, delay_levels=loaded.delay_levels)
+
+
 def _offset(number: int | None) -> LogOffset | None:
     return None if number is None else LogOffset(number)
 
@@ -140,16 +152,7 @@ def _dump(options: argparse.Namespace) -> int:
 def _rebuild(options: argparse.Namespace) -> int:
     root = _store(options)
     consent.confirm(f"make queues and index of {root} anew from its log", options)
-    given = settings.given_to(
-        broker_settings(),
-        file=None,
-        tables=("broker", "store"),
-        flags=[("storePathRootDir", str(root), "DIR")],
-        name_servers=False,
-    )
-    loaded = load_broker(given, small_files=False).config
-    config = loaded.store or StoreConfig(root=root, delay_levels=loaded.delay_levels)
-    count = rebuild_derived(config, Disk(), SystemClock())
+    count = rebuild_derived(_config(root), Disk(), SystemClock())
     sys.stdout.write(f"{count} messages are in queues and index again\n")
     return 0
 
@@ -184,6 +187,8 @@ def _backup(options: argparse.Namespace) -> int:
 
 def _restore(options: argparse.Namespace) -> int:
     made = restore(Disk(), options.backup, options.directory)
+    # A backup has the log and the tables; what follows from them is made anew.
+    rebuild_derived(_config(options.directory), Disk(), SystemClock())
     Printer(options.output).record(
         {
             "store": str(options.directory),
