@@ -41,6 +41,8 @@ NOUNS: Final = (
     Noun("group", "groups", "list and show consumer groups, and how far behind they are"),
     Noun("offsets", "offsets", "show, reset and clone how far groups are"),
     Noun("store", "stores", "check, dump, rebuild, export, back up and restore a store's files"),
+    Noun("config", "config", "show what a server would be told, and check files of settings"),
+    Noun("completion", "completion", "print what a shell needs to complete this command"),
 )
 
 
