@@ -1,0 +1,158 @@
+"""One HTTP port for those who watch: is it alive, is it ready, what does it measure.
+
+    /healthz    200 as long as the process answers
+    /readyz     200 when every part can do its work, else 503 with the reasons
+    /metrics    Prometheus text
+    /version    what runs here, as JSON
+
+It answers GET and HEAD without a body, one request a connection: enough for probes and scrapers,
+and too little for anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Final
+
+from rocketpipe._version import __version__
+from rocketpipe.clock import Clock, SystemClock, within
+from rocketpipe.metrics import CONTENT_TYPE, Family, render
+
+#: A request, its line and headers, may be so long, take so long, and be one of so many.
+MAX_REQUEST_BYTES: Final = 8192
+PATIENCE_MS: Final = 5000
+MAX_CONNECTIONS: Final = 64
+
+_PLAIN: Final = "text/plain; charset=utf-8"
+_END: Final = b"\r\n\r\n"
+
+log = logging.getLogger(__name__)
+
+
+class Watched:
+    """What the port tells of: the parts of a process, as far as they have started."""
+
+    def __init__(self) -> None:
+        self._checks: list[Callable[[], str | None]] = []
+        self._families: list[Callable[[], Iterable[Family]]] = []
+        self.started = False
+
+    def add(
+        self, check: Callable[[], str | None], families: Callable[[], Iterable[Family]]
+    ) -> None:
+        """Watch a part: ``check`` gives what keeps it from its work, or None."""
+        self._checks.append(check)
+        self._families.append(families)
+
+    def problems(self) -> list[str]:
+        """What keeps the process from its work now."""
+        if not self.started:
+            return ["it is still starting"]
+        return [problem for check in self._checks if (problem := check()) is not None]
+
+    def metrics(self) -> str:
+        """All measurements, as Prometheus reads them."""
+        return render(family for collect in self._families for family in collect())
+
+
+@asynccontextmanager
+async def health_port(
+    host: str, port: int, watched: Watched, *, clock: Clock | None = None
+) -> AsyncIterator[str]:
+    """Answer on a port inside the block, which is given the address.
+
+    Raises:
+        OSError: If the port is taken.
+    """
+    answering = _Answering(watched, clock or SystemClock())
+    server = await asyncio.start_server(
+        answering.connected, host, port, limit=MAX_REQUEST_BYTES, backlog=MAX_CONNECTIONS
+    )
+    try:
+        bound = server.sockets[0].getsockname()
+        name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
+        yield f"{name}:{bound[1]}"
+    finally:
+        server.close()
+        await answering.finish()
+
+
+class _Answering:
+    def __init__(self, watched: Watched, clock: Clock) -> None:
+        self._watched = watched
+        self._clock = clock
+        self._peers: set[asyncio.Task[object]] = set()
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            if len(self._peers) >= MAX_CONNECTIONS:
+                return
+            self._peers.add(task)
+            await within(self._clock, PATIENCE_MS, self._answer(reader, writer))
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # it left before it had asked
+        finally:
+            self._peers.discard(task)
+            writer.close()
+
+    async def finish(self) -> None:
+        for task in self._peers:
+            task.cancel()
+        if self._peers:
+            await asyncio.wait(self._peers)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(_END)
+        except asyncio.LimitOverrunError:
+            status, kind, body, method = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _PLAIN, b"", ""
+        else:
+            method, path = _asked(head)
+            status, kind, body = self._page(method, path)
+        headers = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
+            f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n"
+        )
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers += "Allow: GET, HEAD\r\n"
+        writer.write(headers.encode() + b"\r\n" + (b"" if method == "HEAD" else body))
+        await writer.drain()
+
+    def _page(self, method: str, path: str) -> tuple[HTTPStatus, str, bytes]:
+        if not method:
+            return HTTPStatus.BAD_REQUEST, _PLAIN, b"this is no HTTP request\n"
+        if method not in ("GET", "HEAD"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, _PLAIN, b"only GET and HEAD are answered here\n"
+        if path == "/healthz":
+            return HTTPStatus.OK, _PLAIN, b"ok\n"
+        if path == "/readyz":
+            return _readiness(self._watched.problems())
+        if path == "/metrics":
+            return HTTPStatus.OK, CONTENT_TYPE, self._watched.metrics().encode()
+        if path == "/version":
+            text = json.dumps({"name": "rocketpipe", "version": __version__})
+            return HTTPStatus.OK, "application/json", f"{text}\n".encode()
+        pages = "there are /healthz, /readyz, /metrics and /version\n"
+        return HTTPStatus.NOT_FOUND, _PLAIN, pages.encode()
+
+
+def _readiness(problems: Sequence[str]) -> tuple[HTTPStatus, str, bytes]:
+    if not problems:
+        return HTTPStatus.OK, _PLAIN, b"ready\n"
+    text = "".join(f"{problem}\n" for problem in problems)
+    return HTTPStatus.SERVICE_UNAVAILABLE, _PLAIN, text.encode()
+
+
+def _asked(head: bytes) -> tuple[str, str]:
+    """Method and path of a request, both empty if it is none."""
+    words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        return "", ""
+    return words[0], words[1].partition("?")[0]

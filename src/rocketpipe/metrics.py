@@ -1,0 +1,77 @@
+"""Measurements as Prometheus reads them.
+
+What is measured is collected when somebody asks, so nothing is kept here, and what is gone is no
+longer told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+#: So many series of one family are told at most; how many were left out is told too.
+MAX_SERIES: Final = 10_000
+_LEFT_OUT: Final = "rocketpipe_series_left_out"
+
+
+class Kind(StrEnum):
+    """How a number behaves: one that only grows, or one that goes up and down."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One number, and what it is about."""
+
+    value: float
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Numbers of one name; ``help`` says in a sentence what they count, and in which unit."""
+
+    name: str
+    kind: Kind
+    help: str
+    series: Iterable[Series]
+
+
+def single(name: str, kind: Kind, help: str, value: float, **labels: str) -> Family:  # noqa: A002
+    """A family with one number."""
+    return Family(name, kind, help, (Series(value, labels),))
+
+
+def render(families: Iterable[Family], max_series: int = MAX_SERIES) -> str:
+    """The families as text, in the format that Prometheus scrapes."""
+    left_out: list[Series] = []
+    lines: list[str] = []
+    for family in families:
+        series = iter(family.series)
+        lines += _lines(family, islice(series, max_series))
+        if beyond := sum(1 for _ in series):
+            left_out.append(Series(beyond, {"name": family.name}))
+    told = Family(
+        _LEFT_OUT, Kind.GAUGE, "Series that are not told of, as there are too many.", left_out
+    )
+    return "".join(f"{line}\n" for line in [*lines, *_lines(told, left_out)])
+
+
+def _lines(family: Family, series: Iterable[Series]) -> Iterator[str]:
+    yield f"# HELP {family.name} {family.help}"
+    yield f"# TYPE {family.name} {family.kind}"
+    for each in series:
+        labels = ",".join(f'{name}="{_escaped(text)}"' for name, text in each.labels.items())
+        value = int(each.value) if float(each.value).is_integer() else each.value
+        yield f"{family.name}{{{labels}}} {value}" if labels else f"{family.name} {value}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

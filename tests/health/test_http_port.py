@@ -1,0 +1,103 @@
+"""Tests of the port for those who watch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rocketpipe.health.http_port import MAX_REQUEST_BYTES, PATIENCE_MS, Watched, health_port
+from rocketpipe.metrics import Kind, single
+from rocketpipe.testing.clock import ManualClock
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def address(watched: Watched, clock: ManualClock) -> AsyncIterator[tuple[str, int]]:
+    async with health_port("127.0.0.1", 0, watched, clock=clock) as text:
+        host, _, port = text.rpartition(":")
+        yield host, int(port)
+
+
+async def ask(address: tuple[str, int], request: bytes) -> tuple[int, str, str]:
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(request)
+    answer = (await reader.read()).decode()
+    writer.close()
+    await writer.wait_closed()
+    head, _, body = answer.partition("\r\n\r\n")
+    return int(head.split()[1]), head, body
+
+
+async def get(address: tuple[str, int], path: str) -> tuple[int, str]:
+    code, _, body = await ask(address, f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    return code, body
+
+
+async def test_it_is_alive_before_it_is_ready(address: tuple[str, int], watched: Watched) -> None:
+    assert await get(address, "/healthz") == (200, "ok\n")
+    assert await get(address, "/readyz") == (503, "it is still starting\n")
+    watched.started = True
+    assert await get(address, "/readyz") == (200, "ready\n")
+
+
+async def test_who_is_not_ready_says_why(address: tuple[str, int], watched: Watched) -> None:
+    watched.started = True
+    watched.add(lambda: None, list)
+    watched.add(lambda: "the disk is full", list)
+    assert await get(address, "/readyz") == (503, "the disk is full\n")
+
+
+async def test_measurements_are_taken_when_they_are_asked_for(
+    address: tuple[str, int], watched: Watched
+) -> None:
+    taken = iter(range(1, 9))
+    watched.add(lambda: None, lambda: [single("a", Kind.GAUGE, "A.", next(taken))])
+    assert "\na 1\n" in (await get(address, "/metrics"))[1]
+    assert "\na 2\n" in (await get(address, "/metrics?x=y"))[1]
+
+
+async def test_the_version_is_json_and_unknown_pages_are_told_what_there_is(
+    address: tuple[str, int],
+) -> None:
+    assert '"name": "rocketpipe"' in (await get(address, "/version"))[1]
+    code, body = await get(address, "/secrets")
+    assert code == 404
+    assert "/metrics" in body
+
+
+async def test_head_has_no_body_and_other_methods_are_refused(address: tuple[str, int]) -> None:
+    code, head, body = await ask(address, b"HEAD /healthz HTTP/1.1\r\n\r\n")
+    assert (code, body) == (200, "")
+    assert "Content-Length: 3" in head
+    assert (await ask(address, b"POST /healthz HTTP/1.1\r\n\r\n"))[0] == 405
+    assert (await ask(address, b"\x00\x00\r\n\r\n"))[0] == 400
+
+
+async def test_a_request_without_an_end_is_cut_off(address: tuple[str, int]) -> None:
+    long = b"GET /" + b"a" * MAX_REQUEST_BYTES * 2
+    assert (await ask(address, long))[0] == 431
+
+
+async def test_who_takes_too_long_is_sent_away(
+    address: tuple[str, int], clock: ManualClock
+) -> None:
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(b"GET /heal")
+    reading = asyncio.ensure_future(reader.read())
+    while not reading.done():
+        await clock.advance(PATIENCE_MS)
+        await asyncio.sleep(0)
+    assert reading.result() == b""
+    writer.close()
+    await writer.wait_closed()

@@ -1,0 +1,35 @@
+"""Tests of what Prometheus reads."""
+
+from __future__ import annotations
+
+from rocketpipe.metrics import Family, Kind, Series, render, single
+
+
+def test_numbers_are_told_with_their_labels() -> None:
+    families = [
+        single("rocketmq_topic_number", Kind.GAUGE, "Topics.", 3),
+        Family(
+            "rocketmq_messages_in_total",
+            Kind.COUNTER,
+            "Messages stored.",
+            [Series(12, {"topic": "orders"}), Series(0.5, {"topic": 'a"b\\c\n'})],
+        ),
+    ]
+    assert render(families) == (
+        "# HELP rocketmq_topic_number Topics.\n"
+        "# TYPE rocketmq_topic_number gauge\n"
+        "rocketmq_topic_number 3\n"
+        "# HELP rocketmq_messages_in_total Messages stored.\n"
+        "# TYPE rocketmq_messages_in_total counter\n"
+        'rocketmq_messages_in_total{topic="orders"} 12\n'
+        'rocketmq_messages_in_total{topic="a\\"b\\\\c\\n"} 0.5\n'
+        "# HELP rocketpipe_series_left_out Series that are not told of, as there are too many.\n"
+        "# TYPE rocketpipe_series_left_out gauge\n"
+    )
+
+
+def test_too_many_series_are_left_out_and_counted() -> None:
+    many = (Series(1, {"topic": str(number)}) for number in range(50))
+    text = render([Family("a", Kind.GAUGE, "A.", many)], max_series=10)
+    assert text.count('a{topic="') == 10
+    assert 'rocketpipe_series_left_out{name="a"} 40\n' in text
