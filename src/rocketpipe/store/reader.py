@@ -295,7 +295,8 @@ def _window_end(wanted: list[tuple[int, int, int]], first: int, segment_end: int
     start, size, _ = wanted[first]
     end = start + size
     limit = min(start + _MAX_WINDOW_BYTES, segment_end)
-    for log_offset, size, _ in wanted[first + 1 :]:
+    for number in range(first + 1, len(wanted)):
+        log_offset, size, _ = wanted[number]
         if not end <= log_offset <= end + _MAX_GAP_BYTES or log_offset + size > limit:
             break
         end = log_offset + size
