@@ -31,6 +31,7 @@ CONCERNS = {
     "clients": "Clients and groups at work",
     "callbacks": "What brokers ask of clients",
     "transactions": "Transactions",
+    "staging": "Staged sends, which are RocketPipe's own",
     "lookups": "Finding messages",
     "topics": "Topics",
     "groups": "Groups",
@@ -38,6 +39,9 @@ CONCERNS = {
     "membership": "Brokers of one name",
     "kv": "Key-values",
     "namesrv": "A NameServer's settings",
+    "brokers": "A broker's settings, numbers and cleaning",
+    "progress": "How far groups have come",
+    "running": "Clients as they run",
 }
 
 HEAD = """\

@@ -195,3 +195,21 @@ class QueryAssignment(Request[AssignmentReply]):
     """Ask the broker to share out a topic's queues, instead of doing it in the client."""
 
     question: AssignmentQuestion = json_body()
+
+
+class RequestMode(Body, frozen=True, kw_only=True):
+    """How members of a group fetch a topic, where an operator decides that."""
+
+    topic: str
+    consumer_group: str
+    mode: MessageRequestMode = MessageRequestMode.PULL
+    #: With how many members behind it one shares its queues; none and fewer: with all.
+    pop_share_queue_num: Int32 = 0
+
+
+@request(RequestCode.SET_MESSAGE_REQUEST_MODE)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMessageRequestMode(Request[None]):
+    """Decide how members of a group fetch a topic, if they ask the broker."""
+
+    mode: RequestMode = json_body()

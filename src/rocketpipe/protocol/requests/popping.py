@@ -12,7 +12,7 @@ from rocketpipe.errors import LocalProtocolError
 from rocketpipe.model.body import Body, Int32, Int64
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
-from rocketpipe.protocol.fields import I32, json_body, raw_body, reply_code, wire
+from rocketpipe.protocol.fields import I32, json_body, raw_body, reply_code, reply_remark, wire
 from rocketpipe.protocol.request import Request, request
 
 ANY_QUEUE: Final = -1
@@ -47,6 +47,8 @@ class PopMessageReply:
     order_count_info: str | None = None
     #: Stored records, one after another.
     messages: bytes = raw_body(default=b"")
+    #: Why there are none.
+    remark: str | None = reply_remark()
 
 
 @request(RequestCode.POP_MESSAGE)
@@ -185,4 +187,34 @@ class Notification(Request[NotificationReply]):
     born_time: int
     order: bool = False
     attempt_id: str | None = None
+    broker_name: str | None = wire("bname", default=None)
+
+
+@request(RequestCode.PEEK_MESSAGE)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeekMessage(Request[PopMessageReply]):
+    """Look at messages that a pop would give, without popping them."""
+
+    consumer_group: str
+    topic: str
+    queue_id: I32
+    max_msg_nums: I32
+    broker_name: str | None = wire("bname", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollingInfoReply:
+    """How many pops wait."""
+
+    polling_num: I32
+
+
+@request(RequestCode.POLLING_INFO)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollingInfo(Request[PollingInfoReply]):
+    """Ask how many pops of a group wait for messages of a queue, or of ANY_QUEUE."""
+
+    consumer_group: str
+    topic: str
+    queue_id: I32
     broker_name: str | None = wire("bname", default=None)
