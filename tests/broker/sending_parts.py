@@ -11,6 +11,7 @@ from rocketpipe.broker.admission import Admission, AdmissionLimits
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.delivery.parking import Parking
 from rocketpipe.broker.delivery.retry import Retries
 from rocketpipe.broker.delivery.sent_properties import Stamp
 from rocketpipe.broker.delivery.storing import Intake
@@ -82,11 +83,13 @@ class SendingParts:
         self.supply = TopicSupply(topics, self.tables.groups, registrar, clock, chance)
         self.stamp = Stamp(self.config, UniqueKeys(HOST[:4], 1, 2), clock)
         self.delays = DelayLevels(self.store, self.intake, self.tables.delays, clock)
+        most_ms = self.store.config.timer_max_delay_ms
+        self.parking = Parking(self.delays, clock, most_ms=most_ms)
         self.locks = QueueLocks()
         self.retries = Retries(self.store, self.supply, self.delays, self.locks, clock)
         self._router = Router(
             SendHandlers(
-                self.config, self.intake, self.supply, self.stamp, self.delays, self.retries
+                self.config, self.intake, self.supply, self.stamp, self.parking, self.retries
             )
         )
 

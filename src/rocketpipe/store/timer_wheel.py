@@ -219,6 +219,10 @@ class TimerWheel:
             self._forget(at)
         return len(found)
 
+    def waits(self, key: str) -> bool:
+        """Whether a message with ``topic+uniqueKey`` waits and was not handed out."""
+        return any(at not in self._handed_out for at in self._keys.get(key, ()))
+
     def pending(self, begin_ms: int, end_ms: int) -> Iterator[Timed]:
         """List what is due from ``begin_ms`` to below ``end_ms``, the first due first."""
         return iter(

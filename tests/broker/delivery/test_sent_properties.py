@@ -103,7 +103,10 @@ def test_wishes_are_read() -> None:
     assert wishes == Wishes(
         unique_key="K1", keys="k", delay_level=3, is_half=True, timer="TIMER_DELIVER_MS"
     )
+    assert wishes.waits
     assert Wishes.of({}) == Wishes(None, None, 0, is_half=False, timer=None)
+    assert not Wishes.of({}).waits
+    assert Wishes.of({"TIMER_DELAY_SEC": "1"}).waits
 
 
 @pytest.mark.parametrize("level", ["x", "1.5", "", "9" * 11, "٣"])

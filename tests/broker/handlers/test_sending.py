@@ -15,8 +15,8 @@ from rocketpipe.errors import RequestRejected
 from rocketpipe.model import properties
 from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, MULTI_TAGS, Transaction
 from rocketpipe.model.group import GroupSettings
-from rocketpipe.model.ids import OffsetId
-from rocketpipe.model.names import SCHEDULE_TOPIC
+from rocketpipe.model.ids import OffsetId, RecallHandle
+from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.topic import TopicFilterType, TopicSettings
 from rocketpipe.protocol.request import Request
@@ -105,6 +105,8 @@ async def test_a_batch_becomes_consecutive_messages_each_with_its_key(parts: Sen
         ({"body": b""}, "without messages"),
         ({"body": batch("", "DELAY\x013")}, "may have no DELAY"),
         ({"body": batch("", "DELAY\x01x")}, "whole number"),
+        ({"body": batch("", "TIMER_DELAY_SEC\x011")}, "may have no TIMER_DELAY_SEC"),
+        ({"body": batch("", "TRAN_MSG\x01true")}, "may not be a half one"),
         ({"body": batch("", "INNER_NUM\x013")}, "INNER_NUM"),
         ({"topic": "%RETRY%g"}, "batch request does not support retry group %RETRY%g"),
         ({"topic": "%DLQ%" + "g" * 125}, "message topic length too long 130"),
@@ -119,15 +121,6 @@ async def test_a_batch_that_is_wrong_is_refused_whole(
     code, text = await refused(parts, request)
     assert (code, remark in text) == (13, True), text
     assert len(parts.stored("t")) == 1
-
-
-@pytest.mark.parametrize("name", ["TRAN_MSG\x01true", "TIMER_DELAY_SEC\x011"])
-async def test_a_batch_with_what_is_not_served_yet_is_refused_whole(
-    parts: SendingParts, name: str
-) -> None:
-    code, _ = await refused(parts, sent(body=batch("", name), batch=True))
-    assert code == 1
-    assert parts.stored("t") == []
 
 
 async def test_a_negative_queue_is_the_brokers_choice(parts: SendingParts) -> None:
@@ -190,24 +183,58 @@ async def test_a_compacted_topic_wants_keys(parts: SendingParts) -> None:
     assert (await parts.ask(sent(properties="KEYS\x01k"))).code == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "__STARTDELIVERTIME"]
-)
-async def test_timers_are_refused_not_ignored(parts: SendingParts, name: str) -> None:
-    code, remark = await refused(parts, sent(properties=f"{name}\x011\x02"))
-    assert (code, remark) == (1, f"this broker does not serve {name} messages yet")
-    assert (await parts.ask(sent(properties=f"{name}\x011\x02DELAY\x011"))).code == 0
+async def test_a_timed_message_waits_and_can_be_taken_back(parts: SendingParts) -> None:
+    reply = await parts.ask(sent(properties="UNIQ_KEY\x01K\x02TIMER_DELAY_SEC\x015"))
     assert parts.stored("t") == []
+    (waiting,) = parts.stored(TIMER_TOPIC)
+    assert waiting.properties["REAL_TOPIC"] == "t"
+    handle = RecallHandle.parse(reply.recall_handle)
+    due_ms = int(waiting.properties["TIMER_OUT_MS"]) + 1
+    assert (handle.topic, handle.broker, handle.unique_key) == ("t", "broker-a", "K")
+    assert handle.deliver_ms == due_ms
+    assert (await parts.ask(sent())).recall_handle is None
 
 
-async def test_transactions_are_refused_not_ignored(parts: SendingParts) -> None:
+async def test_a_half_message_does_not_show(parts: SendingParts) -> None:
     half = "TRAN_MSG\x01true\x02UNIQ_KEY\x01K"
-    code, remark = await refused(parts, sent(properties=half))
-    assert (code, remark) == (1, "this broker does not serve TRAN_MSG messages yet")
+    reply = await parts.ask(sent(properties=half, queue_id=3))
+    assert (reply.queue_id, reply.queue_offset, reply.transaction_id) == (3, 0, "K")
+    (stored,) = parts.stored(HALF_TOPIC)
+    assert stored.properties["PGROUP"] == "p"
     assert (await parts.ask(sent(properties="TRAN_MSG\x01false"))).code == 0
     # Clients before 4.6.1 leave the mark in what they send to be consumed again.
     again = sent("%RETRY%g", properties=half + "\x02DELAY\x013", reconsume_times=1)
     assert (await parts.ask(again)).code == 0
+    assert len(parts.stored(HALF_TOPIC)) == 1
+
+
+PLAIN, HALF, DELAYED, TIMED = "", "TRAN_MSG\x01true", "DELAY\x011", "TIMER_DELAY_MS\x019"
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken"),
+    [
+        ("NORMAL", {PLAIN}),
+        ("FIFO", {PLAIN}),
+        ("DELAY", {DELAYED, TIMED}),
+        ("TRANSACTION", {HALF}),
+        ("MIXED", {PLAIN, HALF, DELAYED, TIMED}),
+        ("UNSPECIFIED", {PLAIN, HALF, DELAYED, TIMED}),
+    ],
+)
+async def test_a_topic_takes_what_it_is_for(
+    parts: SendingParts, kind: str, taken: set[str]
+) -> None:
+    topics = parts.tables.topics
+    typed = TopicSettings(name="typed", attributes={"message.type": kind})
+    topics.establish([typed], parts.clock.now_ms())
+    for text in (PLAIN, HALF, DELAYED, TIMED):
+        if text in taken:
+            assert (await parts.ask(sent("typed", properties=text))).code == 0
+            continue
+        code, remark = await refused(parts, sent("typed", properties=text))
+        assert code == 13
+        assert f"the expected type is {kind}, but actual type is" in remark
 
 
 async def test_where_transactions_are_switched_off_they_are_forbidden(tmp_path: Path) -> None:

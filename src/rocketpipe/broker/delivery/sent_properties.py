@@ -3,7 +3,8 @@
 UNIQ_KEY                       given one if it has none
 WAIT                           whether the answer waits for the disk
 DELAY                          how long consumers wait
-TRAN_MSG, TIMER_…              not served yet
+TIMER_…                        the moment at which it shows
+TRAN_MSG                       it waits for its producer's decision
 POP_CK, __RMQ.TRANSIENT.…      a client's own notes, which are not kept
 MSG_REGION, TRACE_ON, CLUSTER  the broker's own, which replace what was there
 """
@@ -119,6 +120,11 @@ class Wishes:
             is_half=given.get(properties.TRANSACTION_PREPARED, "").lower() == "true",
             timer=next((name for name in TIMERS if name in given), None),
         )
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not to show at once."""
+        return self.delay_level > 0 or self.timer is not None
 
 
 def waits(given: Mapping[str, str]) -> bool:

@@ -9,7 +9,9 @@ ways is refused for the same one:
     the topic is not there             17, if a send does not make it
     the queue is not there             29
     the group of a retry topic is not  26
-    transactions and timers            1: not served yet; 16 where they are switched off
+    transactions                       16 where they are switched off
+    not what the topic is for          13, by its message.type
+    too far in the future              13
     too long, or illegal               13
 """
 
@@ -18,7 +20,8 @@ from __future__ import annotations
 from typing import Final
 
 from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.broker.delivery.delay import DelayLevels
+from rocketpipe.broker.delivery.half_messages import half_of
+from rocketpipe.broker.delivery.parking import Parking
 from rocketpipe.broker.delivery.retry import Retries, explained
 from rocketpipe.broker.delivery.sent_properties import Stamp, Wishes, waits
 from rocketpipe.broker.delivery.storing import Intake
@@ -27,14 +30,23 @@ from rocketpipe.errors import InvalidName, RecordError, RequestRejected
 from rocketpipe.model import properties
 from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, MULTI_TAGS, TRANSACTION_BITS
 from rocketpipe.model.host import Host
+from rocketpipe.model.ids import RecallHandle
 from rocketpipe.model.names import (
     MAX_TOPIC,
     NOT_SENDABLE,
+    TIMER_TOPIC,
     check_topic,
     group_of_retry,
     is_retry_topic,
 )
-from rocketpipe.model.topic import CLEANUP_POLICY, Perm, TopicFilterType, TopicSettings
+from rocketpipe.model.topic import (
+    CLEANUP_POLICY,
+    MESSAGE_TYPE,
+    MessageType,
+    Perm,
+    TopicFilterType,
+    TopicSettings,
+)
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.sending import SendMessage, SendMessageBack, SendMessageReply
 from rocketpipe.record.batch import decode_batch
@@ -42,6 +54,9 @@ from rocketpipe.record.layout import HOST_BITS, MAX_PROPERTIES_BYTES
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.message_store import Put
 
+#: Topics of these types take what others do not.
+_ANY_TYPE: Final = (MessageType.MIXED, MessageType.UNSPECIFIED)
+_IN_ORDER_OR_NOT: Final = {MessageType.FIFO.value: MessageType.NORMAL.value}
 #: Queues that a retry topic gets when the first to name it is a send.
 _RETRY_QUEUES: Final = 1
 
@@ -55,15 +70,19 @@ class SendHandlers:
         intake: Intake,
         supply: TopicSupply,
         stamp: Stamp,
-        delays: DelayLevels,
+        parking: Parking,
         retries: Retries,
     ) -> None:
         self._config = config
         self._intake = intake
         self._supply = supply
         self._stamp = stamp
-        self._delays = delays
+        self._parking = parking
         self._retries = retries
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go by other settings from now on."""
+        self._config = config
 
     @handles(SendMessage)
     async def send(self, request: SendMessage, call: Call) -> SendMessageReply:
@@ -86,9 +105,27 @@ class SendHandlers:
             queue_id=queue_id,
             queue_offset=stored.first_offset,
             transaction_id=unique_key,
+            recall_handle=self._recall_handle(puts[0], unique_key),
             region=self._stamp.region,
             trace_on=self._stamp.trace_on,
         )
+
+    def _recall_handle(self, put: Put, unique_key: str | None) -> str | None:
+        """What takes a message back that waits for its moment."""
+        if put.topic != TIMER_TOPIC or unique_key is None:
+            return None
+        said = properties.decode_bytes(put.properties)
+        topic, out_ms = said.get(properties.REAL_TOPIC), said.get(properties.TIMER_OUT_MS, "")
+        if topic is None or is_retry_topic(topic) or not (out_ms.isascii() and out_ms.isdigit()):
+            return None
+        handle = RecallHandle(
+            topic=topic,
+            broker=self._config.name,
+            # A millisecond more: rounded down, it is the second that the message waits for.
+            deliver_ms=int(out_ms) + 1,
+            unique_key=unique_key,
+        )
+        return str(handle)
 
     @handles(SendMessageBack)
     async def send_back(self, request: SendMessageBack, call: Call) -> None:
@@ -155,8 +192,8 @@ class SendHandlers:
     ) -> Put:
         given_up = self._given_up(request, call)
         self._check_keys(topic, wishes)
-        delay_level = 0 if given_up else wishes.delay_level
-        self._check_served(wishes, delay_level, request.reconsume_times)
+        is_half = self._is_half(wishes, given_up is None, request.reconsume_times)
+        self._check_type(topic, wishes, is_half=is_half)
         self._check_body(request.body)
         text = self._stamp.stamped(
             request.properties.encode("utf-8", "replace"),
@@ -165,8 +202,10 @@ class SendHandlers:
         put = self._put(request, call, topic, queue_id, request.body, text, request.flag)
         if given_up:
             put = await self._dead_letter(put, given_up)
-        elif delay_level > 0:
-            put = self._delays.parked(put, delay_level)
+        elif is_half:
+            put = half_of(put, unique_key, request.producer_group)
+        elif wishes.waits:
+            put = self._parking.parked(put)
         _check_properties(put.properties)
         return put
 
@@ -188,7 +227,11 @@ class SendHandlers:
             self._check_keys(topic, wishes)
             if wishes.delay_level > 0:
                 raise _illegal("a message of a batch may have no DELAY: send it on its own")
-            self._check_served(wishes, 0, 0)
+            if wishes.timer is not None:
+                raise _illegal(f"a message of a batch may have no {wishes.timer}: send it alone")
+            if wishes.is_half:
+                raise _illegal("a message of a batch may not be a half one: send it alone")
+            self._check_type(topic, wishes, is_half=False)
             new_key = None if wishes.unique_key else self._stamp.new_key()
             text = self._stamp.stamped(entry.raw_properties, new_key)
             _check_properties(text)
@@ -253,17 +296,37 @@ class SendHandlers:
 
     # Checks of what was sent
 
-    def _check_served(self, wishes: Wishes, delay_level: int, reconsume_times: int) -> None:
+    def _is_half(self, wishes: Wishes, may_wait: bool, reconsume_times: int) -> bool:
         # Clients before 4.6.1 leave the mark in what they send to be consumed again.
-        if wishes.is_half and not (reconsume_times > 0 and delay_level > 0):
-            if self._config.reject_transactions:
-                raise RequestRejected(
-                    ResponseCode.NO_PERMISSION,
-                    f"the broker[{self._config.name}] sending transaction message is forbidden",
-                )
-            raise _not_yet(properties.TRANSACTION_PREPARED)
-        if wishes.timer is not None and delay_level <= 0:
-            raise _not_yet(wishes.timer)
+        delayed = may_wait and wishes.delay_level > 0
+        if not wishes.is_half or (reconsume_times > 0 and delayed):
+            return False
+        if self._config.reject_transactions:
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._config.name}] sending transaction message is forbidden",
+            )
+        return True
+
+    def _check_type(self, topic: TopicSettings, wishes: Wishes, *, is_half: bool) -> None:
+        """Refuse what a topic is not for; one that says nothing of it takes everything.
+
+        Whether a message is one in order is not looked at: of Java's clients, which choose its
+        queue by themselves, nobody could tell.
+        """
+        wanted = topic.attributes.get(MESSAGE_TYPE)
+        if wanted is None or not self._config.check_message_types or is_retry_topic(topic.name):
+            return
+        actual = MessageType.NORMAL
+        if is_half:
+            actual = MessageType.TRANSACTION
+        elif wishes.waits:
+            actual = MessageType.DELAY
+        if _IN_ORDER_OR_NOT.get(wanted, wanted) not in (actual, *_ANY_TYPE):
+            raise _illegal(
+                f"TopicMessageType validate failed, the expected type is {wanted}, but actual type "
+                f"is {actual.value}: send it to a topic of that message.type, or to one without"
+            )
 
     def _check_keys(self, topic: TopicSettings, wishes: Wishes) -> None:
         if topic.attributes.get(CLEANUP_POLICY) == "COMPACTION" and not (wishes.keys or "").strip():
@@ -282,9 +345,3 @@ def _check_properties(text: bytes) -> None:
 
 def _illegal(remark: str) -> RequestRejected:
     return RequestRejected(ResponseCode.MESSAGE_ILLEGAL, remark)
-
-
-def _not_yet(name: str) -> RequestRejected:
-    return RequestRejected(
-        ResponseCode.SYSTEM_ERROR, f"this broker does not serve {name} messages yet"
-    )

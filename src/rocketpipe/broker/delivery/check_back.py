@@ -1,0 +1,194 @@
+"""Asks producers how the transactions ended of which they said nothing.
+
+    every transactionCheckInterval     what is older than transactionTimeOut, or than the immunity
+                                       that its producer asked for, is put again with one check
+                                       more, and then some member of its group is asked
+    after transactionCheckMax of them  it goes to TRANS_CHECK_MAX_TIME_TOPIC, and a warning says so
+
+A producer that is gone need not come back: any producer of its group will do. Where there is none
+the check counts all the same, as it does at RocketMQ's brokers: nothing waits for ever. What was
+put again is at the end of the log, so nothing that waits is removed with age; what its producer
+wants left alone for longer than the log is kept is given up before it would be removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, cast
+
+from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.delivery import half_messages
+from rocketpipe.broker.delivery.half_messages import Half
+from rocketpipe.broker.delivery.open_transactions import OpenTransactions, Outcome
+from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.delivery.transactions import Decisions
+from rocketpipe.broker.tables.clients import ClientTable
+from rocketpipe.clock import Clock
+from rocketpipe.errors import ConnectionLost, RequestRejected, StoreError
+from rocketpipe.model import properties
+from rocketpipe.model.ids import offset_id
+from rocketpipe.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
+from rocketpipe.protocol.requests.callbacks import CheckTransactionState
+from rocketpipe.record.codec import RecordView, encode_record
+from rocketpipe.remoting.connection import PeerConnection
+from rocketpipe.store.errors import RecordCorrupt
+from rocketpipe.store.message_store import Appended, MessageStore, Put
+
+log = logging.getLogger(__name__)
+
+#: So many are put again with one write, and no more bytes than these if they are long.
+_BATCH: Final = 32
+_BATCH_BYTES: Final = 256 * 1024
+_HOUR_MS: Final = 3_600_000
+
+
+class CheckBack:
+    """Looks for open transactions from time to time, and asks about them."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        waiting: OpenTransactions,
+        decisions: Decisions,
+        supply: TopicSupply,
+        ask: Callable[[Put, Appended], None],
+        clock: Clock,
+    ) -> None:
+        """``ask`` has a producer asked about a half message."""
+        self._config = config
+        self._store = store
+        self._waiting = waiting
+        self._decisions = decisions
+        self._supply = supply
+        self._ask = ask
+        self._clock = clock
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go by other settings from now on."""
+        self._config = config
+
+    async def keep_asking(self) -> None:
+        """Ask from time to time, until cancelled."""
+        try:
+            while True:
+                await self._clock.sleep(self._config.transaction_check_every_ms)
+                try:
+                    await self.ask_all()
+                except (StoreError, RequestRejected) as error:
+                    log.warning("open transactions wait, and are tried again reason=%s", error)
+                except Exception:
+                    log.exception("open transactions wait, and are tried again")
+        finally:
+            self._store.flush()
+            self._waiting.save_place(closing=True)
+
+    async def ask_all(self) -> None:
+        """Ask about every transaction that is due, and give up those that were asked too often.
+
+        Raises:
+            StoreError: The log cannot be read.
+            RequestRejected: The store takes nothing now; what is left is for the next time.
+        """
+        self._waiting.catch_up()
+        self._warn_of_lost()
+        now_ms = self._clock.now_ms()
+        again: list[tuple[Half, RecordView]] = []
+        size = 0
+        for half in self._waiting:
+            if self._waiting.get(half.origin) is not half:
+                continue  # it was decided while the others were written
+            too_old = self._is_too_old(half, now_ms)
+            if not too_old and now_ms <= half.may_ask_at_ms(self._config.transaction_timeout_ms):
+                continue
+            try:
+                newest = RecordView(self._store.record_at(half.log_offset))
+            except RecordCorrupt as error:
+                log.error("half message is damaged, and cannot be asked about reason=%s", error)
+                continue
+            if await self._decisions.was_committed(half, newest):
+                continue
+            if too_old or (half.checks and half.checks >= self._config.transaction_check_max):
+                await self._give_up(half, newest)
+                continue
+            if again and (len(again) == _BATCH or size + newest.size > _BATCH_BYTES):
+                await self._put_again(again)
+                again, size = [], 0
+            again.append((half, newest))
+            size += newest.size
+        if again:
+            await self._put_again(again)
+        self._waiting.save_place()
+
+    def _is_too_old(self, half: Half, now_ms: int) -> bool:
+        """Whether it would go with its part of the log before long, were it left alone."""
+        began_ms = half.stored_ms if half.is_first else min(half.born_ms, half.stored_ms)
+        return now_ms - began_ms > self._store.config.reserved_hours * _HOUR_MS
+
+    def _warn_of_lost(self) -> None:
+        lost = self._waiting.lost()
+        if lost:
+            log.error(
+                "half messages went with the log before anybody decided them count=%d keys=%s",
+                len(lost),
+                ",".join(half.key for half in lost[:5]),
+            )
+
+    async def _give_up(self, half: Half, newest: RecordView) -> None:
+        log.warning(
+            "transaction is given up, its message is kept for you in TRANS_CHECK_MAX_TIME_TOPIC "
+            "topic=%s key=%s group=%s checks=%d",
+            newest.properties.get(properties.REAL_TOPIC),
+            half.key,
+            newest.properties.get(properties.PRODUCER_GROUP),
+            half.checks,
+        )
+        await self._supply.ensured(CHECK_MAX_TIME_TOPIC, queues=1)
+        if self._waiting.get(half.origin) is half:
+            await self._decisions.write(half, newest, Outcome.GIVEN_UP)
+
+    async def _put_again(self, some: list[tuple[Half, RecordView]]) -> None:
+        for put, placed in await self._decisions.put_again(some):
+            self._ask(put, placed)
+        await asyncio.sleep(0)  # whoever wants to be served has a turn
+
+
+class ProducerGroups:
+    """Asks the producers of a group in turn, each time another one."""
+
+    def __init__(self, connected: ClientTable, broker_name: str, store_host: bytes) -> None:
+        self._connected = connected
+        self._broker_name = broker_name
+        self._store_host = store_host
+        self._turn = 0
+
+    def ask(self, half: Put, placed: Appended) -> None:
+        """Ask one producer of the half message's group, if there is one that listens."""
+        said = properties.decode_bytes(half.properties)
+        group = said.get(properties.PRODUCER_GROUP, "")
+        key = said.get(properties.UNIQ_KEY)
+        question = CheckTransactionState(
+            topic=HALF_TOPIC,
+            tran_state_table_offset=placed.queue_offset,
+            commit_log_offset=placed.log_offset,
+            msg_id=key,
+            transaction_id=key,
+            offset_msg_id=offset_id(self._store_host, placed.log_offset),
+            broker_name=self._broker_name,
+            message=encode_record(half_messages.as_asked(half, placed, self._store_host)),
+        )
+        members = self._connected.producers(group)
+        self._turn += 1
+        for number in range(len(members)):
+            client = members[(self._turn + number) % len(members)]
+            peer = cast("PeerConnection", client.connection)
+            if peer.is_slow:
+                continue  # it does not take what is there
+            try:
+                peer.tell(question)
+            except ConnectionLost:
+                continue  # it is about to be forgotten
+            return
+        log.info("nobody is there to ask about a transaction group=%s key=%s", group, key)

@@ -1,0 +1,248 @@
+"""Messages that wait for a moment, are delivered then, or are taken back before.
+
+The wheel knows from the log what waits; this hands it out. A copy in its own topic carries
+TIMER_DEQUEUE_MS, and is what says that a message was delivered, to the wheel of the next run too:
+so it is delivered once, whenever the broker dies. What is taken back is a record as well, with
+TIMER_DEL_UNIQKEY, before it is answered.
+
+What waits for longer than half the time for which the log is kept is put again on the way, with
+TIMER_ROLL_TIMES, so that it does not go with the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
+from rocketpipe.clock import Clock
+from rocketpipe.errors import RecordError, RequestRejected, StoreError
+from rocketpipe.model import properties
+from rocketpipe.model.ids import RecallHandle
+from rocketpipe.model.names import TIMER_TOPIC
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.record import checksum
+from rocketpipe.record.codec import RecordView
+from rocketpipe.store.errors import RecordCorrupt, RecordMissing
+from rocketpipe.store.group_mark import strip_mark
+from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.timer_wheel import Timed, out_ms
+
+log = logging.getLogger(__name__)
+
+#: How often the wheel is looked at, if nothing falls due earlier.
+TICK_MS: Final = 100
+#: How long to leave it alone after something went wrong that nobody thought of.
+BACK_OFF_MS: Final = 10_000
+#: How often to look for what would go with the log before it is due.
+ROLL_EVERY_MS: Final = 600_000
+_BATCH: Final = 64
+_HOUR_MS: Final = 3_600_000
+_RECALL_TAG: Final = "_RECALL_TAG_"
+
+
+class Timers:
+    """Delivers what waits in the timer topic, and takes it back."""
+
+    def __init__(self, store: MessageStore, intake: Intake, clock: Clock) -> None:
+        self._store = store
+        self._wheel = store.derived.timer
+        self._intake = intake
+        self._clock = clock
+        #: What is being taken back, and so not delivered.
+        self._recalling: set[str] = set()
+        self._rolled_at_ms = clock.monotonic_ms()
+        self._trouble: str | None = None
+
+    async def keep_delivered(self) -> None:
+        """Deliver what falls due, until cancelled."""
+        while True:
+            try:
+                await self.deliver_due()
+                pause_ms = self._pause_ms()
+            except Exception:
+                log.exception("timed messages wait, and are tried again")
+                pause_ms = BACK_OFF_MS
+            await self._clock.sleep(pause_ms)
+
+    def _pause_ms(self) -> int:
+        due_ms = self._wheel.next_due_ms()
+        wait_ms = TICK_MS if due_ms is None else due_ms - self._clock.now_ms()
+        # What is due and still here could not be delivered, and is not tried in a loop.
+        return wait_ms if 0 < wait_ms < TICK_MS else TICK_MS
+
+    async def deliver_due(self) -> None:
+        """Deliver all that is due by now."""
+        held: list[Timed] = []
+        try:
+            while due := self._wheel.due(self._clock.now_ms(), _BATCH):
+                held += [timed for timed in due if timed.key in self._recalling]
+                if not await self._deliver([each for each in due if each not in held]):
+                    break
+                await asyncio.sleep(0)
+        finally:
+            for timed in held:
+                self._wheel.give_back(timed)
+        if self._clock.monotonic_ms() - self._rolled_at_ms >= ROLL_EVERY_MS:
+            self._rolled_at_ms = self._clock.monotonic_ms()
+            await self.roll()
+
+    async def _deliver(self, due: list[Timed]) -> bool:
+        """Store copies of messages in their own topics; False if the store takes none now."""
+        now_ms = self._clock.now_ms()
+        puts: list[Put] = []
+        waiting = list(due)
+        try:
+            for timed in due:
+                put = self._delivered(timed, now_ms)
+                if put is None:
+                    waiting.remove(timed)
+                else:
+                    puts.append(put)
+            await self._put(puts, waiting)
+        except StoreError as error:
+            for timed in waiting:
+                self._wheel.give_back(timed)
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                log.warning("timed messages wait, and are tried again reason=%s", error)
+            return False
+        self._trouble = None
+        return True
+
+    async def _put(self, puts: list[Put], waiting: list[Timed]) -> None:
+        if not puts:
+            return
+        try:
+            await self._intake.put(puts)
+        except UNSTORABLE as error:
+            if len(puts) == 1:
+                log.error(
+                    "timed message cannot be stored, and is passed over topic=%s reason=%s",
+                    puts[0].topic,
+                    error,
+                )
+                self._wheel.done(waiting.pop())
+                return
+            for put, timed in zip(puts, list(waiting), strict=True):
+                await self._put([put], [timed])
+                waiting.remove(timed)
+        # The wheel lets them go when it sees the copies in the log.
+
+    def _delivered(self, timed: Timed, now_ms: int) -> Put | None:
+        """A message for its own topic; None if it has none, or cannot be read."""
+        record = self._record(timed)
+        if record is None:
+            return None
+        topic = record.properties.get(properties.REAL_TOPIC, "")
+        queue_id = record.properties.get(properties.REAL_QUEUE_ID, "")
+        if not topic or topic == TIMER_TOPIC or not (queue_id.isascii() and queue_id.isdigit()):
+            log.error(
+                "timed message has no place to go, and is passed over offset_id=%s",
+                record.offset_id,
+            )
+            self._wheel.done(timed)
+            return None
+        stamps = {
+            properties.TIMER_ENQUEUE_MS: str(record.stored_ms),
+            properties.TIMER_DEQUEUE_MS: str(now_ms),
+        }
+        return _copy(record, stamps)._replace(topic=topic, queue_id=int(queue_id))
+
+    def _record(self, timed: Timed) -> RecordView | None:
+        try:
+            return RecordView(self._store.record_at(timed.log_offset))
+        except (RecordCorrupt, RecordMissing, RecordError) as error:
+            log.error("timed message cannot be read, and is passed over reason=%s", error)
+            self._wheel.done(timed)
+            return None
+
+    # Messages that wait for long
+
+    async def roll(self) -> None:
+        """Put again what has waited for half the time for which the log is kept.
+
+        Raises:
+            StoreError: The store takes nothing now.
+        """
+        keep_ms = self._store.config.reserved_hours * _HOUR_MS
+        now_ms = self._clock.now_ms()
+        for timed in list(self._wheel.pending(now_ms + ROLL_EVERY_MS, now_ms + (1 << 40))):
+            record = self._record(timed)
+            if record is None or now_ms - record.stored_ms < keep_ms // 2:
+                continue
+            text = record.properties.get(properties.TIMER_ROLL_TIMES, "0")
+            times = int(text) + 1 if text.isascii() and text.isdigit() and len(text) < 9 else 1
+            # By its delay it would be due that long after it was put again: the moment is said.
+            moment = {
+                properties.TIMER_DELAY_SEC: None,
+                properties.TIMER_DELAY_MS: None,
+                properties.TIMER_DELIVER_MS: str(timed.due_ms),
+                properties.TIMER_ROLL_TIMES: str(times),
+            }
+            await self._intake.put([_copy(record, moment)])
+            await asyncio.sleep(0)
+
+    # Taking back
+
+    async def recall(self, handle: RecallHandle, group: str, born_host: bytes) -> None:
+        """Take a message back: on return it is never delivered.
+
+        Raises:
+            RequestRejected: It does not wait (any more), or this could not be stored.
+        """
+        key = f"{handle.topic}+{handle.unique_key}"
+        now_ms = self._clock.now_ms()
+        if not self._wheel.waits(key) or key in self._recalling:
+            raise RequestRejected(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"recall failed, no message {handle.unique_key} of {handle.topic} waits here: it "
+                "was delivered, or taken back before",
+            )
+        told = {
+            properties.TAGS: _RECALL_TAG,
+            properties.TIMER_DEL_UNIQ_KEY: key,
+            properties.UNIQ_KEY: handle.unique_key,
+            properties.TIMER_DELIVER_MS: str(handle.deliver_ms),
+            properties.BORN_TIMESTAMP: str(now_ms),
+            properties.TIMER_OUT_MS: str(out_ms(handle.deliver_ms)),
+            properties.REAL_TOPIC: handle.topic,
+            properties.REAL_QUEUE_ID: "0",
+            properties.PRODUCER_GROUP: group or None,
+        }
+        put = Put(
+            topic=TIMER_TOPIC,
+            queue_id=0,
+            body=b"0",
+            properties=properties.encode_bytes(told),
+            flag=0,
+            sys_flag=0,
+            born_ms=now_ms,
+            born_host=born_host,
+        )
+        self._recalling.add(key)
+        try:
+            stored = await self._intake.take([put], wait=True)
+        finally:
+            self._recalling.discard(key)
+        if not stored.synced:
+            raise RequestRejected(
+                ResponseCode.FLUSH_DISK_TIMEOUT,
+                "the recall is stored and not durable yet: it may be delivered all the same",
+            )
+
+
+def _copy(record: RecordView, changes: dict[str, str | None] | dict[str, str]) -> Put:
+    raw = strip_mark(checksum.strip(record.raw_properties))
+    return Put(
+        topic=record.topic,
+        queue_id=record.queue_id,
+        body=record.stored_body,
+        properties=properties.edited(raw, changes),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_ms=record.born_ms,
+        born_host=record.born_host.pack(),
+        reconsume_times=record.reconsume_times,
+    )

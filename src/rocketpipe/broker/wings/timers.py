@@ -1,0 +1,18 @@
+"""Messages that show at any moment, and can be taken back before."""
+
+from __future__ import annotations
+
+from rocketpipe.broker.core import Core, Wing
+from rocketpipe.broker.delivery.timer import Timers
+from rocketpipe.broker.handlers.timers import TimerHandlers
+
+
+def timers(core: Core) -> Wing:
+    """Deliver what falls due, and answer those who take messages back."""
+    delivery = Timers(core.store, core.intake, core.clock)
+    handlers = TimerHandlers(core.settings.now, core.intake, core.supply, delivery, core.clock)
+    core.settings.watch(handlers.reconfigure)
+    return Wing(
+        handlers=(handlers,),
+        loops={"timed messages": delivery.keep_delivered},
+    )

@@ -1,0 +1,48 @@
+"""Messages that show when their producer says so: half messages, decisions and checks back."""
+
+from __future__ import annotations
+
+from rocketpipe.broker.core import Core, Wing
+from rocketpipe.broker.delivery import half_messages
+from rocketpipe.broker.delivery.check_back import CheckBack, ProducerGroups
+from rocketpipe.broker.delivery.open_transactions import OpenTransactions
+from rocketpipe.broker.delivery.parking import Parking
+from rocketpipe.broker.delivery.transactions import Decisions
+from rocketpipe.broker.handlers.transactions import TransactionHandlers
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.store.message_store import Put
+
+
+def transactions(core: Core) -> Wing:
+    """Decide half messages as their producers say, and ask about those of which they say nothing.
+
+    Raises:
+        DiskError: What the last run left open cannot be read.
+    """
+
+    def done(offsets: list[QueueOffset]) -> Put:
+        key, now_ms = core.stamp.new_key(), core.clock.now_ms()
+        return half_messages.done(offsets, key, now_ms, core.store_host)
+
+    waiting = OpenTransactions(core.store, core.tables.offsets)
+    most_ms = core.store.config.timer_max_delay_ms
+    parking = Parking(core.delays, core.clock, most_ms=most_ms)
+    decisions = Decisions(
+        core.store, core.intake, core.durability, waiting, done=done, park=parking.parked
+    )
+    producers = ProducerGroups(core.connected, core.config.name, core.store_host)
+    checks = CheckBack(
+        core.settings.now,
+        core.store,
+        waiting,
+        decisions,
+        core.supply,
+        producers.ask,
+        core.clock,
+    )
+    handlers = TransactionHandlers(
+        core.settings.now, core.store, core.intake, decisions, core.clock
+    )
+    core.settings.watch(checks.reconfigure)
+    core.settings.watch(handlers.reconfigure)
+    return Wing(handlers=(handlers,), loops={"open transactions": checks.keep_asking})

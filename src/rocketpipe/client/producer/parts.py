@@ -1,0 +1,71 @@
+"""A message as users say it, part by part, and when it is to show:
+
+deliver_at   a datetime, or milliseconds since 1970
+delay        a timedelta, or seconds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, TypedDict
+
+from rocketpipe.errors import PropertiesError
+from rocketpipe.model.message import Message
+
+_MS: Final = timedelta(milliseconds=1)
+
+
+class MessageParts(TypedDict, total=False):
+    """What a message may have beside topic and body; see ``Message``."""
+
+    tags: str | None
+    keys: Sequence[str]
+    properties: Mapping[str, str] | None
+    flag: int
+    wait_stored: bool
+    delay_level: int
+    delay_ms: int | None
+    deliver_at_ms: int | None
+    delay: timedelta | float | None
+    deliver_at: datetime | int | None
+
+
+def message_of(topic: str | Message, body: bytes, parts: MessageParts) -> Message:
+    """Make the message; a whole one is given back, and may have nothing beside it.
+
+    Raises:
+        TypeError: If there is something beside a whole message.
+        InvalidName, PropertiesError: As by ``Message``, or if it is said twice when it shows.
+    """
+    if isinstance(topic, Message):
+        if body or parts:
+            raise TypeError("a whole Message has its body and all else already")
+        return topic
+    given: dict[str, Any] = dict(parts)
+    if given.get("properties", ...) is None:
+        del given["properties"]
+    deliver_at, delay = given.pop("deliver_at", None), given.pop("delay", None)
+    if deliver_at is not None:
+        _say_once(given, "deliver_at_ms", _ms_of(deliver_at))
+    if delay is not None:
+        ms = delay // _MS if isinstance(delay, timedelta) else round(1000 * delay)
+        _say_once(given, "delay_ms", ms)
+    return Message(topic, body, **given)
+
+
+def _say_once(given: dict[str, Any], name: str, ms: int) -> None:
+    if given.get(name) is not None:
+        raise PropertiesError(f"property 'DELAY': {name} says once more when it is to show")
+    given[name] = ms
+
+
+def _ms_of(moment: datetime | int) -> int:
+    if not isinstance(moment, datetime):
+        return moment
+    if moment.tzinfo is None:
+        raise PropertiesError(
+            "property 'DELAY': deliver_at has no zone; say datetime.now(UTC) + …, or "
+            "deliver_at.astimezone() of what is local time"
+        )
+    return int(moment.timestamp() * 1000)

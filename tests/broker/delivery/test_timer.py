@@ -1,0 +1,199 @@
+"""A timed message shows at its moment: not earlier, once, and whatever happens; or never."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.broker.sending_parts import HOST, SendingParts, put
+
+from rocketpipe.broker.delivery.timer import TICK_MS, Timers
+from rocketpipe.errors import RequestRejected
+from rocketpipe.model.ids import RecallHandle
+from rocketpipe.model.names import TIMER_TOPIC
+from rocketpipe.store.config import FlushMode
+from rocketpipe.store.errors import StoreFull
+from rocketpipe.testing.clock import ManualClock
+
+HOUR_MS = 3_600_000
+
+
+class TimedParts(SendingParts):
+    """What a broker needs for timed messages."""
+
+    def __init__(self, root: Path, clock: ManualClock, **changes: Any) -> None:
+        super().__init__(root, clock, **changes)
+        self.timers = Timers(self.store, self.intake, clock)
+
+    async def park(self, body: bytes, delay_ms: int, queue_id: int = 0) -> RecallHandle:
+        """Have a message wait; gives what takes it back."""
+        key = body.decode()
+        text = f"UNIQ_KEY\x01{key}\x02TIMER_DELAY_MS\x01{delay_ms}\x02".encode()
+        await self.intake.put(
+            [self.parking.parked(put(body=body, properties=text, queue_id=queue_id))]
+        )
+        due_ms = self.clock.now_ms() + delay_ms
+        return RecallHandle(topic="t", broker="broker-a", deliver_ms=due_ms, unique_key=key)
+
+    def bodies(self) -> list[bytes]:
+        return [message.body for message in self.stored("t")]
+
+    async def pass_by(self, ms: int) -> None:
+        await self.clock.advance(ms)
+        await self.timers.deliver_due()
+
+
+Open = Callable[..., TimedParts]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    """Open the parts, again after the last ones were abandoned, on the same directory."""
+    clock = ManualClock(1_700_000_000_250)
+    last: list[TimedParts] = []
+
+    def open_parts(**changes: Any) -> TimedParts:
+        if last:
+            last[-1].abandon()
+        last.append(TimedParts(tmp_path, clock, **changes))
+        return last[-1]
+
+    yield open_parts
+    last[-1].abandon()
+
+
+async def test_each_shows_at_its_millisecond_whatever_the_order_of_sending(opened: Open) -> None:
+    parts = opened()
+    for delay_ms in (2500, 40, 2499):
+        await parts.park(b"%d" % delay_ms, delay_ms)
+    await parts.pass_by(39)
+    assert parts.bodies() == []
+    await parts.pass_by(1)
+    assert parts.bodies() == [b"40"]
+    await parts.pass_by(2458)
+    assert parts.bodies() == [b"40"]
+    await parts.pass_by(1)
+    await parts.pass_by(1)
+    assert parts.bodies() == [b"40", b"2499", b"2500"]
+    message = parts.stored("t")[0]
+    assert message.properties["TIMER_DEQUEUE_MS"] == str(message.stored_ms)
+    assert message.properties["REAL_TOPIC"] == "t"
+
+
+async def test_the_loop_wakes_for_what_is_due_next(opened: Open) -> None:
+    parts = opened()
+    await parts.park(b"a", 1_030)
+    loop = asyncio.ensure_future(parts.timers.keep_delivered())
+    try:
+        await parts.clock.advance(1_029)
+        assert parts.bodies() == []
+        await parts.clock.advance(1)
+        assert parts.bodies() == [b"a"]
+    finally:
+        loop.cancel()
+        await asyncio.wait([loop])
+
+
+@pytest.mark.parametrize("delivered", [False, True])
+async def test_a_killed_broker_delivers_what_it_did_not_and_nothing_twice(
+    opened: Open, delivered: bool
+) -> None:
+    parts = opened()
+    await parts.park(b"a", 5000)
+    await parts.park(b"b", 9000)
+    await parts.clock.advance(5000)
+    if delivered:
+        await parts.timers.deliver_due()
+    parts = opened()
+    await parts.timers.deliver_due()
+    assert parts.bodies() == [b"a"]
+    parts = opened()
+    await parts.pass_by(60_000)
+    assert parts.bodies() == [b"a", b"b"]
+
+
+async def test_a_store_that_takes_nothing_delivers_later(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = opened()
+    await parts.park(b"a", 1000)
+
+    def full(*_: object) -> None:
+        raise StoreFull(Path("x"), 1, "no room")
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
+        patched.setattr(parts.store, "append", full)
+        for _ in range(3):
+            await parts.pass_by(TICK_MS * 10)
+    assert caplog.text.count("timed messages wait") == 1
+    await parts.timers.deliver_due()
+    assert parts.bodies() == [b"a"]
+
+
+async def test_what_has_nowhere_to_go_holds_up_nobody(opened: Open) -> None:
+    parts = opened()
+    text = (
+        b"UNIQ_KEY\x01x\x02TIMER_OUT_MS\x011700000000000\x02REAL_TOPIC\x01t\x02REAL_QID\x01no\x02"
+    )
+    await parts.intake.put([put(TIMER_TOPIC, properties=text)])
+    await parts.park(b"a", 1000)
+    await parts.pass_by(3000)
+    assert parts.bodies() == [b"a"]
+    assert len(parts.store.derived.timer) == 0
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_what_is_taken_back_is_never_delivered(opened: Open, restart: bool) -> None:
+    parts = opened()
+    handle = await parts.park(b"a", 5000)
+    await parts.park(b"b", 5000)
+    await parts.timers.recall(handle, "p", HOST)
+    if restart:
+        parts = opened()
+    await parts.pass_by(10_000)
+    assert parts.bodies() == [b"b"]
+    with pytest.raises(RequestRejected, match="delivered, or taken back before") as refused:
+        await parts.timers.recall(handle, "p", HOST)
+    assert refused.value.code == 604
+
+
+async def test_what_is_being_taken_back_is_not_delivered_meanwhile(opened: Open) -> None:
+    parts = opened(flush=FlushMode.SYNC)
+    handle = await parts.park(b"a", 1000)
+    parts.store.flush()
+    parts.durability.dispatch()
+    recalling = asyncio.ensure_future(parts.timers.recall(handle, "p", HOST))
+    await asyncio.sleep(0)
+    await parts.pass_by(1500)
+    while not recalling.done():
+        parts.store.flush()
+        await asyncio.sleep(0)
+    await recalling
+    await parts.pass_by(1500)
+    parts.store.flush()
+    parts.durability.dispatch()
+    assert parts.bodies() == []
+
+
+async def test_what_waits_for_long_is_put_again_before_the_log_goes(opened: Open) -> None:
+    parts = opened(reserved_hours=4)
+    await parts.park(b"a", 5 * HOUR_MS)
+    due_ms = parts.clock.now_ms() + 5 * HOUR_MS
+    await parts.clock.advance(HOUR_MS)
+    await parts.timers.roll()
+    assert len(parts.stored(TIMER_TOPIC)) == 1
+    await parts.clock.advance(HOUR_MS)
+    await parts.timers.roll()
+    newest = parts.stored(TIMER_TOPIC)[-1]
+    assert newest.properties["TIMER_ROLL_TIMES"] == "1"
+    (waiting,) = parts.store.derived.timer.pending(0, 1 << 60)
+    assert (waiting.due_ms, waiting.log_offset) == (due_ms, newest.log_offset)
+    await parts.clock.advance(due_ms - parts.clock.now_ms() - 1)
+    await parts.timers.deliver_due()
+    assert parts.bodies() == []
+    await parts.pass_by(1)
+    assert parts.bodies() == [b"a"]

@@ -1,0 +1,62 @@
+"""A decision is checked against the half message that it names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.broker.sending_parts import sent
+from tests.broker.transacting import TransactingParts
+
+from rocketpipe.errors import RequestRejected
+from rocketpipe.model.flags import Transaction
+from rocketpipe.testing.clock import ManualClock
+
+COMMIT = Transaction.COMMITTED
+
+
+@pytest.fixture
+async def parts(tmp_path: Path) -> AsyncIterator[TransactingParts]:
+    parts = TransactingParts(tmp_path, ManualClock())
+    yield parts
+    parts.abandon()
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "remark"),
+    [
+        ({"producer_group": "q"}, 1, "The producer group wrong"),
+        ({"tran_state_table_offset": 1}, 1, "The transaction state table offset wrong"),
+        ({"commit_log_offset": 1 << 40}, 1, "Find prepared transaction message failed"),
+        ({"commit_log_offset": 3}, 1, "Find prepared transaction message failed"),
+        ({"commit_or_rollback": 4}, 29, "8 commits, 12 rolls back, 0 leaves it open"),
+    ],
+)
+async def test_a_decision_that_does_not_fit_changes_nothing(
+    parts: TransactingParts, changes: dict[str, Any], code: int, remark: str
+) -> None:
+    half = await parts.half(b"a")
+    with pytest.raises(RequestRejected, match=remark) as refused:
+        await parts.decide(half, COMMIT, **changes)
+    assert refused.value.code == code
+    assert parts.bodies() == []
+    assert len(parts.waiting) in (0, 1)  # whoever looks first finds it
+    await parts.decide(half, COMMIT)
+    assert parts.bodies() == [b"a"]
+
+
+async def test_what_is_no_half_message_cannot_be_committed(parts: TransactingParts) -> None:
+    await parts.ask(sent(properties="UNIQ_KEY\x01K\x02PGROUP\x01p\x02REAL_TOPIC\x01x\x02"))
+    (message,) = parts.stored("t")
+    half = await parts.half(b"a")
+    with pytest.raises(RequestRejected, match="no half message"):
+        await parts.decide(half, COMMIT, commit_log_offset=message.log_offset)
+
+
+async def test_who_does_not_know_yet_leaves_it_open(parts: TransactingParts) -> None:
+    half = await parts.half(b"a")
+    await parts.decide(half, Transaction.NONE)
+    parts.waiting.catch_up()
+    assert len(parts.waiting) == 1
