@@ -30,7 +30,8 @@ _NAME_DIGITS: Final = 20
 UNFINISHED: Final = ".tmp"
 MAX_QUEUE_ID: Final = 0x7FFFFFFF
 
-_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+#: A plus is in the names of retry topics of the second form, and in no other.
+_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_+-]+")
 
 
 def file_name(offset: int) -> str:

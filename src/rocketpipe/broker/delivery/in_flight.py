@@ -1,0 +1,166 @@
+"""Messages that were popped and not acknowledged yet, by the check point of their pop.
+
+All of it is in the revive topic as well: this is what a broker knows of it without reading. How
+much it may hold is the caller's to ask, by `is_full`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import count
+from typing import Final
+
+from rocketpipe.broker.delivery.check_points import CheckPoint, Key
+from rocketpipe.model.offsets import QueueOffset
+
+#: Pops whose messages are not all acknowledged. RocketMQ keeps as many in its buffer.
+MAX_POPS: Final = 200_000
+#: Pops that were acknowledged to the last: whoever acknowledges twice is not told off.
+MAX_FINISHED: Final = 20_000
+
+_SLACK: Final = 1000
+
+
+class Flight:
+    """One pop's messages from one queue, until each was acknowledged or shows again."""
+
+    __slots__ = (
+        "acked",
+        "due_ms",
+        "noted_ms",
+        "offsets",
+        "point",
+        "revive_offset",
+        "revive_queue",
+    )
+
+    def __init__(
+        self, point: CheckPoint, revive_queue: int, revive_offset: int, grace_ms: int
+    ) -> None:
+        self.point = point
+        self.offsets = point.offsets
+        self.acked = point.acked
+        self.revive_queue = revive_queue
+        #: Where its check point stands, the last one if it was written again.
+        self.revive_offset = revive_offset
+        #: When that was, or earlier.
+        self.noted_ms = point.pop_ms
+        self.due_ms = point.due_ms + grace_ms
+
+    @property
+    def open_offsets(self) -> list[QueueOffset]:
+        """Those that were not acknowledged."""
+        return [at for bit, at in enumerate(self.offsets) if not self.acked >> bit & 1]
+
+    def holds(self, offset: int) -> bool:
+        """Whether a message is one of these, acknowledged or not."""
+        return offset in self.offsets
+
+    def is_acked(self, offset: int) -> bool:
+        """Whether one of these was acknowledged."""
+        return bool(self.acked >> self.offsets.index(QueueOffset(offset)) & 1)
+
+    def mark(self, offset: int) -> None:
+        """Note that one of these was acknowledged."""
+        self.acked |= 1 << self.offsets.index(QueueOffset(offset))
+
+    def unmark(self, offset: int) -> None:
+        """Take that back: nobody was told."""
+        self.acked &= ~(1 << self.offsets.index(QueueOffset(offset)))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether each was acknowledged."""
+        return self.acked == (1 << len(self.offsets)) - 1
+
+
+class InFlight:
+    """All flights of a broker, by key, by when they are due, and by where they were noted."""
+
+    def __init__(self, *, limit: int = MAX_POPS, max_finished: int = MAX_FINISHED) -> None:
+        self._limit = limit
+        self._max_finished = max_finished
+        self._flights: dict[Key, Flight] = {}
+        self._due: list[tuple[int, int, Key]] = []
+        self._turn = count()
+        self._noted: dict[int, OrderedDict[int, Flight]] = {}
+        self._finished: OrderedDict[Key, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more may be popped until something is acknowledged or shows again."""
+        return len(self._flights) >= self._limit
+
+    def get(self, key: Key) -> Flight | None:
+        return self._flights.get(key)
+
+    def was_finished(self, key: Key) -> bool:
+        """Whether it is known that all of a pop's messages were acknowledged."""
+        return key in self._finished
+
+    def add(
+        self, key: Key, point: CheckPoint, queue_id: int, revive_offset: int, grace_ms: int = 0
+    ) -> Flight:
+        """Take note of a check point; one with the same key takes the place of the earlier."""
+        before = self._flights.get(key)
+        if before is not None:
+            if before.revive_offset >= revive_offset and before.revive_queue == queue_id:
+                return before
+            self._drop(key, before)
+        flight = Flight(point, queue_id, revive_offset, grace_ms)
+        if before is not None and before.offsets == flight.offsets:
+            flight.acked |= before.acked
+        self._flights[key] = flight
+        self._noted.setdefault(queue_id, OrderedDict())[revive_offset] = flight
+        heapq.heappush(self._due, (flight.due_ms, next(self._turn), key))
+        if len(self._due) > 2 * len(self._flights) + _SLACK:
+            self._due = [(each.due_ms, next(self._turn), at) for at, each in self._flights.items()]
+            heapq.heapify(self._due)
+        return flight
+
+    def finish(self, key: Key) -> None:
+        """Forget a flight whose messages were all acknowledged, but for that."""
+        self.forget(key)
+        self._finished[key] = None
+        if len(self._finished) > self._max_finished:
+            self._finished.popitem(last=False)
+
+    def forget(self, key: Key) -> None:
+        """Forget a flight: its messages show again, or nobody wants them any more."""
+        flight = self._flights.get(key)
+        if flight is not None:
+            self._drop(key, flight)
+
+    def _drop(self, key: Key, flight: Flight) -> None:
+        del self._flights[key]
+        del self._noted[flight.revive_queue][flight.revive_offset]
+
+    def due(self, now_ms: int) -> Iterator[tuple[Key, Flight]]:
+        """Those whose time is over, the first first; each is given once."""
+        while self._due and self._due[0][0] <= now_ms:
+            due_ms, _, key = heapq.heappop(self._due)
+            flight = self._flights.get(key)
+            if flight is not None and flight.due_ms == due_ms:
+                yield key, flight
+
+    def put_off(self, key: Key, until_ms: int) -> None:
+        """Have a flight fall due later, as it could not be dealt with."""
+        flight = self._flights.get(key)
+        if flight is not None:
+            flight.due_ms = until_ms
+            heapq.heappush(self._due, (until_ms, next(self._turn), key))
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When there may be something due; None while nothing is in flight."""
+        return self._due[0][0] if self._due else None
+
+    def oldest(self, queue_id: int) -> Flight | None:
+        """The flight whose check point stands first in a revive queue."""
+        noted = self._noted.get(queue_id)
+        return next(iter(noted.values())) if noted else None

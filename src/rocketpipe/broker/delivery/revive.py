@@ -1,0 +1,187 @@
+"""Popped messages whose time is over show again, or become dead letters.
+
+    not acknowledged in time     to the group's retry topic of its topic, tried once more often
+    tried as often as allowed    to %DLQ%group
+
+The copy and the note that its pop is done with it are stored together, so that a message comes
+again once, whenever the broker dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from rocketpipe.broker.delivery.in_flight import Flight
+from rocketpipe.broker.delivery.retry import DLQ_QUEUES, explained
+from rocketpipe.broker.delivery.revive_log import ReviveLog
+from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.tables.groups import GroupTable
+from rocketpipe.clock import Clock
+from rocketpipe.errors import RequestRejected, StoreError
+from rocketpipe.model import properties
+from rocketpipe.model.group import GroupSettings
+from rocketpipe.model.ids import RetryKind
+from rocketpipe.model.names import dlq_topic, is_retry_topic, topic_of_pop_retry
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.record.codec import RecordView
+from rocketpipe.store.errors import RecordCorrupt
+from rocketpipe.store.message_store import MessageStore, Put
+
+log = logging.getLogger(__name__)
+
+TICK_MS: Final = 100
+#: How long a pop rests that could not be dealt with.
+BACK_OFF_MS: Final = 5_000
+RETRY_QUEUES: Final = 1
+_AT_ONCE: Final = 64
+
+
+class Revivals:
+    """Shows messages again that were popped and not acknowledged in time."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        notes: ReviveLog,
+        supply: TopicSupply,
+        groups: GroupTable,
+        clock: Clock,
+        *,
+        retry_v2: bool = False,
+    ) -> None:
+        """With ``retry_v2`` retry topics are named in the second form."""
+        self._store = store
+        self._notes = notes
+        self._supply = supply
+        self._groups = groups
+        self._clock = clock
+        self._kind = RetryKind.RETRY_V2 if retry_v2 else RetryKind.RETRY_V1
+        self._trouble: str | None = None
+
+    async def keep_reviving(self) -> None:
+        """Show again what is due, and keep the revive topic short, until cancelled."""
+        try:
+            while True:
+                await self._clock.sleep(TICK_MS)
+                try:
+                    await self.revive_due()
+                    await self._notes.tend()
+                    self._trouble = None
+                except (RequestRejected, StoreError) as error:
+                    self._complain(str(error))
+                except Exception:
+                    log.exception("popped messages wait, and are tried again")
+        finally:
+            self._store.flush()
+            self._notes.settle()
+
+    async def revive_due(self) -> None:
+        """Show all again that is due by now."""
+        now_ms = self._clock.now_ms()
+        done = 0
+        for key, flight in self._notes.flights.due(now_ms):
+            if flight.point.is_ordered:
+                self._notes.flights.forget(key)  # the queue is free by itself
+                continue
+            try:
+                await self._revive(flight)
+            except (RequestRejected, StoreError) as error:
+                self._complain(str(error))
+                self._notes.flights.put_off(key, self._clock.now_ms() + BACK_OFF_MS)
+                continue
+            self._notes.flights.forget(key)
+            done += 1
+            if done % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _revive(self, flight: Flight) -> None:
+        point = flight.point
+        group = self._groups.get(point.group)
+        topic = topic_of_pop_retry(point.topic, point.group)
+        known = group is not None and self._supply.known(topic) is not None
+        for offset in flight.open_offsets:
+            copy = await self._copy(flight, offset, group) if group and known else None
+            if flight.is_acked(offset):
+                continue  # while its topic was made
+            try:
+                await self._notes.revived(flight, offset, copy)
+            except RequestRejected as error:
+                if error.code != ResponseCode.MESSAGE_ILLEGAL or copy is None:
+                    raise
+                # Its properties leave no room for others: it comes again as it was sent, and by
+                # itself, so that a kill in between would show it twice.
+                await self._notes.store(_bare(copy))
+                await self._notes.revived(flight, offset, None)
+
+    async def _copy(self, flight: Flight, offset: QueueOffset, group: GroupSettings) -> Put | None:
+        """The message as it comes again; None if it is gone."""
+        message = self._message(flight, offset)
+        if message is None:
+            return None
+        point = flight.point
+        given = message.properties
+        changes: dict[str, str | None] = {properties.POP_CK: None}
+        if properties.FIRST_POP_TIME not in given:
+            changes[properties.FIRST_POP_TIME] = str(point.pop_ms)
+        is_dead = message.reconsume_times >= group.retry_max_times
+        if is_dead:
+            name = dlq_topic(group.name)
+            await self._supply.ensured(name, queues=DLQ_QUEUES)
+        else:
+            name = point.topic
+            if not is_retry_topic(name):
+                name = self._kind.topic(point.topic, group.name)
+            await self._supply.ensured(name, queues=RETRY_QUEUES)
+        put = Put(
+            topic=name,
+            queue_id=0,
+            body=message.stored_body,
+            properties=properties.edited(message.raw_properties, changes),
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_ms=message.born_ms,
+            born_host=message.born_host.pack(),
+            reconsume_times=message.reconsume_times + 1,
+        )
+        if not is_dead:
+            return put
+        tried = message.reconsume_times + 1
+        log.warning(
+            "popped message is a dead letter group=%s topic=%s offset_id=%s attempts=%d",
+            group.name,
+            point.topic,
+            message.offset_id,
+            tried,
+        )
+        return explained(
+            put,
+            f"{tried} attempts were not acknowledged, {group.retry_max_times} retries are allowed",
+            topic=topic_of_pop_retry(point.topic, group.name),
+            message_id=message.message_id,
+        )
+
+    def _message(self, flight: Flight, offset: QueueOffset) -> RecordView | None:
+        point = flight.point
+        try:
+            found = self._store.read(point.topic, point.queue_id, offset, max_count=1)
+        except RecordCorrupt as error:
+            log.error("popped message is damaged, and does not come again reason=%s", error)
+            return None
+        if not found.count:
+            return None
+        message = RecordView(found.records)
+        return message if message.queue_offset == offset else None
+
+    def _complain(self, reason: str) -> None:
+        if reason != self._trouble:
+            self._trouble = reason
+            log.warning("popped messages wait, and are tried again reason=%s", reason)
+
+
+def _bare(put: Put) -> Put:
+    return put._replace(
+        properties=properties.edited(put.properties, {properties.FIRST_POP_TIME: None})
+    )

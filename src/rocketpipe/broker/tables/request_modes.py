@@ -1,0 +1,64 @@
+"""How members of a group fetch a topic, where an operator decided that.
+
+Kept as ``config/messageRequestMode.json``, by topic and then by group:
+
+    "messageRequestModeMap":{"orders":{"billing":{"mode":"POP","popShareQueueNum":0,…}}}
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rocketpipe.broker.tables.limits import TableFull
+from rocketpipe.model.body import Body
+from rocketpipe.protocol.requests.clients import RequestMode
+
+MAX_MODES: Final = 100_000
+
+
+class RequestModesFile(Body, frozen=True, kw_only=True):
+    """The table as it is in its file."""
+
+    modes: dict[str, dict[str, RequestMode]] = msgspec.field(
+        name="messageRequestModeMap", default_factory=dict
+    )
+
+
+class RequestModeTable:
+    """Modes by topic and group."""
+
+    def __init__(self, *, limit: int = MAX_MODES) -> None:
+        self._limit = limit
+        self._modes: dict[tuple[str, str], RequestMode] = {}
+        #: Grows with every change, so that one can tell whether there was any.
+        self.changes = 0
+
+    def get(self, topic: str, group: str) -> RequestMode | None:
+        return self._modes.get((topic, group))
+
+    def set(self, mode: RequestMode) -> None:
+        """Keep a decision.
+
+        Raises:
+            TableFull: If it is one too many.
+        """
+        key = (mode.topic, mode.consumer_group)
+        if key not in self._modes and len(self._modes) >= self._limit:
+            raise TableFull("request modes", self._limit, "delete topics and groups not used")
+        self._modes[key] = mode
+        self.changes += 1
+
+    def to_file(self) -> RequestModesFile:
+        """The table as it is now."""
+        modes: dict[str, dict[str, RequestMode]] = {}
+        for (topic, group), mode in self._modes.items():
+            modes.setdefault(topic, {})[group] = mode
+        return RequestModesFile(modes=modes)
+
+    def load(self, file: RequestModesFile) -> None:
+        """Take over a table that was saved."""
+        for topic, groups in file.modes.items():
+            for group, mode in groups.items():
+                self._modes[topic, group] = mode

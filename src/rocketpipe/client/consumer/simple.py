@@ -1,0 +1,307 @@
+"""Receives messages one by one, and acknowledges each when it is done with it.
+
+    async with SimpleConsumer("127.0.0.1:9876", group="billing") as consumer:
+        await consumer.subscribe("orders", tags="paid || refunded")
+        for message in await consumer.receive(max_messages=16, invisible_ms=30_000):
+            ...
+            await consumer.ack(message)
+
+A message that was received is hidden from everybody else in the group for a while. Who does not
+acknowledge it in time has it come again, to whoever asks next. However many consumers a group has,
+they share the work: nobody owns a queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Final, Self
+
+from rocketpipe.client.consumer.handlers import subscription_to
+from rocketpipe.client.consumer.popped import PoppedMessage
+from rocketpipe.client.consumer.popper import (
+    MAX_COUNT,
+    MAX_INVISIBLE_MS,
+    Popper,
+    Source,
+)
+from rocketpipe.client.session import Session
+from rocketpipe.clock import Clock
+from rocketpipe.errors import RocketPipeError, SessionClosed
+from rocketpipe.model.names import check_consumer_group, check_topic
+from rocketpipe.model.subscription import (
+    ConsumeFromWhere,
+    ConsumeType,
+    MessageModel,
+    Subscription,
+)
+from rocketpipe.protocol.requests.clients import ConsumerData
+
+INVISIBLE_MS: Final = 30_000
+WAIT_MS: Final = 20_000
+MAX_WAIT_MS: Final = 600_000
+RECEIVED: Final = 16
+
+
+class SimpleConsumer:
+    """Receives for a group; see the top of this file."""
+
+    def __init__(
+        self,
+        name_servers: str | Session,
+        *,
+        group: str,
+        start: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        clock: Clock | None = None,
+    ) -> None:
+        """Prepare a member of ``group``; nothing is asked yet.
+
+        ``start`` is where the group begins that has no offsets yet: at the first message of each
+        queue, or with the last.
+
+        Raises:
+            InvalidName: If no group of consumers may have this name.
+            ValueError: If ``name_servers`` is no list of addresses.
+        """
+        check_consumer_group(group)
+        self.group = group
+        self._start = start
+        self._session = Session.of(name_servers, clock=clock)
+        self._wanted: dict[str, Subscription] = {}
+        self._popper = Popper(self._session, group, start)
+        self._running: AsyncExitStack | None = None
+        self._turn = 0
+
+    # Its life
+
+    async def __aenter__(self) -> Self:
+        """Join the session.
+
+        Raises:
+            GroupTaken: If the session has a consumer of this group.
+            ValueError: If the consumer runs already.
+        """
+        if self._running is not None:
+            raise ValueError("the consumer runs already")
+        stack = AsyncExitStack()
+        try:
+            session = await stack.enter_async_context(self._session)
+            session.join(self)
+            stack.push_async_callback(session.leave, self)
+        except BaseException:
+            await stack.aclose()
+            raise
+        self._running = stack
+        if self._wanted:
+            await session.beat()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Leave the group; what was received and not acknowledged comes again in its time."""
+        stack, self._running = self._running, None
+        if stack is not None:
+            await stack.aclose()
+
+    # What to receive
+
+    async def subscribe(
+        self, topic: str, *, tags: str | None = None, sql: str | None = None
+    ) -> None:
+        """Receive messages of a topic: all, or those that ``tags`` (``A || B``) or ``sql`` chooses.
+
+        Every consumer of a group subscribes to the same.
+
+        Raises:
+            InvalidName: If no topic may have this name.
+            FilterError: If the expression does not compile.
+            NoRoute: If no NameServer knows the topic.
+            ValueError: If there are both tags and SQL.
+        """
+        check_topic(topic)
+        now_ms = self._session.clock.now_ms()
+        wanted = subscription_to(topic, tags=tags, sql=sql, version=now_ms)
+        self._check_open()
+        await self._session.routes.get(topic)
+        self._wanted[topic] = wanted
+        await self._session.beat()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Receive nothing more of a topic."""
+        self._check_open()
+        if self._wanted.pop(topic, None) is not None:
+            await self._session.beat()
+
+    async def receive(
+        self,
+        *,
+        max_messages: int = RECEIVED,
+        invisible_ms: int = INVISIBLE_MS,
+        wait_ms: int = WAIT_MS,
+    ) -> list[PoppedMessage]:
+        """Receive up to ``max_messages``, which nobody else gets for ``invisible_ms``.
+
+        Waits for as long as ``wait_ms`` until there is one; gives an empty list if none came.
+
+        Raises:
+            ValueError: If nothing is subscribed to, or a number is out of its range.
+            NoRoute: If no NameServer knows a topic.
+            ConnectionLost, CallTimeout: If no broker could be reached.
+            RequestRejected: If one refuses.
+        """
+        _check("max_messages", max_messages, 1, MAX_COUNT)
+        _check("invisible_ms", invisible_ms, 1, MAX_INVISIBLE_MS)
+        _check("wait_ms", wait_ms, 0, MAX_WAIT_MS)
+        self._check_open()
+        if not self._wanted:
+            raise ValueError("subscribe to a topic before receiving")
+        clock = self._session.clock
+        until_ms = clock.monotonic_ms() + wait_ms
+        while True:
+            sources = await self._sources()
+            alone = len(sources) == 1
+            left_ms = max(0, until_ms - clock.monotonic_ms())
+            found = await self._receive_from(
+                sources, max_messages, invisible_ms, left_ms if alone else 0
+            )
+            left_ms = until_ms - clock.monotonic_ms()
+            if found or left_ms <= 0:
+                return found
+            if not alone:
+                await self._wait(sources, left_ms)
+
+    async def ack(self, message: PoppedMessage | Iterable[PoppedMessage]) -> None:
+        """Be done with a message, or with several: they never come again.
+
+        Raises:
+            ReceiptExpired: If one has been held for too long, so that it comes again.
+            ConnectionLost, CallTimeout: If its broker could not be reached; ask again.
+            RequestRejected: If it refuses.
+        """
+        self._check_open()
+        messages = [message] if isinstance(message, PoppedMessage) else list(message)
+        if messages:
+            await self._popper.ack(messages)
+
+    async def change_invisible(self, message: PoppedMessage, invisible_ms: int) -> None:
+        """Have a message come again in so many milliseconds from now: later, or with 0 at once.
+
+        Raises:
+            ReceiptExpired: If it has been held for too long, or was acknowledged.
+            ValueError: If the number is out of its range.
+            ConnectionLost, CallTimeout: If its broker could not be reached; ask again.
+            RequestRejected: If it refuses.
+        """
+        _check("invisible_ms", invisible_ms, 0, MAX_INVISIBLE_MS)
+        self._check_open()
+        await self._popper.hide(message, invisible_ms)
+
+    async def _sources(self) -> list[Source]:
+        """Everything that can be popped from, another one first each time."""
+        found: list[Source] = []
+        for topic in sorted(self._wanted):
+            found += await self._popper.sources(topic)
+        self._turn += 1
+        turn = self._turn % max(1, len(found))
+        return found[turn:] + found[:turn]
+
+    async def _receive_from(
+        self, sources: Sequence[Source], count: int, invisible_ms: int, wait_ms: int
+    ) -> list[PoppedMessage]:
+        failure: RocketPipeError | None = None
+        answered = False
+        found: list[PoppedMessage] = []
+        for source in sources:
+            wanted = self._wanted.get(source.topic)
+            if wanted is None:
+                continue
+            try:
+                found += await self._popper.pop(
+                    source,
+                    wanted,
+                    count=count - len(found),
+                    invisible_ms=invisible_ms,
+                    wait_ms=wait_ms,
+                )
+                answered = True
+            except RocketPipeError as error:
+                failure = failure or error
+                if error.stale_route or error.retryable:
+                    continue
+                if not found:
+                    raise
+            if len(found) >= count:
+                break
+        if failure is not None and not answered:
+            raise failure
+        return found
+
+    async def _wait(self, sources: Sequence[Source], wait_ms: int) -> None:
+        """Wait until one of several has something; who cannot be asked is left out."""
+        asking = [asyncio.ensure_future(self._popper.wait(each, wait_ms)) for each in sources]
+        try:
+            waiting = set(asking)
+            while waiting:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if any(task.exception() is None and task.result() for task in done):
+                    return
+            if all(task.exception() is not None for task in asking):
+                error = asking[0].exception()
+                assert error is not None
+                raise error
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+    def _check_open(self) -> None:
+        if self._running is None:
+            raise SessionClosed("the consumer")
+        self._session.check_open()
+
+    # What the session asks, and tells
+
+    @property
+    def session(self) -> Session:
+        """The client that it is part of."""
+        return self._session
+
+    def producer_groups(self) -> Sequence[str]:
+        """It produces for nobody."""
+        return ()
+
+    def consumers(self) -> Sequence[ConsumerData]:
+        """Its group, and all it subscribes to."""
+        return (
+            ConsumerData(
+                group_name=self.group,
+                consume_type=ConsumeType.CONSUME_POP,
+                message_model=MessageModel.CLUSTERING,
+                consume_from_where=self._start,
+                subscriptions=tuple(self._wanted.values()),
+            ),
+        )
+
+    def topics(self) -> Collection[str]:
+        """What it receives."""
+        return tuple(self._wanted)
+
+    def on_ids_changed(self, group: str) -> None:
+        """Nothing to do: nobody owns a queue."""
+
+    def on_routes_changed(self, topic: str) -> None:
+        """Nothing to do: routes are looked at with each receive."""
+
+
+def _check(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"{name} {value}: it goes from {least} to {most}")

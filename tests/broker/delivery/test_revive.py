@@ -1,0 +1,104 @@
+"""The whole schedule of what was not acknowledged, on a turned clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.broker.pop_parts import INVISIBLE_MS, PopParts, bodies
+
+from rocketpipe.broker.delivery.revive import BACK_OFF_MS, TICK_MS
+from rocketpipe.model import properties
+from rocketpipe.model.group import GroupSettings
+from rocketpipe.store.errors import StoreFull
+from rocketpipe.testing.clock import ManualClock
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Iterator[PopParts]:
+    made = PopParts(tmp_path, ManualClock())
+    yield made
+    made.abandon()
+
+
+async def test_it_comes_again_and_again_and_becomes_a_dead_letter_in_the_end(
+    parts: PopParts,
+) -> None:
+    group = GroupSettings(name="g", retry_max_times=3)
+    parts.tables.groups.update(group, parts.clock.now_ms())
+    await parts.send(b"poison", properties=b"UNIQ_KEY\x01K\x02TAGS\x01A\x02")
+    first_ms = parts.clock.now_ms()
+    tries = []
+    for _ in range(4):
+        (got,) = await parts.pop()
+        tries.append(got.tries)
+        await parts.pass_time(INVISIBLE_MS)
+    assert tries == [0, 1, 2, 3]
+    assert await parts.pop() == []
+    (dead,) = parts.stored("%DLQ%g")
+    assert dead.body == b"poison"
+    assert dead.properties[properties.DLQ_ORIGIN_TOPIC] == "t"
+    assert "4 attempts" in dead.properties[properties.DLQ_REASON]
+    assert dead.properties[properties.FIRST_POP_TIME] == str(first_ms)
+    assert dead.properties["UNIQ_KEY"] == "K"
+    assert dead.tags == "A"
+
+
+async def test_each_falls_due_at_its_own_time(parts: PopParts) -> None:
+    await parts.send(*(b"%d" % number for number in range(4)))
+    for invisible_ms in (40_000, 10_000, 30_000, 20_000):
+        await parts.pop(count=1, invisible_ms=invisible_ms)
+    shown = []
+    for _ in range(4):
+        await parts.pass_time(10_000)
+        shown += [each.body for each in parts.stored("%RETRY%g_t")[len(shown) :]]
+    assert shown == [b"1", b"3", b"2", b"0"]
+
+
+async def test_what_nobody_can_want_any_more_does_not_come_again(parts: PopParts) -> None:
+    await parts.send(b"0")
+    await parts.pop()
+    parts.tables.groups.delete("g", parts.clock.now_ms())
+    await parts.pass_time(INVISIBLE_MS)
+    assert len(parts.notes.flights) == 0
+    assert parts.stored("%RETRY%g_t") == []
+
+
+async def test_a_full_disk_puts_it_off(parts: PopParts, monkeypatch: pytest.MonkeyPatch) -> None:
+    await parts.send(b"0")
+    await parts.pop()
+    with monkeypatch.context() as full:
+
+        def refuse(groups: object) -> None:
+            raise StoreFull(Path("log"), 1, "no room")
+
+        full.setattr(parts.store, "append", refuse)
+        await parts.clock.advance(INVISIBLE_MS)
+        await parts.revivals.revive_due()
+    assert len(parts.notes.flights) == 1
+    await parts.pass_time(BACK_OFF_MS)
+    assert bodies(await parts.pop()) == [b"0"]
+
+
+async def test_a_message_whose_properties_are_full_comes_again_all_the_same(
+    parts: PopParts,
+) -> None:
+    room = 32_767 - 20 - len("k\x01\x02")
+    await parts.send(b"0", properties=b"k\x01" + b"x" * room + b"\x02")
+    await parts.pop()
+    await parts.pass_time(INVISIBLE_MS)
+    assert bodies(await parts.pop()) == [b"0"]
+
+
+async def test_the_loop_shows_it_again_by_itself(parts: PopParts) -> None:
+    await parts.send(b"0")
+    await parts.pop()
+    loop = asyncio.create_task(parts.revivals.keep_reviving())
+    await parts.clock.advance(INVISIBLE_MS)
+    while not parts.stored("%RETRY%g_t"):
+        await parts.clock.advance(TICK_MS)
+    loop.cancel()
+    await asyncio.gather(loop, return_exceptions=True)
+    assert [each.body for each in parts.stored("%RETRY%g_t")] == [b"0"]

@@ -1,0 +1,253 @@
+"""A broker that is killed at any step of a pop knows afterwards what it told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.broker.pop_parts import INVISIBLE_MS, REVIVE, PopParts, bodies, seen
+from tests.broker.sending_parts import HOST, put
+
+from rocketpipe.broker.delivery import revive_log
+from rocketpipe.broker.delivery.check_points import ack_of, check_point, put_ack, put_point
+from rocketpipe.broker.delivery.pop_places import REVIVE_GROUP
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.store.config import FlushMode
+from rocketpipe.store.message_store import Put
+from rocketpipe.testing.clock import ManualClock
+
+Open = Callable[..., PopParts]
+REVIVE_QUEUES = range(8)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    """Open the parts, again after the last ones were abandoned, on the same directory."""
+    clock = ManualClock()
+    last: list[PopParts] = []
+
+    def open_parts(**changes: Any) -> PopParts:
+        if last:
+            last[-1].abandon()
+        last.append(PopParts(tmp_path, clock, **changes))
+        return last[-1]
+
+    yield open_parts
+    last[-1].abandon()
+
+
+@pytest.mark.parametrize("save", [False, True], ids=["tables lost", "tables saved"])
+async def test_killed_after_a_pop_its_messages_are_hidden_and_come_again_once(
+    opened: Open, *, save: bool
+) -> None:
+    parts = opened()
+    await parts.send(b"0", b"1")
+    await parts.pop(count=1)
+    if save:
+        parts.store.flush()
+        await parts.notes.tend()
+        parts.tables.save()
+    parts = opened()
+    assert bodies(await parts.pop()) == [b"1"]
+    await parts.pass_time(INVISIBLE_MS)
+    assert bodies(await parts.pop()) == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("save", [False, True], ids=["tables lost", "tables saved"])
+async def test_killed_after_an_acknowledgement_the_message_never_comes_again(
+    opened: Open, *, save: bool
+) -> None:
+    parts = opened()
+    await parts.send(b"0", b"1")
+    got = await parts.pop()
+    await parts.ack(got[0])
+    if save:
+        parts.store.flush()
+        await parts.notes.tend()
+        parts.tables.save()
+    parts = opened()
+    assert await parts.pop() == []
+    await parts.pass_time(INVISIBLE_MS)
+    assert bodies(await parts.pop()) == [got[1].body]
+
+
+async def test_a_receipt_outlives_a_kill(opened: Open) -> None:
+    parts = opened()
+    await parts.send(b"0")
+    (got,) = await parts.pop()
+    parts = opened()
+    await parts.ack(got)
+    await parts.pass_time(INVISIBLE_MS)
+    assert await parts.pop() == []
+
+
+async def test_killed_after_a_change_the_new_time_counts(opened: Open) -> None:
+    parts = opened()
+    await parts.send(b"0")
+    (got,) = await parts.pop()
+    await parts.clock.advance(1000)
+    await parts.acks.hide("t", "g", got.handle, got.offset, 2 * INVISIBLE_MS)
+    parts = opened()
+    await parts.pass_time(INVISIBLE_MS)
+    assert await parts.pop() == []
+    await parts.pass_time(INVISIBLE_MS)
+    assert bodies(await parts.pop()) == [b"0"]
+
+
+async def test_killed_after_it_was_shown_again_it_is_not_shown_twice(opened: Open) -> None:
+    parts = opened()
+    await parts.send(b"0")
+    await parts.pop()
+    await parts.pass_time(INVISIBLE_MS)
+    parts = opened()
+    await parts.pass_time(INVISIBLE_MS)
+    (again,) = await parts.pop()
+    assert again.tries == 1
+    await parts.ack(again)
+    parts = opened()
+    await parts.pass_time(INVISIBLE_MS)
+    assert await parts.pop() == []
+    assert len(parts.stored("%RETRY%g_t")) == 1
+
+
+async def test_killed_in_order_the_block_and_the_acknowledgements_are_known(opened: Open) -> None:
+    parts = opened()
+    await parts.send(b"0", b"1", b"2", b"3")
+    got = seen(await parts.popped(ordered=True, count=3), "t", "g")
+    await parts.ack(got[0])
+    await parts.ack(got[2])
+    parts = opened()
+    assert (await parts.popped(ordered=True)).records == []
+    assert parts.notes.places.next("g", "t", 0) == 1
+    await parts.ack(got[1])
+    parts = opened()
+    assert bodies(seen(await parts.popped(ordered=True), "t", "g")) == [b"3"]
+
+
+async def test_an_offset_that_was_set_back_and_saved_stays_so_after_a_kill(opened: Open) -> None:
+    parts = opened()
+    await parts.send(b"0", b"1")
+    got = await parts.pop()
+    parts.store.flush()
+    await parts.notes.tend()
+    parts.tables.offsets.commit("g", "t", 0, QueueOffset(0))
+    parts.tables.save()
+    parts = opened()
+    assert bodies(await parts.pop()) == bodies(got)
+
+
+async def test_nothing_is_committed_that_a_power_cut_could_take(opened: Open) -> None:
+    parts = opened(flush=FlushMode.ASYNC)
+    await parts.send(b"0")
+    before = parts.tables.offsets.committed("g", "t", 0)
+    await parts.pop()
+    parts.notes.settle()
+    assert parts.tables.offsets.committed("g", "t", 0) in (before, 0)
+    assert parts.notes.places.next("g", "t", 0) == 1
+    parts.store.flush()
+    parts.notes.settle()
+    assert parts.tables.offsets.committed("g", "t", 0) == 1
+
+
+async def test_notes_that_are_done_with_are_not_read_again(opened: Open) -> None:
+    parts = opened()
+    for number in range(20):
+        await parts.send(b"%d" % number)
+        for got in await parts.pop():
+            await parts.ack(got)
+    await parts.notes.tend()
+    parts.store.flush()
+    parts.notes.settle()
+    for queue_id in REVIVE_QUEUES:
+        end = parts.store.max_offset(REVIVE, queue_id)
+        done = parts.tables.offsets.committed(REVIVE_GROUP, REVIVE, queue_id)
+        assert (done is None and end == 0) or done == end - 1
+
+
+async def test_a_pop_that_lasts_long_keeps_few_notes_from_being_done_with(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revive_log, "MAX_SPAN", 4)
+    parts = opened()
+    await parts.send(b"long", b"half")
+    slow = await parts.pop(invisible_ms=10 * INVISIBLE_MS)
+    await parts.ack(slow[1])
+    for number in range(100):
+        await parts.send(b"%d" % number)
+        for got in await parts.pop():
+            await parts.ack(got)
+        await parts.notes.tend()
+    parts.store.flush()
+    parts.notes.settle()
+    parts.tables.save()
+    for queue_id in REVIVE_QUEUES:
+        done = parts.tables.offsets.committed(REVIVE_GROUP, REVIVE, queue_id)
+        assert done is not None
+        assert parts.store.max_offset(REVIVE, queue_id) - done <= 7
+    parts = opened()
+    await parts.pass_time(10 * INVISIBLE_MS)
+    assert bodies(await parts.pop()) == [slow[0].body]
+
+
+def timed(note: Put) -> Put:
+    """A note as the timer of RocketMQ's broker delivers it."""
+    return note._replace(properties=note.properties + b"TIMER_DEQUEUE_MS\x011\x02")
+
+
+async def test_what_rocketmqs_broker_had_in_its_timer_is_taken_over(opened: Open) -> None:
+    parts = opened()
+    await parts.send(b"0", b"1")
+    parts.tables.offsets.commit("g", "t", 0, QueueOffset(2))
+    point = check_point(
+        topic="t",
+        group="g",
+        queue_id=0,
+        start=QueueOffset(0),
+        offsets=[QueueOffset(0), QueueOffset(1)],
+        pop_ms=parts.clock.now_ms() - 59_000,
+        invisible_ms=60_000,
+        broker="broker-a",
+    )
+    now_ms = parts.clock.now_ms()
+    await parts.intake.put([timed(put_point(point, REVIVE, 4, HOST, now_ms))])
+    parts.notes.arrived(REVIVE, 4, QueueOffset(0))
+    await parts.pass_time(2000)
+    ack = ack_of(point, [QueueOffset(1)])
+    await parts.intake.put([timed(put_ack(ack, point.due_ms, REVIVE, 4, HOST, now_ms))])
+    parts.notes.arrived(REVIVE, 4, QueueOffset(1))
+    await parts.notes.tend()
+    await parts.pass_time(revive_log.TIMED_GRACE_MS)
+    assert bodies(await parts.pop()) == [b"0"]
+
+
+async def test_what_is_no_note_is_passed_over(
+    opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = opened()
+    junk = put(REVIVE, b"{", properties=b"TAGS\x01ck\x02", queue_id=2)
+    other = put(REVIVE, b"hello", properties=b"", queue_id=2)
+    await parts.intake.put([junk, other])
+    await parts.send(b"0")
+    parts = opened()
+    assert "cannot be read" in caplog.text
+    assert bodies(await parts.pop()) == [b"0"]
+
+
+async def test_acknowledgements_wait_for_the_sync_where_that_is_promised(opened: Open) -> None:
+    parts = opened(flush=FlushMode.SYNC)
+    sending = asyncio.create_task(parts.send(b"0"))
+    await asyncio.sleep(0)
+    parts.store.flush()
+    await sending
+    parts.durability.dispatch()
+    (got,) = await parts.pop()
+    acking = asyncio.create_task(parts.ack(got))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not acking.done()
+    parts.store.flush()
+    await acking
+    assert len(parts.notes.flights) == 0

@@ -1,0 +1,271 @@
+"""Consumers that pop, against a NameServer and brokers: nobody owns a queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.scenarios.hurried_clock import HurriedClock
+
+from rocketpipe import (
+    DEAD_LETTER,
+    Admin,
+    ConsumeFromWhere,
+    Producer,
+    PushConsumer,
+    PushTuning,
+    ReceivedMessage,
+    Retry,
+    Session,
+    SimpleConsumer,
+    blocking,
+)
+from rocketpipe.broker.broker import broker
+from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.clock import Clock
+from rocketpipe.errors import NoRoute, ReceiptExpired
+from rocketpipe.model.group import GroupSettings
+from rocketpipe.model.subscription import MessageRequestMode
+from rocketpipe.namesrv.config import NamesrvConfig
+from rocketpipe.namesrv.server import name_server
+from rocketpipe.protocol.requests.clients import RequestMode, SetMessageRequestMode
+from rocketpipe.protocol.requests.groups import UpdateAndCreateGroup
+from rocketpipe.remoting.caller import Caller
+from rocketpipe.store.config import StoreConfig
+from rocketpipe.testing import Cluster, cluster
+
+pytestmark = pytest.mark.scenario
+
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+PATIENCE_S = 15
+CLOCK = HurriedClock()
+
+
+async def send(name_servers: str, *bodies: bytes, topic: str = "orders", tags: str = "") -> None:
+    async with Producer(name_servers) as producer:
+        for body in bodies:
+            await producer.send(topic, body, tags=tags or None)
+
+
+@asynccontextmanager
+async def brokers(root: Path, *names: str) -> AsyncIterator[str]:
+    async with AsyncExitStack() as stack:
+        servers = await stack.enter_async_context(name_server(NamesrvConfig(port=0)))
+        for name in names:
+            data = root / name
+            config = BrokerConfig(
+                data=data,
+                name=name,
+                name_servers=(servers,),
+                port=0,
+                store=StoreConfig.embedded(data),
+            )
+            await stack.enter_async_context(broker(config))
+        yield servers
+
+
+async def set_mode(servers: Cluster, group: str, share: int = 0) -> None:
+    mode = RequestMode(
+        topic="orders",
+        consumer_group=group,
+        mode=MessageRequestMode.POP,
+        pop_share_queue_num=share,
+    )
+    async with Caller() as caller:
+        settings = GroupSettings(name=group)
+        await caller.call(servers.broker, UpdateAndCreateGroup(settings=settings))
+        await caller.call(servers.broker, SetMessageRequestMode(mode=mode))
+
+
+async def test_what_is_acknowledged_never_comes_again_and_the_rest_does(tmp_path: Path) -> None:
+    async with cluster(tmp_path, clock=CLOCK) as servers:
+        await send(servers.name_server, *(b"%d" % number for number in range(10)))
+        async with SimpleConsumer(servers.name_server, group="g", clock=CLOCK) as consumer:
+            await consumer.subscribe("orders")
+            got = await consumer.receive(max_messages=32, invisible_ms=20_000)
+            assert sorted(each.body for each in got) == [b"%d" % number for number in range(10)]
+            await consumer.ack(got[0])
+            await consumer.ack(got[1:4])
+            await consumer.change_invisible(got[4], 0)
+            (at_once,) = await consumer.receive(wait_ms=10_000)
+            assert at_once.body == got[4].body
+            assert at_once.reconsume_times == 1
+            await consumer.ack(at_once)
+            await consumer.change_invisible(got[5], 600_000)
+            again: Counter[bytes] = Counter()
+            async with asyncio.timeout(PATIENCE_S):
+                while len(again) < 4:
+                    for message in await consumer.receive(wait_ms=30_000):
+                        again[message.body] += 1
+                        await consumer.ack(message)
+            assert again == Counter(each.body for each in got[6:])
+            with pytest.raises(ReceiptExpired, match="its time is over"):
+                await consumer.ack(got[6])
+            assert await consumer.receive(wait_ms=1000) == []
+            await consumer.ack(got[5])
+
+
+async def test_a_receive_waits_and_tags_and_expressions_choose(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as servers:
+        await send(servers.name_server, b"a", tags="A")
+        await send(servers.name_server, b"b", tags="B")
+        async with AsyncExitStack() as stack:
+            tagged, sql = [
+                await stack.enter_async_context(SimpleConsumer(servers.name_server, group=group))
+                for group in ("tags", "sql")
+            ]
+            await tagged.subscribe("orders", tags="B")
+            await sql.subscribe("orders", sql="TAGS = 'A'")
+            assert [each.body for each in await tagged.receive()] == [b"b"]
+            assert [each.body for each in await sql.receive()] == [b"a"]
+            waiting = asyncio.create_task(tagged.receive(wait_ms=20_000))
+            await asyncio.sleep(0)
+            await send(servers.name_server, b"no", tags="A")
+            await send(servers.name_server, b"yes", tags="B")
+            assert [each.body for each in await waiting] == [b"yes"]
+
+
+async def test_one_receives_from_whichever_broker_has_something(tmp_path: Path) -> None:
+    async with brokers(tmp_path, "broker-a", "broker-b") as servers:
+        async with Admin(servers) as admin:
+            await admin.topics.create("orders", queues=2)
+        await send(servers, *(b"%d" % number for number in range(16)))
+        async with SimpleConsumer(servers, group="g") as consumer:
+            await consumer.subscribe("orders")
+            seen: Counter[bytes] = Counter()
+            where = set()
+            async with asyncio.timeout(PATIENCE_S):
+                while len(seen) < 16:
+                    for message in await consumer.receive(max_messages=5):
+                        seen[message.body] += 1
+                        where.add(message.queue.broker_name)
+                        await consumer.ack(message)
+            assert where == {"broker-a", "broker-b"}
+            waiting = asyncio.create_task(consumer.receive(wait_ms=20_000))
+            await asyncio.sleep(0)
+            await send(servers, b"late")
+            assert [each.body for each in await waiting] == [b"late"]
+    assert max(seen.values()) == 1
+
+
+@pytest.mark.parametrize("share", [None, 0, 1], ids=["pop", "as set", "as set, shared"])
+async def test_more_consumers_than_queues_share_the_work(tmp_path: Path, share: int | None) -> None:
+    async with cluster(tmp_path) as servers, AsyncExitStack() as stack:
+        await send(servers.name_server, b"first")
+        if share is not None:
+            await set_mode(servers, "g", share)
+        seen: Counter[bytes] = Counter()
+        who: set[int] = set()
+        everyone = asyncio.Event()
+        for number in range(6):
+            session = Session(servers.name_server, instance=f"c{number}")
+            consumer = PushConsumer(
+                session,
+                group="g",
+                pop=True if share is None else None,
+                start=FIRST,
+                concurrency=2,
+            )
+
+            @consumer.on("orders")
+            async def consume(message: ReceivedMessage, number: int = number) -> None:
+                seen[message.body] += 1
+                who.add(number)
+                if len(who) == 6 or share == 1:
+                    everyone.set()
+                async with asyncio.timeout(PATIENCE_S):
+                    await everyone.wait()
+
+            await stack.enter_async_context(session)
+            await stack.enter_async_context(consumer)
+        bodies = [b"%d" % number for number in range(40)]
+        await send(servers.name_server, *bodies)
+        async with asyncio.timeout(PATIENCE_S):
+            while len(seen) < 41:  # noqa: ASYNC110 - handlers tell
+                await asyncio.sleep(0.01)
+    assert share == 1 or who == set(range(6))
+    assert max(seen.values()) == 1
+
+
+async def test_what_a_handler_could_not_use_comes_again_and_becomes_a_dead_letter(
+    tmp_path: Path,
+) -> None:
+    clock: Clock = CLOCK
+    async with cluster(tmp_path, clock=clock) as servers:
+        await send(servers.name_server, b"good", b"bad", b"hopeless")
+        tries: dict[bytes, list[int]] = {}
+        consumer = PushConsumer(servers.name_server, group="g", pop=True, start=FIRST, clock=clock)
+
+        @consumer.on("orders")
+        async def consume(message: ReceivedMessage) -> object:
+            tries.setdefault(message.body, []).append(message.reconsume_times)
+            if message.body == b"hopeless":
+                return Retry(delay_level=DEAD_LETTER)
+            if message.body == b"bad" and len(tries[b"bad"]) < 3:
+                return Retry(delay_level=1)
+            return None
+
+        async with consumer, asyncio.timeout(PATIENCE_S):
+            while len(tries.get(b"bad", ())) < 3:  # noqa: ASYNC110 - the broker shows it again
+                await asyncio.sleep(0.01)
+            async with SimpleConsumer(servers.name_server, group="dead", clock=clock) as dead:
+                while True:
+                    try:
+                        await dead.subscribe("%DLQ%g")
+                        break
+                    except NoRoute:
+                        await asyncio.sleep(0.01)
+                (letter,) = await dead.receive()
+        assert letter.body == b"hopeless"
+        assert tries == {b"good": [0], b"bad": [0, 1, 2], b"hopeless": [0]}
+
+
+async def test_in_order_a_message_that_failed_holds_up_its_queue(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as servers:
+        bodies = [b"%d" % number for number in range(8)]
+        async with Producer(servers.name_server) as producer:
+            for body in bodies:
+                await producer.send("orders", body, order_by="one")
+        seen: list[bytes] = []
+        done = asyncio.Event()
+        consumer = PushConsumer(
+            servers.name_server,
+            group="g",
+            pop=True,
+            ordered=True,
+            start=FIRST,
+            tuning=PushTuning(suspend_queue_ms=20),
+        )
+
+        @consumer.on("orders")
+        async def consume(message: ReceivedMessage) -> object:
+            seen.append(message.body)
+            if message.body == b"3" and message.reconsume_times < 2:
+                return False
+            if message.body == b"7":
+                done.set()
+            return None
+
+        async with consumer, asyncio.timeout(PATIENCE_S):
+            await done.wait()
+    assert seen == [b"0", b"1", b"2", b"3", b"3", b"3", b"4", b"5", b"6", b"7"]
+
+
+async def test_the_blocking_consumer_does_the_same(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as servers:
+        await send(servers.name_server, b"1")
+
+        def receive() -> list[bytes]:
+            with blocking.SimpleConsumer(servers.name_server, group="g") as consumer:
+                consumer.subscribe("orders")
+                (message,) = consumer.receive()
+                consumer.change_invisible(message, 30_000)
+                consumer.ack(message)
+                assert consumer.receive(wait_ms=1) == []
+                return [message.body]
+
+        assert await asyncio.to_thread(receive) == [b"1"]
