@@ -6,6 +6,7 @@ import pytest
 
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.fleet import NoBroker
+from rocketpipe.errors import RequestRejected
 from rocketpipe.testing import Cluster
 
 
@@ -44,3 +45,20 @@ async def test_producers_are_kept_away_and_let_in_again(admin: Admin, servers: C
         await admin.brokers.stop_writes("x")
     with pytest.raises(NoBroker):
         await admin.brokers.allow_writes("x")
+
+
+@pytest.mark.scenario
+async def test_a_broker_tells_of_itself_and_takes_changes(admin: Admin) -> None:
+    assert (await admin.brokers.runtime("broker-a"))["brokerActive"] == "true"
+    await admin.brokers.change("broker-a", {"brokerPermission": "4"})
+    assert (await admin.brokers.settings("broker-a"))["brokerPermission"] == "4"
+    with pytest.raises(RequestRejected, match="maxMessageSize: it cannot be"):
+        await admin.brokers.change("broker-a", {"maxMessageSize": "a\\b"})
+    for wrong in ({"a": "b\nstorePathRootDir=x"}, {" ": "x"}):
+        with pytest.raises(ValueError, match="fit on a line"):
+            await admin.brokers.change("broker-a", wrong)
+    with pytest.raises(NoBroker):
+        await admin.brokers.runtime("broker-z")
+    await admin.brokers.clean_queues(broker="broker-a")
+    await admin.brokers.clean_topics()
+    await admin.brokers.delete_expired()

@@ -6,12 +6,16 @@ from types import TracebackType
 from typing import Self
 
 from rocketpipe.client.admin.brokers import BrokerAdmin
+from rocketpipe.client.admin.clients import ClientAdmin
+from rocketpipe.client.admin.dead_letters import DeadLetterAdmin
 from rocketpipe.client.admin.fleet import Fleet
 from rocketpipe.client.admin.groups import GroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin
+from rocketpipe.client.admin.progress import ProgressAdmin
 from rocketpipe.client.admin.topics import TopicAdmin
+from rocketpipe.client.admin.waiting import WaitingAdmin
 from rocketpipe.client.session import Session
 
 
@@ -35,6 +39,10 @@ class Admin:
         self.name_servers = NameServerAdmin(fleet)
         self.messages = MessageAdmin(fleet)
         self.offsets = OffsetAdmin(fleet)
+        self.dead_letters = DeadLetterAdmin(fleet, self.topics, self.messages)
+        self.progress = ProgressAdmin(fleet, self.offsets)
+        self.clients = ClientAdmin(fleet)
+        self.waiting = WaitingAdmin(fleet)
 
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()

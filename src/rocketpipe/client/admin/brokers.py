@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rocketpipe.client.admin.fleet import Fleet
+from rocketpipe.config.conf_file import read_conf
 from rocketpipe.model.topic import TopicSettings
+from rocketpipe.protocol.request import Request
+from rocketpipe.protocol.requests.brokers import (
+    CleanExpiredQueues,
+    CleanUnusedTopics,
+    DeleteExpiredLog,
+    GetBrokerConfig,
+    GetBrokerRuntimeInfo,
+    StatsWindows,
+    UpdateBrokerConfig,
+    ViewBrokerStats,
+)
 from rocketpipe.protocol.requests.routes import AddWritePerm, WipeWritePerm
 from rocketpipe.protocol.requests.topics import GetAllTopicConfig
+
+ReplyT = TypeVar("ReplyT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +41,7 @@ class BrokerInfo:
 
 
 class BrokerAdmin:
-    """Lists brokers, and keeps producers away from one that is to be emptied."""
+    """Lists brokers, shows how they fare, changes their settings and has them clean up."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -90,3 +105,90 @@ class BrokerAdmin:
         request = AddWritePerm(broker_name=broker)
         replies = await self._fleet.ask(self._fleet.name_servers, request)
         return {address: reply.add_topic_count for address, reply in replies.items()}
+
+    async def runtime(self, broker: str) -> dict[str, str]:
+        """How a broker fares, by RocketMQ's names: ``putTps``, ``commitLogDiskRatio`` and others.
+
+        Raises:
+            NoBroker: If there is no such broker, or it has no leader.
+            ConnectionLost: If it is out of reach.
+        """
+        return dict(sorted((await self._ask(broker, GetBrokerRuntimeInfo())).values.table.items()))
+
+    async def stats(self, broker: str, name: str, key: str) -> StatsWindows:
+        """What a broker counted in the last minute, hour and day.
+
+        ``TOPIC_PUT_NUMS`` of a topic, ``GROUP_GET_NUMS`` of ``topic@group``, and others.
+
+        Raises:
+            NoBroker: If there is no such broker, or it has no leader.
+            RequestRejected: If it counted nothing of that name.
+        """
+        request = ViewBrokerStats(stats_name=name, stats_key=key)
+        return (await self._ask(broker, request)).stats
+
+    async def settings(self, broker: str) -> dict[str, str]:
+        """The settings in force at a broker; secrets are not shown.
+
+        Raises:
+            NoBroker: If there is no such broker, or it has no leader.
+            ConnectionLost: If it is out of reach.
+            ConfigError: If what it says is no list of settings.
+        """
+        reply = await self._ask(broker, GetBrokerConfig())
+        return {entry.key: entry.value for entry in read_conf(reply.properties, broker)}
+
+    async def change(self, broker: str, settings: Mapping[str, str]) -> None:
+        """Change settings of a broker while it runs, all or none of them.
+
+        Raises:
+            NoBroker: If there is no such broker, or it has no leader.
+            ValueError: If a key or a value has a line break.
+            RequestRejected: If one may not be changed, needs a restart, or cannot have that value.
+        """
+        for key, value in settings.items():
+            if any(mark in key + value for mark in "\r\n") or not key.strip():
+                raise ValueError(f"{key!r}={value!r} is no setting: it has to fit on a line")
+        lines = "".join(f"{key}={_escaped(value)}\n" for key, value in settings.items())
+        await self._ask(broker, UpdateBrokerConfig(properties=lines.encode()))
+
+    async def clean_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
+        """Have brokers remove entries of queues whose messages are gone.
+
+        Raises:
+            NoBroker: If there is no such cluster or broker.
+            PartlyDone: If some did, and others did not.
+        """
+        leaders = await self._fleet.leaders(cluster=cluster, broker=broker)
+        await self._fleet.tell(leaders, CleanExpiredQueues())
+
+    async def clean_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
+        """Have brokers remove queues of topics that are not there any more.
+
+        Raises:
+            NoBroker: If there is no such cluster or broker.
+            PartlyDone: If some did, and others did not.
+        """
+        leaders = await self._fleet.leaders(cluster=cluster, broker=broker)
+        await self._fleet.tell(leaders, CleanUnusedTopics())
+
+    async def delete_expired(
+        self, *, cluster: str | None = None, broker: str | None = None
+    ) -> None:
+        """Have brokers remove files of the log that are past their time now, not at their hour.
+
+        Raises:
+            NoBroker: If there is no such cluster or broker.
+            PartlyDone: If some did, and others did not.
+        """
+        leaders = await self._fleet.leaders(cluster=cluster, broker=broker)
+        await self._fleet.tell(leaders, DeleteExpiredLog())
+
+    async def _ask(self, broker: str, request: Request[ReplyT]) -> ReplyT:
+        leaders = await self._fleet.leaders(broker=broker)
+        return await self._fleet.call(leaders[broker], request)
+
+
+def _escaped(value: str) -> str:
+    # A backslash would begin an escape, as in Java's properties.
+    return value.replace("\\", "\\\\")

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rocketpipe.client.admin.fleet import Fleet, each
+from rocketpipe.client.admin.traces import MessageTrace, traces_of
 from rocketpipe.client.consumer.received import ReceivedMessage, received
-from rocketpipe.errors import RequestRejected, RocketPipeError
+from rocketpipe.errors import RecordError, RequestRejected, RocketPipeError
 from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.ids import OffsetId
-from rocketpipe.model.names import TOOLS_CONSUMER_GROUP, check_topic
+from rocketpipe.model.names import TOOLS_CONSUMER_GROUP, TRACE_TOPIC, check_topic
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.properties import split_keys
 from rocketpipe.model.route import MessageQueue, TopicRoute
 from rocketpipe.model.subscription import EVERYTHING, TAG
+from rocketpipe.model.trace import TraceRecord
+from rocketpipe.model.trace import decode as decode_trace
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.lookups import QueryMessage, ViewMessageById
 from rocketpipe.protocol.requests.offsets import SearchOffsetByTimestamp
 from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.record.codec import RecordView, view_records
+
+log = logging.getLogger(__name__)
 
 MAX_FOUND: Final = 64
 """A broker gives no more messages of one key than these."""
@@ -104,6 +111,28 @@ class MessageAdmin:
         )
         found = await self._query(request)
         return [message for message in found if key in message.keys][:limit]
+
+    async def trace(self, key: str, *, topic: str = TRACE_TOPIC) -> list[MessageTrace]:
+        """What clients told of a message, by its id, or of all messages with one of their keys.
+
+        Clients tell only where they are asked to: ``Producer(…, trace=True)``, and the same of
+        ``PushConsumer``. Trace messages that cannot be read are left out.
+
+        Raises:
+            NoRoute: If there is no such topic of traces: no client told anything yet.
+            ConnectionLost: If a broker is out of reach.
+        """
+        records: list[TraceRecord] = []
+        for message in await self.by_key(topic, key, limit=MAX_FOUND):
+            try:
+                records += decode_trace(message.body.decode("utf-8", "replace"))
+            except RecordError as error:
+                log.warning("trace message not read message=%r reason=%s", message, error)
+        return [
+            trace
+            for trace in traces_of(reversed(records))
+            if key == trace.message_id or any(key in split_keys(said) for said in trace.keys)
+        ]
 
     async def at(self, queue: MessageQueue, offset: QueueOffset) -> ReceivedMessage:
         """The message at one offset of a queue.

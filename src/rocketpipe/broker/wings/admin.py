@@ -1,0 +1,43 @@
+"""What operators ask: how the broker fares, where groups are, who is connected, and cleaning up."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rocketpipe.broker.core import Core, Wing
+from rocketpipe.broker.delivery.progress import Progress
+from rocketpipe.broker.delivery.resets import Resets
+from rocketpipe.broker.handlers.brokers import CleaningHandlers, SettingHandlers, StatsHandlers
+from rocketpipe.broker.handlers.progress import ProgressHandlers, QueueHandlers
+from rocketpipe.broker.handlers.resets import CloneHandlers, ResetHandlers
+from rocketpipe.broker.handlers.running import ConnectionHandlers, RelayHandlers
+from rocketpipe.broker.runtime_info import RuntimeInfo
+
+
+def administration(core: Core) -> Wing:
+    """Answer those who look after the broker."""
+    tables, store, name = core.tables, core.store, core.config.name
+    topics, groups, offsets = tables.topics, tables.groups, tables.offsets
+    progress = Progress(store, topics, offsets, core.connected, core.stats, name)
+    resets = Resets(store, offsets, core.connected, core.waiting, core.clock)
+    runtime = RuntimeInfo(store, core.retention, core.stats, core.settings, core.clock)
+    values = partial(runtime.values, core.durability, core.waiting, tables.delays)
+    return Wing(
+        handlers=(
+            SettingHandlers(core.settings, core.registrar),
+            StatsHandlers(values, core.stats, core.config.cluster, tables),
+            CleaningHandlers(store, core.retention, tables),
+            ProgressHandlers(
+                progress, topics, groups, core.connected, core.clock, address=core.address
+            ),
+            QueueHandlers(store, topics, offsets, core.connected),
+            ResetHandlers(resets, store, topics, groups, name),
+            CloneHandlers(offsets, topics, progress),
+            ConnectionHandlers(core.connected, core.clock),
+            RelayHandlers(core.connected, store, topics, groups, name),
+        ),
+        loops={
+            "counts": core.stats.keep_settled,
+            "resets": resets.keep_bounded,
+        },
+    )

@@ -1,0 +1,210 @@
+"""Messages that a group has given up: found, and given to it again, each once.
+
+A replayed message goes to the group's own retry topic, so that no other group gets it, and starts
+its attempts anew. Its unique key is made from the place of the dead letter. That is the ledger: who
+replays looks for the key first, so a letter is replayed once, whoever does it and from wherever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from rocketpipe.client.admin.fleet import Fleet
+from rocketpipe.client.admin.messages import MessageAdmin
+from rocketpipe.client.admin.topics import TopicAdmin
+from rocketpipe.client.consumer.received import ReceivedMessage, received
+from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
+from rocketpipe.model import properties
+from rocketpipe.model.flags import PullFlag
+from rocketpipe.model.names import (
+    AUTO_CREATE_TOPIC,
+    TOOLS_CONSUMER_GROUP,
+    check_consumer_group,
+    dlq_topic,
+    is_dlq_topic,
+    retry_topic,
+)
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.model.subscription import EVERYTHING, TAG
+from rocketpipe.protocol.requests.pulling import PullMessage
+from rocketpipe.protocol.requests.sending import SendMessage
+from rocketpipe.record.layout import HOST_BITS
+
+#: So many are given unless the caller says otherwise.
+LISTED: Final = 10_000
+_A_PULL: Final = 32
+_RETRY_QUEUES: Final = 1
+#: What is taken out: it belongs to the letter, or to the way that it came.
+_OF_THE_LETTER: Final = (
+    properties.DELAY,
+    properties.DLQ_ORIGIN_TOPIC,
+    properties.DLQ_ORIGIN_MESSAGE_ID,
+    properties.DLQ_REASON,
+    properties.POP_CK,
+    properties.REAL_TOPIC,
+    properties.REAL_QUEUE_ID,
+)
+
+
+class ReplayOutcome(StrEnum):
+    """What became of a replay."""
+
+    REPLAYED = "replayed"
+    BEFORE = "replayed before"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What became of one dead letter."""
+
+    message: ReceivedMessage
+    outcome: ReplayOutcome
+    #: Why it failed.
+    reason: str | None = None
+
+
+class DeadLetterAdmin:
+    """Looks after the dead letters of groups."""
+
+    def __init__(self, fleet: Fleet, topics: TopicAdmin, messages: MessageAdmin) -> None:
+        self._fleet = fleet
+        self._topics = topics
+        self._messages = messages
+
+    async def groups(self) -> list[str]:
+        """The groups that have a topic of dead letters, in order.
+
+        Raises:
+            ConnectionLost: If no NameServer can be reached.
+        """
+        known = await self._topics.names(internal=True)
+        return sorted(name.removeprefix(dlq_topic("")) for name in known if is_dlq_topic(name))
+
+    async def letters(self, group: str, *, limit: int = LISTED) -> list[ReceivedMessage]:
+        """A group's dead letters, those of each broker in the order of their coming.
+
+        Raises:
+            InvalidName: If no group may have this name.
+            ConnectionLost: If a broker, or every NameServer, is out of reach.
+        """
+        check_consumer_group(group)
+        session = self._fleet.session
+        topic = dlq_topic(group)
+        found: list[ReceivedMessage] = []
+        try:
+            route = await session.routes.get(topic)
+        except NoRoute:
+            return found  # nothing was ever given up
+        for queue in route.readable_queues(topic):
+            address = session.leader_of(queue, route)
+            offset, end = await session.ends_of(queue, address)
+            while offset < end and len(found) < limit:
+                some = await self._pull(address, queue, offset)
+                if not some:
+                    break
+                found += (each for each in some if each.queue_offset < end)
+                offset = QueueOffset(some[-1].queue_offset + 1)
+        return found[:limit]
+
+    async def replay(
+        self, group: str, letter: ReceivedMessage, *, to_topic: bool = False
+    ) -> Replay:
+        """Give a dead letter to its group again, unless that was done before.
+
+        With ``to_topic`` it goes to the topic it was first sent to, where all groups get it: the
+        only way for groups that consume in order, to which brokers give nothing again.
+        """
+        topic, key = retry_topic(group), replay_key(letter)
+        if to_topic:
+            origin = origin_of(letter)
+            if origin is None:
+                return Replay(letter, ReplayOutcome.FAILED, "it does not say where it was sent to")
+            topic = origin
+        try:
+            if await self.replayed(group, letter):
+                return Replay(letter, ReplayOutcome.BEFORE)
+            await self._fleet.call(await self._address(letter), _resent(letter, topic, key))
+        except RocketPipeError as error:
+            return Replay(letter, ReplayOutcome.FAILED, str(error))
+        return Replay(letter, ReplayOutcome.REPLAYED)
+
+    async def replayed(self, group: str, letter: ReceivedMessage) -> bool:
+        """Whether a dead letter was given to its group again, in either way.
+
+        Raises:
+            ConnectionLost: If a broker, or every NameServer, is out of reach.
+        """
+        key, origin = replay_key(letter), origin_of(letter)
+        if await self._was_replayed(retry_topic(group), key):
+            return True
+        return origin is not None and await self._was_replayed(origin, key)
+
+    async def _was_replayed(self, topic: str, key: str) -> bool:
+        try:
+            return bool(await self._messages.by_unique_key(topic, key))
+        except NoRoute:
+            return False  # it never had a retry
+
+    async def _address(self, letter: ReceivedMessage) -> str:
+        route = await self._fleet.session.routes.get(letter.queue.topic)
+        return self._fleet.session.leader_of(letter.queue, route)
+
+    async def _pull(
+        self, address: str, queue: MessageQueue, offset: QueueOffset
+    ) -> list[ReceivedMessage]:
+        request = PullMessage(
+            consumer_group=TOOLS_CONSUMER_GROUP,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=_A_PULL,
+            sys_flag=int(PullFlag.SUBSCRIPTION),
+            commit_offset=QueueOffset(0),
+            suspend_timeout_millis=0,
+            subscription=EVERYTHING,
+            sub_version=0,
+            expression_type=TAG,
+            broker_name=queue.broker_name,
+        )
+        try:
+            reply = await self._fleet.call(address, request)
+        except RequestRejected:
+            return []
+        return list(received(reply.messages, queue))
+
+
+def origin_of(letter: ReceivedMessage) -> str | None:
+    """The topic that a dead letter was first sent to, if it says so."""
+    said = letter.properties
+    return said.get(properties.DLQ_ORIGIN_TOPIC) or said.get(properties.RETRY_TOPIC)
+
+
+def replay_key(letter: ReceivedMessage) -> str:
+    """The unique key of a dead letter's replay: the same whenever it is made."""
+    return f"REPLAY{letter.offset_id}"
+
+
+def _resent(letter: ReceivedMessage, topic: str, key: str) -> SendMessage:
+    origin = origin_of(letter)
+    changes: dict[str, str | None] = dict.fromkeys(_OF_THE_LETTER)
+    changes[properties.UNIQ_KEY] = key
+    changes[properties.WAIT] = "true"
+    changes[properties.RETRY_TOPIC] = None if topic == origin else origin
+    text = properties.edited(letter.raw_properties, changes)
+    return SendMessage(
+        producer_group=TOOLS_CONSUMER_GROUP,
+        topic=topic,
+        default_topic=AUTO_CREATE_TOPIC,
+        default_topic_queue_nums=_RETRY_QUEUES,
+        queue_id=0,
+        sys_flag=letter.sys_flag & ~HOST_BITS,
+        born_timestamp=letter.born_ms,
+        flag=letter.flag,
+        properties=text.decode("utf-8", "replace"),
+        broker_name=letter.queue.broker_name,
+        body=letter.stored_body,
+    )
