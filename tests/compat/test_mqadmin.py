@@ -65,7 +65,10 @@ SCRIPT = (
     # Groups
     run("updateSubGroup -c DefaultCluster -g billing -r 3", "retryMaxTimes=3"),
     run("updateSubGroup -b {broker} -g audit", "create subscription group to {broker} success"),
-    run("updateSubGroupList -b {broker} -f {groups}", "submit batch of group config to {broker} success"),
+    run(
+        "updateSubGroupList -b {broker} -f {groups}",
+        "submit batch of group config to {broker} success",
+    ),
     run("getConsumerConfig -g billing", r"retryMaxTimes += +3"),
     run("getConsumerConfig -g listed", r"groupName += +listed"),
     # Messages

@@ -12,7 +12,6 @@ from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.groups import GroupChanges
 from rocketpipe.client.admin.offsets import GroupPlace
 from rocketpipe.errors import NoRoute
-from rocketpipe.model.names import is_dlq_topic, is_retry_topic, retry_topic
 
 EXAMPLES: Final = """\
 examples:
@@ -85,17 +84,9 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
     return 0
 
 
-async def topics_of(admin: Admin, group: str) -> list[str]:
-    """The topics in which a group may have come anywhere: users' topics, and its retries."""
-    names = await admin.topics.names(internal=True)
-    users = [name for name in names if not (is_retry_topic(name) or is_dlq_topic(name))]
-    mine = retry_topic(group)
-    return [*users, mine] if mine in names else users
-
-
 async def _places(admin: Admin, group: str, topic: str | None) -> dict[str, list[GroupPlace]]:
     found = {}
-    for name in [topic] if topic else await topics_of(admin, group):
+    for name in [topic] if topic else await admin.progress.topics_of(group):
         try:
             places = await admin.offsets.of_group(group, name)
         except NoRoute:

@@ -35,11 +35,16 @@ class Noun:
 NOUNS: Final = (
     Noun("serve", "serve", "run a NameServer and a broker"),
     Noun("namesrv", "namesrv", "run a NameServer"),
-    Noun("broker", "broker", "run a broker"),
+    Noun("broker", "broker", "run a broker; with list, show or config: look after those that run"),
     Noun("topic", "topics", "create, list, show, change and delete topics"),
     Noun("message", "messages", "send, find, follow and show messages"),
     Noun("group", "groups", "list and show consumer groups, and how far behind they are"),
     Noun("offsets", "offsets", "show, reset and clone how far groups are"),
+    Noun("dlq", "dead_letters", "list, show and replay what groups have given up"),
+    Noun("delayed", "waiting", "list and cancel messages that wait for their moment"),
+    Noun("transaction", "waiting", "list transactions that nobody has decided"),
+    Noun("client", "clients", "list and show who is connected"),
+    Noun("cluster", "clusters", "list clusters"),
     Noun("store", "stores", "check, dump, rebuild, export, back up and restore a store's files"),
     Noun("config", "config", "show what a server would be told, and check files of settings"),
     Noun("completion", "completion", "print what a shell needs to complete this command"),
@@ -50,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the number is its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     wanted = next((text for text in given if not text.startswith("-")), None)
-    options = parser_of([wanted] if wanted else ()).parse_args(given)
+    options = parser_of([wanted] if wanted else (), running=asks_brokers(given)).parse_args(given)
     command = " ".join(filter(None, (options.command, getattr(options, "verb", None))))
     try:
         code: int = options.run(options)
@@ -68,8 +73,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def parser_of(loaded: Iterable[str]) -> argparse.ArgumentParser:
-    """The parser of the whole command; of nouns that are not ``loaded`` it knows the name."""
+def asks_brokers(given: Sequence[str]) -> bool:
+    """Whether ``broker`` is meant as a noun with verbs, and not as the command that runs one."""
+    return list(given[:1]) == ["broker"] and "".join(given[1:2]) in ("list", "show", "config")
+
+
+def parser_of(loaded: Iterable[str], *, running: bool = False) -> argparse.ArgumentParser:
+    """The parser of the whole command; of nouns that are not ``loaded`` it knows the name.
+
+    ``running`` gives ``broker`` its verbs, for those that run somewhere.
+    """
     parser = argparse.ArgumentParser(
         prog="rocketpipe", description="RocketMQ in Python, with its data pipeline on Spark."
     )
@@ -83,7 +96,8 @@ def parser_of(loaded: Iterable[str]) -> argparse.ArgumentParser:
             description=f"{noun.summary[0].upper()}{noun.summary[1:]}.",
         )
         if noun.name in names:
-            importlib.import_module(f"rocketpipe.cli.{noun.module}").add_arguments(ours)
+            module = "brokers" if running and noun.name == "broker" else noun.module
+            importlib.import_module(f"rocketpipe.cli.{module}").add_arguments(ours)
     return parser
 
 

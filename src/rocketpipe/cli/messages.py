@@ -174,7 +174,7 @@ async def _query(admin: Admin, printer: Printer, options: argparse.Namespace) ->
         found = await admin.messages.by_key(
             options.topic, options.key, limit=options.limit, **spans
         )
-    printer.rows((_row(each, printer) for each in found), _COLUMNS)
+    printer.rows((message_row(each, printer) for each in found), _COLUMNS)
     if not found:
         sys.stderr.write(
             f"no message of {options.topic!r} with {options.key or options.id!r}: keys are found "
@@ -202,7 +202,7 @@ async def _tail(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
     rows = []
     async with PullConsumer(name_servers(options.namesrv), group=TOOLS_CONSUMER_GROUP) as consumer:
         async for message in _messages(admin, consumer, options, place, follow=follow):
-            row = _row(message, printer)
+            row = message_row(message, printer)
             if follow and printer.form == "table":
                 printer.line(_line(row))
             else:
@@ -264,7 +264,7 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
         message = await admin.messages.at(await _queue(admin, options), QueueOffset(options.offset))
     printer.record(
         {
-            **_row(message, printer),
+            **message_row(message, printer),
             "topic": message.topic,
             "offset_id": message.offset_id,
             "log_offset": message.log_offset,
@@ -308,7 +308,8 @@ def _time(flag: str, text: str, now_ms: int) -> int:
         raise ConfigError(flag, str(error)) from error
 
 
-def _row(message: ReceivedMessage, printer: Printer) -> dict[str, Any]:
+def message_row(message: ReceivedMessage, printer: Printer) -> dict[str, Any]:
+    """A message as a row; a table has only the beginning of a long body."""
     text = _text(message.body)
     if printer.form == "table" and len(text) > _SHOWN_CHARACTERS:
         text = text[: _SHOWN_CHARACTERS - 1] + "…"

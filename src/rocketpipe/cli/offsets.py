@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     clone.add_argument("source", help="the group to copy from")
     clone.add_argument("target", help="the group that goes on from there")
     clone.add_argument("topic", help="the topic")
+    clone.set_defaults(offline=False)
     consent.add_flags(clone)
 
 
@@ -121,7 +122,11 @@ async def _carry_out(
 ) -> int:
     if not options.dry_run:
         consent.confirm(what, options)
-        await admin.offsets.commit(group, wanted)
+        if options.offline:
+            await admin.offsets.commit(group, wanted)
+        else:
+            for queue, offset in wanted.items():
+                await admin.progress.reset(group, queue.topic, to_offset=offset, queue=queue)
     printer.rows((_change(places[queue], to) for queue, to in wanted.items()), _CHANGE)
     if options.dry_run:
         printer.line("nothing was changed: leave out --dry-run to do it")

@@ -12,6 +12,7 @@ def test_whatever_else_a_handler_returns_means_done(said: object) -> None:
 
 def test_false_and_whatever_is_raised_mean_again() -> None:
     assert Outcome.of(False, 3).done == 0
+    assert (Outcome.of(DEAD_LETTER, 3).done, Outcome.of(DEAD_LETTER, 3).delay_level) == (0, -1)
     failed = Outcome.of(KeyError("id"), 3)
     assert failed.done == 0
     assert isinstance(failed.error, KeyError)

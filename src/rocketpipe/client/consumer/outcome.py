@@ -3,6 +3,7 @@
     returns None, True or anything else     done
     returns False, or raises                again later
     returns or raises Retry(…)              again later, as it says
+    returns DEAD_LETTER                     never again: to the dead letters
 
 An ordered consumer tries again at once after a pause, and nothing behind is consumed meanwhile; any
 other has the broker deliver the message again later, and goes on.
@@ -74,4 +75,6 @@ class Outcome:
             return cls(0, error=said, reason=f"{type(said).__name__}: {said}")
         if said is False:
             return cls(0, reason="the handler returned False")
+        if type(said) is int and said == DEAD_LETTER:
+            return cls(0, DEAD_LETTER, reason="the handler gave it up")
         return cls(count)
