@@ -23,6 +23,7 @@ RocketPipeError
 ├── LoopBlocked                   a blocking client was called from its own loop
 ├── MessageRefused                a producer does not send this: no broker would take it
 ├── ProducerFull                  too many sends were under way, for too long           retryable
+├── ReceiptExpired                a popped message was held for too long: it comes again
 ├── GroupTaken                    a session has a consumer of this group already
 ├── WrongWayToRead                a consumer that subscribes is assigned queues, or vice versa
 ├── QueueNotOurs                  a queue that this consumer does not read, or reads no more
@@ -221,6 +222,15 @@ class LoopBlocked(RocketPipeError):
             "selectors only take note"
         )
         super().__init__(f"a blocking call on the blocking clients' own loop: {self.hint}")
+
+
+class ReceiptExpired(RocketPipeError):
+    """A popped message can be acknowledged, or hidden for longer, no more: it comes again."""
+
+    def __init__(self, handle: str, reason: str) -> None:
+        super().__init__(f"receipt {handle!r}: {reason}")
+        self.handle = handle
+        self.hint = "receive with a longer invisible time, or change it while you work"
 
 
 class GroupTaken(RocketPipeError):

@@ -34,6 +34,11 @@ FOR_THE_SESSION = {
     "on_ids_changed",
     "on_routes_changed",
     "on_offsets_reset",
+    "on_reply",
+    "on_transaction_check",
+    "running_info",
+    "places",
+    "consume_directly",
 }
 # Members are asynchronous; and so is what the parts of a client share.
 FOR_MEMBERS = {"join", "leave", "of"}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import traceback
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from rocketpipe.blocking import Message, Producer, SendResult
+from rocketpipe.blocking import Decision, Message, Producer, SendResult
+from rocketpipe.blocking.producer import _in_thread
 from rocketpipe.errors import ConnectionLost, InvalidName, MessageRefused, SessionClosed
+from rocketpipe.record.codec import RecordView
 
 NOWHERE = "127.0.0.1:1"
 
@@ -79,3 +83,33 @@ def test_settings_are_checked_when_it_is_made() -> None:
         Producer(NOWHERE, group="a b")
     with pytest.raises(ValueError, match="timeout_ms"):
         Producer(NOWHERE, timeout_ms=-1)
+
+
+def test_a_plain_check_is_called_in_a_thread_and_one_for_the_loop_is_not() -> None:
+    here = threading.get_ident()
+    asked: list[int] = []
+
+    def plain(_: RecordView) -> Decision:
+        asked.append(threading.get_ident())
+        return Decision.COMMIT
+
+    async def for_the_loop(message: RecordView) -> Decision:
+        return plain(message)
+
+    record: Any = None
+    in_thread = _in_thread(plain)
+    assert in_thread is not None
+    decided = in_thread(record)
+    assert isinstance(decided, Coroutine)
+    assert asyncio.run(decided) is Decision.COMMIT
+    assert asked[0] != here
+    assert _in_thread(for_the_loop) is for_the_loop
+    assert _in_thread(None) is None
+
+
+def test_a_transaction_needs_an_open_producer() -> None:
+    producer = Producer(NOWHERE, group="shop")
+    with pytest.raises(SessionClosed):
+        producer.transaction("orders", b"x")
+    with producer, pytest.raises(ConnectionLost), producer.transaction("orders", b"x"):
+        raise AssertionError("never entered")

@@ -8,15 +8,26 @@ import pytest
 from tests.client.session_parts import Part
 
 from rocketpipe.client.callbacks import CallbackHandlers
-from rocketpipe.errors import RequestRejected
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.errors import RecordError, RequestRejected
+from rocketpipe.model.host import Host
+from rocketpipe.model.message import StoredMessage
+from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.requests.callbacks import (
+    CheckTransactionState,
     NotifyConsumerIdsChanged,
     ResetConsumerClientOffset,
     write_reset,
 )
+from rocketpipe.protocol.requests.running import (
+    ConsumeDirectly,
+    DirectResult,
+    GetClientOffsets,
+    GetRunningInfo,
+    RunningInfo,
+)
+from rocketpipe.record.codec import RecordView, encode_record
 from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection
 from rocketpipe.remoting.router import Call, Router
 
@@ -58,6 +69,58 @@ async def test_a_reset_that_cannot_be_read_is_refused() -> None:
         await handlers(Part(consumes=["g"])).reset(request, call())
 
 
+class Asked(Part):
+    """A producer that is asked about transactions."""
+
+    def __init__(self, *groups: str) -> None:
+        super().__init__(produces=groups)
+        self.asked: list[str] = []
+
+    def on_transaction_check(
+        self, question: CheckTransactionState, message: RecordView, address: str
+    ) -> None:
+        self.asked.append(message.message_id)
+
+
+def question(group: str) -> CheckTransactionState:
+    text = f"UNIQ_KEY\x01K\x02PGROUP\x01{group}\x02".encode()
+    host = Host.parse("127.0.0.1:10911")
+    half = StoredMessage(
+        topic="t",
+        body=b"x",
+        raw_properties=text,
+        queue_id=0,
+        queue_offset=QueueOffset(1),
+        log_offset=LogOffset(2),
+        born_ms=3,
+        born_host=host,
+        stored_ms=4,
+        store_host=host,
+    )
+    return CheckTransactionState(
+        tran_state_table_offset=QueueOffset(1),
+        commit_log_offset=LogOffset(2),
+        message=encode_record(half),
+    )
+
+
+async def test_a_transaction_is_asked_about_once_of_a_producer_of_its_group() -> None:
+    other, ours, second = Asked("h"), Asked("g"), Asked("g")
+    members = handlers(Part(produces=["g"]), other, ours, second)
+    await members.check_transaction(question("g"), call())
+    assert (other.asked, ours.asked, second.asked) == ([], ["K"], [])
+    await members.check_transaction(question("nobody"), call())
+    assert (other.asked, ours.asked, second.asked) == ([], ["K"], [])
+
+
+async def test_a_question_without_a_message_is_refused() -> None:
+    broken = CheckTransactionState(
+        tran_state_table_offset=QueueOffset(1), commit_log_offset=LogOffset(2), message=b"x"
+    )
+    with pytest.raises(RequestRejected):
+        await handlers(Asked("g")).check_transaction(broken, call())
+
+
 async def test_members_that_take_no_resets_are_passed_over() -> None:
     class Plain:
         def producer_groups(self) -> Sequence[str]:
@@ -78,3 +141,42 @@ async def test_members_that_take_no_resets_are_passed_over() -> None:
     heard = Part(consumes=["g"])
     await CallbackHandlers(lambda: (Plain(), heard)).reset(request, call())
     assert heard.resets == [("g", {QUEUE: 7})]
+
+
+class Telling(Part):
+    """A consumer that has something to tell."""
+
+    def running_info(self, group: str, *, stacks: bool) -> RunningInfo:
+        return RunningInfo(properties={"group": group}, stacks="here" if stacks else None)
+
+    def places(self, group: str, topic: str) -> dict[MessageQueue, QueueOffset]:
+        return {QUEUE: QueueOffset(7)} if topic == "t" else {}
+
+    async def consume_directly(self, record: bytes, broker_name: str) -> DirectResult:
+        if not record:
+            raise RecordError("nothing is no record")
+        return DirectResult(remark=f"{len(record)} bytes of {broker_name}")
+
+
+async def test_questions_of_an_operator_reach_the_groups_own() -> None:
+    found = handlers(Part(consumes=["g"]), Telling(consumes=["g"]), Telling(consumes=["h"]))
+    question = GetRunningInfo(consumer_group="g", client_id="c", jstack_enable=True)
+    info = (await found.running_info(question, call())).info
+    assert (info.properties, info.stacks) == ({"group": "g"}, "here")
+    place = (await found.offsets(GetClientOffsets(topic="t", group="g"), call())).place
+    assert place.offsets == {QUEUE: 7}
+    direct = ConsumeDirectly(consumer_group="g", of_broker="a", message=b"xyz")
+    result = (await found.consume_directly(direct, call())).result
+    assert result.remark == "3 bytes of a"
+    with pytest.raises(RequestRejected, match="nothing is no record"):
+        await found.consume_directly(ConsumeDirectly(consumer_group="g"), call())
+
+
+async def test_a_group_that_is_not_here_is_named() -> None:
+    found = handlers(Part(consumes=["g"]), Telling(consumes=["h"]))
+    with pytest.raises(RequestRejected, match="<g> not exist in this consumer"):
+        await found.running_info(GetRunningInfo(consumer_group="g", client_id="c"), call())
+    with pytest.raises(RequestRejected, match="<g> not exist in this consumer"):
+        await found.consume_directly(ConsumeDirectly(consumer_group="g"), call())
+    place = (await found.offsets(GetClientOffsets(topic="t", group="g"), call())).place
+    assert place.offsets == {}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rocketpipe.errors import BatchError
 from rocketpipe.model.properties import decode_bytes
-from rocketpipe.record.batch import Entry, decode_batch, encode_batch
+from rocketpipe.record.batch import Entry, decode_batch, encode_batch, split_batch
 
 # messages.md vector, from Apache's MessageDecoder
 HELLO = bytes.fromhex(
@@ -124,3 +124,26 @@ def test_a_batch_is_bounded_both_ways() -> None:
 def test_what_no_batch_can_hold_is_refused(entries: list[Entry], reason: str) -> None:
     with pytest.raises(BatchError, match=reason):
         encode_batch(entries)
+
+
+@given(st.lists(ENTRIES, min_size=1, max_size=4), st.data())
+def test_whoever_hurries_reads_the_same_and_refuses_the_same(
+    entries: list[Entry], data: st.DataObject
+) -> None:
+    raw = bytearray(encode_batch(entries))
+    assert split_batch(bytes(raw)) == entries
+    cut = data.draw(st.integers(0, len(raw)))
+    at = data.draw(st.integers(0, len(raw) - 1))
+    raw[at] = data.draw(st.integers(0, 255))
+    for damaged in (bytes(raw), bytes(raw[:cut])):
+        try:
+            wanted: object = list(decode_batch(damaged))
+        except BatchError as error:
+            wanted = str(error)
+        try:
+            found: object = split_batch(damaged)
+        except BatchError as error:
+            found = str(error)
+        assert found == wanted
+    with pytest.raises(BatchError, match="more than 3"):
+        split_batch(b"four", 3)

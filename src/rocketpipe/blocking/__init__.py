@@ -13,12 +13,15 @@ from rocketpipe.blocking.producer import Producer
 from rocketpipe.blocking.pull import PullConsumer
 from rocketpipe.blocking.push import PushConsumer
 from rocketpipe.blocking.session import Session
+from rocketpipe.blocking.simple import SimpleConsumer
 from rocketpipe.client.consumer.offsets import StartFrom
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
+from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
 from rocketpipe.client.producer.result import SendResult
+from rocketpipe.client.producer.transactions import Decision
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.message import Message, StoredMessage
 from rocketpipe.model.route import MessageQueue
@@ -28,9 +31,11 @@ __all__ = [
     "DEAD_LETTER",
     "Admin",
     "ConsumeFromWhere",
+    "Decision",
     "Idempotent",
     "Message",
     "MessageQueue",
+    "PoppedMessage",
     "Producer",
     "PullConsumer",
     "PushConsumer",
@@ -40,6 +45,7 @@ __all__ = [
     "RocketPipeError",
     "SendResult",
     "Session",
+    "SimpleConsumer",
     "Sql",
     "SqliteLedger",
     "StartFrom",

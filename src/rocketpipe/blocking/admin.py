@@ -11,11 +11,15 @@ from rocketpipe.blocking.face import Client, Face, waits
 from rocketpipe.blocking.session import Session, inner_of
 from rocketpipe.client.admin.admin import Admin as AsyncAdmin
 from rocketpipe.client.admin.brokers import BrokerAdmin as AsyncBrokerAdmin
+from rocketpipe.client.admin.clients import ClientAdmin as AsyncClientAdmin
+from rocketpipe.client.admin.dead_letters import DeadLetterAdmin as AsyncDeadLetterAdmin
 from rocketpipe.client.admin.groups import GroupAdmin as AsyncGroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin as AsyncMessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin as AsyncNameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin as AsyncOffsetAdmin
+from rocketpipe.client.admin.progress import ProgressAdmin as AsyncProgressAdmin
 from rocketpipe.client.admin.topics import TopicAdmin as AsyncTopicAdmin
+from rocketpipe.client.admin.waiting import WaitingAdmin as AsyncWaitingAdmin
 
 
 class TopicAdmin(Face[AsyncTopicAdmin]):
@@ -43,13 +47,20 @@ class GroupAdmin(Face[AsyncGroupAdmin]):
 
 
 class BrokerAdmin(Face[AsyncBrokerAdmin]):
-    """Lists brokers, and has them take writes or not."""
+    """Lists brokers, shows how they fare, changes their settings and has them clean up."""
 
     all = waits(AsyncBrokerAdmin.all)
     clusters = waits(AsyncBrokerAdmin.clusters)
     topics = waits(AsyncBrokerAdmin.topics)
     stop_writes = waits(AsyncBrokerAdmin.stop_writes)
     allow_writes = waits(AsyncBrokerAdmin.allow_writes)
+    runtime = waits(AsyncBrokerAdmin.runtime)
+    stats = waits(AsyncBrokerAdmin.stats)
+    settings = waits(AsyncBrokerAdmin.settings)
+    change = waits(AsyncBrokerAdmin.change)
+    clean_queues = waits(AsyncBrokerAdmin.clean_queues)
+    clean_topics = waits(AsyncBrokerAdmin.clean_topics)
+    delete_expired = waits(AsyncBrokerAdmin.delete_expired)
 
 
 class NameServerAdmin(Face[AsyncNameServerAdmin]):
@@ -72,6 +83,7 @@ class MessageAdmin(Face[AsyncMessageAdmin]):
     by_key = waits(AsyncMessageAdmin.by_key)
     at = waits(AsyncMessageAdmin.at)
     at_time = waits(AsyncMessageAdmin.at_time)
+    trace = waits(AsyncMessageAdmin.trace)
 
 
 class OffsetAdmin(Face[AsyncOffsetAdmin]):
@@ -84,6 +96,45 @@ class OffsetAdmin(Face[AsyncOffsetAdmin]):
     commit = waits(AsyncOffsetAdmin.commit)
     move_to_time = waits(AsyncOffsetAdmin.move_to_time)
     move_to_ends = waits(AsyncOffsetAdmin.move_to_ends)
+
+
+class WaitingAdmin(Face[AsyncWaitingAdmin]):
+    """Lists what waits at brokers."""
+
+    transactions = waits(AsyncWaitingAdmin.transactions)
+    timed = waits(AsyncWaitingAdmin.timed)
+
+
+class ProgressAdmin(Face[AsyncProgressAdmin]):
+    """Shows how far groups have come, and has them go on elsewhere."""
+
+    of_group = waits(AsyncProgressAdmin.of_group)
+    spans = waits(AsyncProgressAdmin.spans)
+    topics_of = waits(AsyncProgressAdmin.topics_of)
+    groups_of = waits(AsyncProgressAdmin.groups_of)
+    subscription = waits(AsyncProgressAdmin.subscription)
+    reset = waits(AsyncProgressAdmin.reset)
+    clone = waits(AsyncProgressAdmin.clone)
+
+
+class ClientAdmin(Face[AsyncClientAdmin]):
+    """Finds clients at their brokers, and asks them through these."""
+
+    consumers = waits(AsyncClientAdmin.consumers)
+    producers = waits(AsyncClientAdmin.producers)
+    all_producers = waits(AsyncClientAdmin.all_producers)
+    running_info = waits(AsyncClientAdmin.running_info)
+    consume_directly = waits(AsyncClientAdmin.consume_directly)
+    places = waits(AsyncClientAdmin.places)
+
+
+class DeadLetterAdmin(Face[AsyncDeadLetterAdmin]):
+    """Finds what groups have given up, and gives it to them again."""
+
+    groups = waits(AsyncDeadLetterAdmin.groups)
+    letters = waits(AsyncDeadLetterAdmin.letters)
+    replay = waits(AsyncDeadLetterAdmin.replay)
+    replayed = waits(AsyncDeadLetterAdmin.replayed)
 
 
 class Admin(Client[AsyncAdmin]):
@@ -104,3 +155,7 @@ class Admin(Client[AsyncAdmin]):
         self.name_servers = NameServerAdmin(inner.name_servers, life)
         self.messages = MessageAdmin(inner.messages, life)
         self.offsets = OffsetAdmin(inner.offsets, life)
+        self.dead_letters = DeadLetterAdmin(inner.dead_letters, life)
+        self.progress = ProgressAdmin(inner.progress, life)
+        self.clients = ClientAdmin(inner.clients, life)
+        self.waiting = WaitingAdmin(inner.waiting, life)

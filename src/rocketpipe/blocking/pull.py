@@ -112,4 +112,5 @@ class PullConsumer(Client[AsyncPullConsumer]):
     seek_to_time = waits(AsyncPullConsumer.seek_to_time)
     commit = waits(AsyncPullConsumer.commit)
     committed = waits(AsyncPullConsumer.committed)
+    reply = waits(AsyncPullConsumer.reply)
     _queues = tells(_queues)

@@ -51,11 +51,13 @@ class PushConsumer(Client[AsyncPushConsumer]):
         group: str,
         ordered: bool = False,
         broadcast: bool = False,
+        pop: bool | None = False,
         start: ConsumeFromWhere | StartFrom = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         strategy: Strategy = AVERAGE,
         concurrency: int = CONCURRENCY,
         tuning: PushTuning | None = None,
         offsets_root: Path | None = None,
+        trace: bool | str = False,
         clock: Clock | None = None,
     ) -> None:
         """Prepare a consumer; nothing is asked or started before its ``with``.
@@ -72,11 +74,13 @@ class PushConsumer(Client[AsyncPushConsumer]):
             group=group,
             ordered=ordered,
             broadcast=broadcast,
+            pop=pop,
             start=start,
             strategy=strategy,
             concurrency=concurrency,
             tuning=tuning,
             offsets_root=offsets_root,
+            trace=trace,
             clock=clock,
         )
         super().__init__(inner, Life("the consumer"))
@@ -135,6 +139,7 @@ class PushConsumer(Client[AsyncPushConsumer]):
     subscribe = tells(AsyncPushConsumer.subscribe)
     close = waits(AsyncPushConsumer.close)
     closed = waits(AsyncPushConsumer.closed)
+    reply = waits(AsyncPushConsumer.reply)
     suspend = tells(AsyncPushConsumer.suspend)
     resume = tells(AsyncPushConsumer.resume)
     _stop = tells(AsyncPushConsumer.stop)

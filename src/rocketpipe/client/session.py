@@ -101,7 +101,13 @@ class Session:
         self._running = AsyncExitStack()
 
     @classmethod
-    def of(cls, name_servers: str | Session, *, clock: Clock | None = None) -> Session:
+    def of(
+        cls,
+        name_servers: str | Session,
+        *,
+        clock: Clock | None = None,
+        instance: str | None = None,
+    ) -> Session:
         """The session to share, or a new one of these NameServers.
 
         Raises:
@@ -109,7 +115,7 @@ class Session:
         """
         if isinstance(name_servers, Session):
             return name_servers
-        return cls(name_servers, clock=clock)
+        return cls(name_servers, clock=clock, instance=instance)
 
     @property
     def client_id(self) -> str:

@@ -30,7 +30,6 @@ from rocketpipe.model.offsets import LogOffset
 
 _OFFSET: Final = Struct(">q")
 _IDENTITY: Final = Struct(">HI")
-_TIME_AND_COUNTER: Final = Struct(">IH")
 _UNIQUE_TAIL: Final = Struct(">HIIH")
 #: A clock that was set back by less than this is taken to stand still.
 _CLOCK_STEP_MS: Final = 1_000_000
@@ -81,16 +80,24 @@ class UniqueKeys:
         self._counter = count()
         self._month_ms = 0
         self._next_month_ms = 0
+        #: What all keys of one millisecond begin with, and which one that is.
+        self._stem = ""
+        self._stem_ms = -1
 
     def next(self, now_ms: int) -> str:
         """Give the next key."""
+        if now_ms != self._stem_ms:
+            self._stem = self._stem_of(now_ms)
+            self._stem_ms = now_ms
+        return f"{self._stem}{next(self._counter) & 0xFFFF:04X}"
+
+    def _stem_of(self, now_ms: int) -> str:
         if now_ms >= self._next_month_ms:
             self._month_ms, self._next_month_ms = _month_around(now_ms, self._zone)
         since = now_ms - self._month_ms
         if -_CLOCK_STEP_MS < since < 0:
             since = 0
-        tail = _TIME_AND_COUNTER.pack(since & 0xFFFFFFFF, next(self._counter) & 0xFFFF)
-        return self._prefix + tail.hex().upper()
+        return f"{self._prefix}{since & 0xFFFFFFFF:08X}"
 
 
 @dataclass(frozen=True, slots=True)

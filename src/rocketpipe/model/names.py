@@ -42,6 +42,8 @@ CHECKPOINT_TOPIC: Final = "CHECKPOINT_TOPIC"
 
 SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+#: Ours: what was staged, and the ledger of commits.
+STAGING_TOPIC: Final = "rmq_sys_STAGED_SENDS"
 
 SYSTEM_TOPICS: Final = frozenset(
     {
@@ -65,6 +67,7 @@ NOT_SENDABLE: Final = frozenset(
         CHECK_MAX_TIME_TOPIC,
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
+        STAGING_TOPIC,
     }
 )
 

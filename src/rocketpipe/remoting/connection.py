@@ -75,9 +75,9 @@ class PeerConnection(asyncio.Protocol):
         self._wire = Connection(max_frame_bytes=limits.max_frame_bytes)
         self._opaques = count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        #: How answers are read to what was asked by `ask`, and to which questions.
+        #: How answers are read to what was asked by `ask`, and who waits for those.
         self._quick_read: QuickRead | None = None
-        self._quick: set[int] = set()
+        self._quick: dict[int, asyncio.Future[Any]] = {}
         #: Its requests that are being answered.
         self.answering: set[asyncio.Task[None]] = set()
         self._transport: asyncio.Transport | None = None
@@ -90,7 +90,9 @@ class PeerConnection(asyncio.Protocol):
         #: Frames that leave together; see `post`.
         self.outbox: list[bytes] = []
         self.address = "unconnected"
-        self.lost = asyncio.get_running_loop().create_future()
+        #: Kept: to ask for it costs a system call, which is much for every frame.
+        self.loop = asyncio.get_running_loop()
+        self.lost = self.loop.create_future()
 
     # What asyncio calls
 
@@ -137,10 +139,11 @@ class PeerConnection(asyncio.Protocol):
         for task in self.answering:
             task.cancel()
         error = ConnectionLost(self.address, str(exc) if exc else "closed by the peer")
-        for waiting in self._waiting.values():
+        for waiting in (*self._waiting.values(), *self._quick.values()):
             if not waiting.done():
                 waiting.set_exception(error)
         self._waiting.clear()
+        self._quick.clear()
         self.outbox.clear()
         if not self.lost.done():
             self.lost.set_result(None)
@@ -160,7 +163,7 @@ class PeerConnection(asyncio.Protocol):
     @property
     def asking(self) -> int:
         """How many of our own questions it has not answered yet."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._quick)
 
     @property
     def buffered_bytes(self) -> int:
@@ -228,20 +231,25 @@ class PeerConnection(asyncio.Protocol):
         Raises:
             ConnectionLost: If the connection has ended.
         """
-        if self._transport is None or self._transport.is_closing():
+        transport = self._transport
+        if transport is None or transport.is_closing():
             raise ConnectionLost(self.address, "the connection has ended")
-        if answer is not None:
-            self._waiting[opaque] = answer
-            if quick_read is not None:
-                self._quick_read = quick_read
-                self._quick.add(opaque)
-        if self.post(frame):
-            asyncio.get_running_loop().call_soon(self.flush)
+        if quick_read is None:
+            if answer is not None:
+                self._waiting[opaque] = answer
+        else:
+            assert answer is not None, "what is read quickly is waited for"
+            self._quick_read = quick_read
+            self._quick[opaque] = answer
+        outbox = self.outbox
+        outbox.append(frame)
+        if len(outbox) == 1:
+            self.loop.call_soon(self.flush)
 
     def forget(self, opaque: int) -> None:
         """Wait no longer for this answer."""
-        self._waiting.pop(opaque, None)
-        self._quick.discard(opaque)
+        if self._quick.pop(opaque, None) is None:
+            self._waiting.pop(opaque, None)
 
     async def drained(self) -> None:
         """Wait until the peer has taken most of what was written, or is gone.
@@ -282,9 +290,17 @@ class PeerConnection(asyncio.Protocol):
 
     def take(self, buffer: bytes, frames: list[Frame]) -> None:
         """Answer frames, or hand them to whoever asked, without the lane."""
+        quick, read = self._quick, self._quick_read
         for at, body, _ in frames:
-            if self._quick and self._take_quickly(buffer, at, body):
-                continue
+            if quick:
+                assert read is not None, "a quick answer is waited for"
+                told = read(buffer, at, body)
+                if told is not None:
+                    waiting = quick.pop(told.opaque, None)
+                    if waiting is not None:
+                        if not waiting.done():
+                            waiting.set_result(told)
+                        continue
             try:
                 command = self._wire.command(buffer, at)
             except RemoteProtocolError:
@@ -298,17 +314,6 @@ class PeerConnection(asyncio.Protocol):
         self._regulate()
 
     # Inside
-
-    def _take_quickly(self, buffer: bytes, at: int, body: int) -> bool:
-        assert self._quick_read is not None, "a quick answer is waited for"
-        told = self._quick_read(buffer, at, body)
-        if told is None or told.opaque not in self._quick:
-            return False
-        self._quick.discard(told.opaque)
-        waiting = self._waiting.pop(told.opaque, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(told)
-        return True
 
     async def _respond(self, command: Command) -> None:
         if self._drained is not None:
@@ -325,7 +330,7 @@ class PeerConnection(asyncio.Protocol):
         self._regulate()
 
     def _settle(self, command: Command) -> None:
-        waiting = self._waiting.pop(command.opaque, None)
+        waiting = self._waiting.pop(command.opaque, None) or self._quick.pop(command.opaque, None)
         if waiting is None:
             log.debug("late answer peer=%s opaque=%d", self.address, command.opaque)
         elif not waiting.done():

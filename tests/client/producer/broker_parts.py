@@ -17,7 +17,9 @@ from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.clients import Heartbeat, HeartbeatReply, UnregisterClient
 from rocketpipe.protocol.requests.offsets import GetMaxOffset, OffsetReply
 from rocketpipe.protocol.requests.sending import SendMessage, SendMessageReply
+from rocketpipe.protocol.requests.transactions import EndTransaction
 from rocketpipe.record.batch import decode_batch
+from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.remoting.router import Call, Router, handles
 from rocketpipe.remoting.server import Server
 from rocketpipe.testing import ManualClock
@@ -37,6 +39,10 @@ class Taker:
         self.probed = 0
         #: What becomes of the next sends, in order; after them, all goes well.
         self.next: list[int | str] = []
+        #: The decisions it was told, and what becomes of the next ones.
+        self.ended: list[EndTransaction] = []
+        self.next_ends: list[int | str] = []
+        self.peers: list[PeerConnection] = []
         self.arrived = asyncio.Event()
         self.answers = asyncio.Event()
         self.answers.set()
@@ -58,15 +64,27 @@ class Taker:
         first = len(self.taken)
         self.taken.append(request)
         count = len(list(decode_batch(request.body))) if request.batch else 1
+        ids = ",".join(f"{first:08X}{number:08X}" for number in range(count))
+        if "TRAN_MSG" in request.properties:
+            ids = f"7F00000100002A9F{first:016X}"  # its producer looks into it
         return SendMessageReply(
             code=fate,
-            msg_id=",".join(f"{first:08X}{number:08X}" for number in range(count)),
+            msg_id=ids,
             queue_id=request.queue_id,
             queue_offset=QueueOffset(100 * first),
             transaction_id="T",
             region="Oslo",
             trace_on=True,
         )
+
+    @handles(EndTransaction)
+    async def end_transaction(self, request: EndTransaction, call: Call) -> None:
+        self.ended.append(request)
+        fate = self.next_ends.pop(0) if self.next_ends else 0
+        if fate == LOST:
+            call.peer.abort()
+        if fate:
+            raise RequestRejected(int(fate) if fate != LOST else 1, f"{self.name} says no")
 
     @handles(GetMaxOffset)
     async def end(self, request: GetMaxOffset, call: Call) -> OffsetReply:
@@ -75,6 +93,8 @@ class Taker:
 
     @handles(Heartbeat)
     async def beat(self, request: Heartbeat, call: Call) -> HeartbeatReply:
+        if call.peer not in self.peers:
+            self.peers.append(call.peer)
         return HeartbeatReply()
 
     @handles(UnregisterClient)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import zlib
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketpipe.client.producer.outgoing import Checks, Outgoing, template
+from rocketpipe.client.producer.outgoing import Checks, Outgoing, PlainTexts, template
 from rocketpipe.errors import InvalidName, MessageRefused, PropertiesError
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.flags import COMPRESSED, Compression
@@ -179,3 +180,55 @@ def test_what_cannot_go_together_is_refused(messages: list[Message], why: str) -
 def test_numbers_that_make_no_sense_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"\d"):
         Checks(**settings)  # type: ignore[arg-type]
+
+
+WORDS = st.text(min_size=0, max_size=6) | st.sampled_from(["paid", "a b", "\x01", "K" * 65])
+
+
+@given(
+    body=st.binary(max_size=12) | st.just(bytearray(b"x")),
+    parts=st.fixed_dictionaries(
+        {},
+        optional={
+            "tags": st.none() | WORDS,
+            "keys": WORDS | st.lists(WORDS, max_size=3) | st.tuples(WORDS),
+            "properties": st.just({"a": "b"}),
+            "flag": st.just(3),
+            "wait_stored": st.just(False),
+        },
+    ),
+    topic=st.sampled_from(["orders", "%RETRY%g", "unknown"]),
+)
+def test_a_plain_message_is_sent_as_any_other_would_be(
+    body: bytes, parts: dict[str, Any], topic: str
+) -> None:
+    plain = PlainTexts(max_bytes=10)
+    plain.learn("orders")
+    plain.learn("%RETRY%g")
+    text = plain.find(topic, body, parts)
+    if text is None:
+        return  # that is always allowed: the general way defines what is right
+    assert topic == "orders"
+    out = Outgoing.of_plain(topic, body, parts, text, "0A" * 16, 1_700_000_000_000)
+    usual = outgoing(Message(topic, body, **parts))
+    header = template("g", topic, "broker-a")
+    assert out.frame(header, 3, 77) == usual.frame(header, 3, 77)
+    assert (out.size, out.wait_stored, out.message) == (
+        usual.size,
+        usual.wait_stored,
+        usual.message,
+    )
+
+
+def test_ordinary_messages_are_plain_and_what_is_known_of_them_is_bounded() -> None:
+    plain = PlainTexts(max_bytes=10)
+    for number in range(3000):
+        plain.learn(f"t{number}")
+        assert plain.find(f"t{number}", b"x", {"tags": f"tag{number}", "keys": ["A1"]})
+    assert plain.find("t2999", b"x", {})
+    for odd in ({"flag": 1}, {"tags": 5}, {"keys": 5}, {"keys": [5]}, {"tags": " "}):
+        assert plain.find("t2999", b"x", odd) is None
+    assert plain.find(Message("t2999", b"x"), b"", {}) is None
+    assert plain.find("t2999", bytes(11), {}) is None
+    assert plain.find("t2999", b"", {}) is None
+    assert plain.find("t1", b"x", {}) is None  # forgotten, and learnt again when it is sent to

@@ -47,6 +47,8 @@ class Outgoing:
     #: Messages with the same word here go to the same queue.
     order: str | None = None
     delay: int = 0
+    #: How much later it shows, to the millisecond.
+    after_ms: int = 0
     #: ``sync``, ``async`` or ``oneway``.
     how: str = "sync"
 
@@ -59,6 +61,7 @@ class Outgoing:
             "properties": dict(self.properties),
             "order": self.order,
             "delay": self.delay,
+            "after_ms": self.after_ms,
             "how": self.how,
         }
 
@@ -131,6 +134,10 @@ class Driver:
 
     def transaction(self, message: Outgoing, *, commit: bool) -> Sent:
         return Sent(**self._ask("transaction", **message.line(), commit=commit))
+
+    def request(self, message: Outgoing) -> Received:
+        """Ask a question; the reply. Consumers reply to what they get, if it is a question."""
+        return Received.of(self._ask("request", **message.line()))
 
     def consume(
         self,

@@ -83,17 +83,27 @@ def python_packages() -> Path:
 
 def java_client(version: str) -> tuple[Path, Path]:
     """A Java that compiles, and a directory with the jars of that client."""
+    return java_program("Client", "rocketmq-client", version)
+
+
+def java_tools(version: str) -> tuple[Path, Path]:
+    """The same, with the jars of ``mqadmin``."""
+    return java_program("Admin", "rocketmq-tools", version)
+
+
+def java_program(name: str, artifact: str, version: str) -> tuple[Path, Path]:
     found = find_java(os.environ, rejected=[])
     if found is None or not (found.home / "bin" / "javac").exists():
         pytest.skip("no Java with a compiler for the program around Java's client")
     maven = shutil.which("mvn")
     java = found.home
+    source = HERE / "java" / f"{name}.java"
 
     def fetch(into: Path) -> None:
         if maven is None:
             pytest.skip("no mvn to fetch Java's client with")
         artifacts = [
-            ("org.apache.rocketmq", "rocketmq-client", version),
+            ("org.apache.rocketmq", artifact, version),
             ("com.google.code.gson", "gson", "2.9.0"),
         ]
         wanted = "".join(
@@ -110,10 +120,10 @@ def java_client(version: str) -> tuple[Path, Path]:
         command = [maven, "-q", "-B", copy, "-DincludeScope=runtime", "-DoutputDirectory=jars"]
         run(command, into, "Maven", {**os.environ, "JAVA_HOME": str(java)})
         javac = [str(java / "bin" / "javac"), "-cp", f"{into}/jars/*", "-d", str(into / "classes")]
-        source = HERE / "java" / "Client.java"
         subprocess.run([*javac, "-Xlint:-deprecation", "-nowarn", source], check=True)
 
-    return java / "bin" / "java", kept(f"java-{version}", [HERE / "java" / "Client.java"], fetch)
+    kind = "java" if name == "Client" else name.lower()
+    return java / "bin" / "java", kept(f"{kind}-{version}", [source], fetch)
 
 
 def go_program() -> Path:

@@ -291,6 +291,57 @@ def transactions(stage: Stage) -> None:
     exactly(received(stage.one, "transactions"), bodies(messages[::2]))
 
 
+def checked(stage: Stage) -> None:
+    """What a producer left open is decided when the broker asks it."""
+    topic, group = stage.topic("checked"), stage.named("checked-group")
+    stage.send_all([Outgoing(topic=topic, body=FIRST)])
+    messages = [
+        replace(one, how="sync", properties={"ends": ("commit", "rollback")[number % 2]})
+        for number, one in enumerate(stage.outgoing(topic, "open", range(6)))
+    ]
+    for message in messages:
+        stage.one.transaction(message, commit=False)
+    stage.target.await_route(topic)
+    stage.one.consume("checked", group, topic)
+    stage.one.until_bodies("checked", bodies(messages[::2]))
+    stage.one.stop("checked")
+    exactly(received(stage.one, "checked"), bodies(messages[::2]))
+
+
+def asked(stage: Stage) -> None:
+    """A question is answered by whoever consumes it, and the reply comes to whoever asked."""
+    topic, group = stage.topic("asked"), stage.named("asked-group")
+    stage.send_all([Outgoing(topic=topic, body=FIRST)])
+    stage.target.await_route(topic)
+    stage.one.consume("asked", group, topic)
+    stage.one.until_bodies("asked", [FIRST])
+    for number in range(5):
+        reply = stage.one.request(Outgoing(topic=topic, body=b"question %d" % number))
+        assert reply.body == b"reply to question %d" % number
+    stage.one.stop("asked")
+
+
+def timed(stage: Stage) -> None:
+    """A message for a moment comes then and not before; those behind it do not wait for it."""
+    topic, group = stage.topic("timed"), stage.named("timed-group")
+    messages = [
+        replace(message, how="sync", after_ms=1500 - 1500 * (number % 2))
+        for number, message in enumerate(stage.outgoing(topic, "timed", range(6)))
+    ]
+    stage.send_all(messages)
+    stage.target.await_route(topic)
+    stage.one.consume("timed", group, topic)
+    stage.one.until_bodies("timed", bodies(messages))
+    stage.one.stop("timed")
+    got = received(stage.one, "timed")
+    exactly(got, bodies(messages))
+    later = {message.body: message.after_ms for message in messages}
+    for message in got:
+        assert message.stored_ms is not None
+        assert message.born_ms is not None
+        assert message.stored_ms - message.born_ms >= later[message.body]
+
+
 SCENARIOS: dict[str, Callable[[Stage], None]] = {
     scenario.__name__: scenario
     for scenario in (
@@ -308,5 +359,8 @@ SCENARIOS: dict[str, Callable[[Stage], None]] = {
         lookups,
         unknown,
         transactions,
+        checked,
+        asked,
+        timed,
     )
 }

@@ -155,7 +155,12 @@ def asking(name_server: str, broker: str, loop: asyncio.AbstractEventLoop) -> It
 @contextmanager
 def our_servers(scratch: Path) -> Iterator[Target]:
     conf = scratch / "broker.conf"
-    conf.write_text(f"messageDelayLevel={DELAY_LEVELS}\n")
+    settings = {
+        "messageDelayLevel": DELAY_LEVELS,
+        "transactionTimeOut": 1000,
+        "transactionCheckInterval": 1000,
+    }
+    conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     with serving(scratch, ["-c", str(conf)]) as servers, background_loop() as loop:
         with asking(servers.name_server, servers.broker, loop) as target:
             yield target

@@ -11,6 +11,7 @@ from typing import Final
 
 from rocketpipe.broker.delivery.pull_plan import PullPlan, read_limits
 from rocketpipe.broker.lanes.outgoing import Outgoing
+from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.flags import PullFlag
@@ -38,6 +39,7 @@ class PullLane:
         *,
         plan: Callable[[PullMessage, int], PullPlan],
         stamp: Callable[[], tuple[object, ...]],
+        stats: Stats | None = None,
     ) -> None:
         """``plan`` checks a pull; what it gave holds until ``stamp`` gives something else."""
         self._store = store
@@ -45,6 +47,7 @@ class PullLane:
         self._outgoing = outgoing
         self._plan = plan
         self._stamp = stamp
+        self._stats = stats
         self._plans: dict[tuple[object, ...], PullPlan] = {}
         self._made_at: tuple[object, ...] = ()
 
@@ -57,6 +60,9 @@ class PullLane:
         asked = header.fields
         plan = self._plan_of(header.code, asked, buffer, at)
         if plan is None:
+            return False
+        resets = self._offsets.resets
+        if resets and (asked.consumer_group, asked.topic, asked.queue_id) in resets:
             return False
         count, size = read_limits(asked.max_msg_nums, asked.max_msg_bytes, asked.bulk)
         try:
@@ -79,6 +85,9 @@ class PullLane:
                 )
         except RocketPipeError:
             return False
+        if self._stats is not None:
+            size = len(found.records)
+            self._stats.get(asked.consumer_group, asked.topic, found.count, size)
         head = pull_reply_head(
             header.opaque,
             0,

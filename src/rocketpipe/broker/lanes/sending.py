@@ -14,19 +14,26 @@ from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.sent_properties import Stamp, asks_nothing, plain_key
 from rocketpipe.broker.delivery.storing import unavailable
 from rocketpipe.broker.lanes.outgoing import Outgoing
+from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.errors import RecordError, RequestRejected, RocketPipeError, StoreError
 from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, TRANSACTION_BITS
 from rocketpipe.model.names import NOT_SENDABLE, is_retry_topic
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.model.properties import UNIQ_KEY
-from rocketpipe.model.topic import CLEANUP_POLICY, TopicFilterType, TopicSettings
+from rocketpipe.model.topic import (
+    CLEANUP_POLICY,
+    MESSAGE_TYPE,
+    MessageType,
+    TopicFilterType,
+    TopicSettings,
+)
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.connection import Frame
 from rocketpipe.protocol.frame import encode_frame
 from rocketpipe.protocol.hot import read_send, send_reply, send_reply_tail
-from rocketpipe.record.batch import decode_batch
+from rocketpipe.record.batch import split_batch
 from rocketpipe.record.layout import HOST_BITS, MAX_PROPERTIES_BYTES
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.store.config import FlushMode
@@ -37,6 +44,12 @@ TURN_BYTES: Final = 4 << 20
 #: Of what a sender says: neither how wide hosts are, nor whether it is a half message.
 _KEPT_BITS: Final = ~(HOST_BITS | TRANSACTION_BITS)
 _KEY: Final = f"{UNIQ_KEY}\x01"
+_RAW_KEY: Final = _KEY.encode()
+_KEY_BYTES: Final = 32
+#: Messages of a batch mostly differ in their keys alone: what stands before a key and was found
+#: plain once need not be looked at again. So many such texts are kept, no longer than this.
+_MAX_HEADS: Final = 1024
+_HEAD_BYTES: Final = 128
 _new_tuple: Final = tuple.__new__
 
 
@@ -66,7 +79,9 @@ class SendLane:
         *,
         store_host: bytes,
         max_body_bytes: int,
+        stats: Stats | None = None,
     ) -> None:
+        self._stats = stats
         self._store = store
         self._durability = durability
         self._admission = admission
@@ -81,10 +96,15 @@ class SendLane:
         self._max_body = max_body_bytes
         self._host = store_host.hex().upper().encode()
         self._tail = send_reply_tail(stamp.region, stamp.trace_on)
+        self._heads: set[bytes] = set()
         self._asked: list[_Asked] = []
         self._groups: list[list[Put]] = []
         self._bytes = 0
         self._settling: set[asyncio.Task[None]] = set()
+
+    def limit_bodies(self, max_body_bytes: int) -> None:
+        """Leave longer bodies than this to the router, which refuses them."""
+        self._max_body = max_body_bytes
 
     def take(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
         """Keep a send for the end of the turn; False if it is for the router."""
@@ -158,14 +178,24 @@ class SendLane:
 
     def _batch(self, body: bytes) -> list[tuple[int, bytes, bytes]]:
         """Flag, body and properties of each message of a batch; nothing if one is not plain."""
-        messages: list[tuple[int, bytes, bytes]] = []
         try:
-            for flag, data, raw in decode_batch(body, max_bytes=self._max_body):
-                if plain_key(raw.decode("latin-1")) is None or len(raw) > self._max_properties:
-                    return []
-                messages.append((flag, data, raw if raw[-1] == 2 else raw + b"\x02"))
+            messages = split_batch(body, self._max_body)
         except RecordError:
             return []
+        heads = self._heads
+        for number, (flag, data, raw) in enumerate(messages):
+            head, _, key = raw.rpartition(_RAW_KEY)
+            usual = len(key) == _KEY_BYTES + 1 and key[-1] == 2 and key[:-1].isalnum()
+            if usual and head in heads:
+                continue
+            if plain_key(raw.decode("latin-1")) is None or len(raw) > self._max_properties:
+                return []
+            if raw[-1] != 2:
+                messages[number] = (flag, data, raw + b"\x02")
+            elif usual and len(head) <= _HEAD_BYTES:
+                if len(heads) >= _MAX_HEADS:
+                    heads.clear()
+                heads.add(head)
         return messages
 
     def store(self) -> bool:
@@ -182,11 +212,15 @@ class SendLane:
             self._give_back(asked)
             return False
         try:
+            began_ms = self._stats.now_ms if self._stats is not None else 0
             placed = self._store.append(groups)
         except RocketPipeError:
             # One of them is to blame, or the disk: the router finds out which, one by one.
             self._give_back(asked)
             return False
+        if self._stats is not None:
+            self._stats.stored_in(self._stats.now_ms - began_ms)
+            _count(self._stats, groups, placed)
         if not self._sync:
             self._answer(asked, placed, ResponseCode.SUCCESS)
             return True
@@ -236,6 +270,18 @@ class SendLane:
             each.peer.take(each.buffer, [each.frame])
 
 
+def _count(stats: Stats, groups: list[list[Put]], placed: list[list[Appended]]) -> None:
+    """Tell what a turn stored: in one go where all of it is of one topic, as it mostly is."""
+    topics = {group[0][0] for group in groups}
+    first, last = placed[0][0], placed[-1][-1]
+    if len(topics) == 1:
+        size = last.log_offset + last.size - first.log_offset
+        stats.put(topics.pop(), sum(map(len, groups)), size)
+        return
+    for group, stored in zip(groups, placed, strict=True):
+        stats.put(group[0][0], len(stored), sum(each.size for each in stored))
+
+
 def plain_queues(topic: TopicSettings | None) -> int:
     """How many queues a plain send to a topic may name; 0 if there is more to say about it."""
     if (
@@ -245,6 +291,7 @@ def plain_queues(topic: TopicSettings | None) -> int:
         or topic.ordered
         or topic.filter_type is not TopicFilterType.SINGLE_TAG
         or CLEANUP_POLICY in topic.attributes
+        or topic.attributes.get(MESSAGE_TYPE) in (MessageType.DELAY, MessageType.TRANSACTION)
     ):
         return 0
     return max(topic.write_queues, topic.read_queues)

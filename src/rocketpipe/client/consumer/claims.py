@@ -76,6 +76,28 @@ class QueueClaims:
         """What one queue of a topic may have in hand, by how many of them are held."""
         return self._tuning.room(sum(queue.topic == topic for queue in self._held))
 
+    async def keep_saved(self) -> None:
+        """Save the offsets of held queues from time to time, until cancelled."""
+        while True:
+            await self._clock.sleep(self._tuning.persist_every_ms)
+            try:
+                await self._offsets.persist([held.queue for held in self.held])
+            except RocketPipeError as error:
+                log.warning("offsets not saved reason=%s", error)
+            except Exception:
+                log.exception("offsets not saved")
+
+    async def keep_clean(self) -> None:
+        """Have messages sent back that handlers have had for too long, until cancelled."""
+        while True:
+            await self._clock.sleep(self._tuning.consume_timeout_ms)
+            for held in self.held:
+                try:
+                    if self._workers is not None:
+                        await self._workers.clean(held)
+                except Exception:
+                    log.exception("stuck messages not sent back queue=%s", held.queue)
+
     # For the rebalancer
 
     async def claim(self, queue: MessageQueue) -> bool:

@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rocketpipe.client.consumer.handled_counts import HandledCounts
+from rocketpipe.client.consumer.handling_trace import HandlingTrace
 from rocketpipe.client.consumer.outcome import Outcome
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.filter.sql_eval import compile_sql
@@ -94,11 +96,14 @@ def subscription_to(
 class Handlers:
     """The handlers of one consumer, and the threads that the blocking ones need."""
 
-    def __init__(self, threads: int, name: str) -> None:
+    def __init__(self, threads: int, name: str, counts: HandledCounts | None = None) -> None:
         self._threads = threads
         self._name = name
         self._by_topic: dict[str, Handler] = {}
         self._pool: ThreadPoolExecutor | None = None
+        self._counts = counts
+        #: Whom calls are told to, if to anybody.
+        self.trace: HandlingTrace | None = None
 
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._by_topic.values())
@@ -125,6 +130,17 @@ class Handlers:
 
     async def call(self, chosen: Handler, messages: Sequence[ReceivedMessage]) -> Outcome:
         """Have messages handled, and tell what became of them; nothing is raised but cancelling."""
+        counts, trace = self._counts, self.trace
+        told = trace.before(messages) if trace is not None else None
+        began_ms = counts.now_ms if counts is not None else 0
+        outcome = await self._call(chosen, messages)
+        if counts is not None:
+            counts.count(chosen.topic, outcome, len(messages), counts.now_ms - began_ms)
+        if trace is not None and told is not None:
+            trace.after(told, outcome)
+        return outcome
+
+    async def _call(self, chosen: Handler, messages: Sequence[ReceivedMessage]) -> Outcome:
         assert 0 < len(messages) <= chosen.count
         given: Any = messages[0] if chosen.batch is None else list(messages)
         try:

@@ -56,6 +56,12 @@ class ProcessQueue:
         """How far the greatest cached offset is from the smallest."""
         return self._offsets[-1] - self._offsets[0] if self._offsets else 0
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The smallest and the greatest offset in hand; 0 and 0 if there is nothing."""
+        offsets = [*self._offsets[:1], *self._offsets[-1:], *self._taken]
+        return (min(offsets), max(offsets)) if offsets else (0, 0)
+
     def put(self, messages: Iterable[ReceivedMessage]) -> bool:
         """Cache messages; says whether an ordered consumer has to begin, because none is at it.
 

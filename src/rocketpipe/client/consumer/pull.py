@@ -39,6 +39,7 @@ from rocketpipe.client.consumer.readers import Readers
 from rocketpipe.client.consumer.rebalance import Rebalancer
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.identity import SHARED_INSTANCE, own_address
+from rocketpipe.client.replies import Replies
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock, within
 from rocketpipe.errors import OffsetOutOfRange, SessionClosed, WrongWayToRead
@@ -62,7 +63,7 @@ LEAST_AUTO_COMMIT_MS: Final = 1000
 _TURN: Final = 32
 
 
-class PullConsumer:
+class PullConsumer(Replies):
     """Hands out messages when it is asked for some. Use it inside ``async with``, from one task."""
 
     def __init__(

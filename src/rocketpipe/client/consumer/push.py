@@ -26,7 +26,9 @@ from rocketpipe.background import running
 from rocketpipe.client.consumer.assignment import AVERAGE, Strategy
 from rocketpipe.client.consumer.claims import QueueClaims
 from rocketpipe.client.consumer.fetch_loop import FetchLoop
+from rocketpipe.client.consumer.handled_counts import HandledCounts
 from rocketpipe.client.consumer.handlers import Handlers, handler
+from rocketpipe.client.consumer.handling_trace import handling_trace
 from rocketpipe.client.consumer.interests import Interests
 from rocketpipe.client.consumer.locks import QueueLocks
 from rocketpipe.client.consumer.offsets import (
@@ -38,18 +40,22 @@ from rocketpipe.client.consumer.offsets import (
     starting_offset,
 )
 from rocketpipe.client.consumer.ordered import OrderedWorkers
+from rocketpipe.client.consumer.pop_flow import PopFlow, says_pop
+from rocketpipe.client.consumer.popper import Popper
 from rocketpipe.client.consumer.rebalance import Rebalancer
 from rocketpipe.client.consumer.retrying import Returns
+from rocketpipe.client.consumer.running import PushReport
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.consumer.workers import ConcurrentWorkers, Workers
+from rocketpipe.client.replies import Replies
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock
-from rocketpipe.errors import RocketPipeError
-from rocketpipe.model.names import check_consumer_group
+from rocketpipe.model.names import TRACE_TOPIC, check_consumer_group
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel
 from rocketpipe.protocol.requests.clients import ConsumerData
+from rocketpipe.protocol.requests.running import DirectResult, RunningInfo
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +68,7 @@ MAX_CONCURRENCY: Final = 1000
 RECENT_MS: Final = 30 * 60_000
 
 
-class PushConsumer:
+class PushConsumer(Replies):
     """Consumes topics for a group, by handlers; see the top of this file."""
 
     def __init__(
@@ -72,11 +78,13 @@ class PushConsumer:
         group: str,
         ordered: bool = False,
         broadcast: bool = False,
+        pop: bool | None = False,
         start: ConsumeFromWhere | StartFrom = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         strategy: Strategy = AVERAGE,
         concurrency: int = CONCURRENCY,
         tuning: PushTuning | None = None,
         offsets_root: Path | None = None,
+        trace: bool | str = False,
         clock: Clock | None = None,
     ) -> None:
         """Prepare a consumer; nothing is asked or started before its ``async with``.
@@ -84,27 +92,41 @@ class PushConsumer:
         ``concurrency`` is how many handlers run at a time, ``start`` where the group begins that
         has no offsets yet, and ``offsets_root`` where broadcast consumers keep theirs.
 
+        With ``pop`` no queue has an owner: more consumers than queues share the work. None leaves
+        that to the brokers, where an operator sets it by group and topic. ``trace`` says whether
+        what handlers do is told to a topic of traces, or to which.
+
         Raises:
             InvalidName: If no group of consumers may have this name.
-            ValueError: If a number is out of its range, or ``name_servers`` is no list of them.
+            ValueError: If a number is out of its range, ``name_servers`` is no list of them, or
+                what is broadcast is to be popped.
         """
         check_consumer_group(group)
+        if pop and broadcast:
+            raise ValueError("what is popped is shared out: broadcast, or pop, but not both")
         if not 1 <= concurrency <= MAX_CONCURRENCY:
             raise ValueError(f"concurrency {concurrency}: it goes from 1 to {MAX_CONCURRENCY}")
         self.group = group
         self._ordered = ordered
+        self._pop = False if broadcast else pop
+        self._flow: PopFlow | None = None
         self._model = MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING
         self._strategy = strategy
         self._concurrency = concurrency
         self._tuning = tuning or PushTuning()
         self._offsets_root = offsets_root
-        self._session = _session(name_servers, clock, broadcast=broadcast)
+        self._trace_topic = TRACE_TOPIC if trace is True else trace
+        # Offsets of who broadcasts lie in a directory called like the client: always the same.
+        instance = "DEFAULT" if broadcast else None
+        self._session = Session.of(name_servers, clock=clock, instance=instance)
         if not isinstance(start, StartFrom):
             start = StartFrom(start, at_ms=self._session.clock.now_ms() - RECENT_MS)
         self._start = start
-        self._handlers = Handlers(concurrency, f"rocketpipe-{group}")
+        self._counts = HandledCounts(self._session.clock)
+        self._handlers = Handlers(concurrency, f"rocketpipe-{group}", self._counts)
         self._interests = Interests(self._session, group, self._handlers, retries=not broadcast)
         self._claims: QueueClaims | None = None
+        self._report: PushReport | None = None
         self._fetch: FetchLoop | None = None
         self._rebalancer: Rebalancer | None = None
         self._suspended = False
@@ -216,14 +238,16 @@ class PushConsumer:
     def suspend(self) -> None:
         """Fetch no more until ``resume``; what is in hand is consumed."""
         self._suspended = True
-        if self._fetch is not None:
-            self._fetch.suspend()
+        for reader in (self._fetch, self._flow):
+            if reader is not None:
+                reader.suspend()
 
     def resume(self) -> None:
         """Fetch again."""
         self._suspended = False
-        if self._fetch is not None:
-            self._fetch.resume()
+        for reader in (self._fetch, self._flow):
+            if reader is not None:
+                reader.resume()
 
     @property
     def session(self) -> Session:
@@ -233,6 +257,8 @@ class PushConsumer:
     @property
     def queues(self) -> frozenset[MessageQueue]:
         """The queues that are its share now."""
+        if self._flow is not None:
+            return self._flow.queues
         return frozenset() if self._rebalancer is None else self._rebalancer.owned
 
     # What the session asks, and tells
@@ -259,20 +285,39 @@ class PushConsumer:
 
     def on_ids_changed(self, group: str) -> None:
         """Share the queues out anew."""
-        if self._rebalancer is not None and group == self.group:
-            self._rebalancer.notify()
+        for reader in (self._rebalancer, self._flow):
+            if reader is not None and group == self.group:
+                reader.notify()
 
     def on_routes_changed(self, topic: str) -> None:
         """Share the queues out anew."""
-        if self._rebalancer is not None and topic in self.topics():
-            self._rebalancer.notify()
+        for reader in (self._rebalancer, self._flow):
+            if reader is not None and topic in self.topics():
+                reader.notify()
 
     def on_offsets_reset(self, group: str, offsets: Mapping[MessageQueue, QueueOffset]) -> None:
         """Go on where an operator says."""
         if self._claims is not None and group == self.group:
             self._claims.moved(offsets)
 
-    # How it begins
+    def running_info(self, group: str, *, stacks: bool) -> RunningInfo:
+        """How it fares, for an operator who asks."""
+        assert self._report is not None, "it has joined, so it has begun"
+        return self._report.running_info(stacks=stacks)
+
+    def places(self, group: str, topic: str) -> Mapping[MessageQueue, QueueOffset]:
+        """How far it has come in what it holds of a topic."""
+        assert self._report is not None, "it has joined, so it has begun"
+        return self._report.places(topic)
+
+    async def consume_directly(self, record: bytes, broker_name: str) -> DirectResult:
+        """Have a message handled that an operator chose.
+
+        Raises:
+            RecordError: If it is no record.
+        """
+        assert self._report is not None, "it has joined, so it has begun"
+        return await self._report.consume(record, broker_name)
 
     @property
     def _is_broadcast(self) -> bool:
@@ -281,9 +326,31 @@ class PushConsumer:
     async def _begin(self, stack: AsyncExitStack) -> None:
         session = await stack.enter_async_context(self._session)
         stack.callback(self._handlers.close)
+        if self._trace_topic:
+            telling = handling_trace(session, self.group, self._trace_topic, self._tuning)
+            self._handlers.trace = await stack.enter_async_context(telling)
         await self._interests.find()
+        session.join(self)
+        stack.push_async_callback(session.leave, self)
+        await session.beat()
+        if self._pop or (self._pop is None and await says_pop(session, self.group, self.topics())):
+            await self._begin_popping(stack, session)
+        else:
+            await self._begin_pulling(stack, session)
+
+    async def _begin_pulling(self, stack: AsyncExitStack, session: Session) -> None:
         offsets = self._offset_store()
         claims = self._claims = self._queue_claims(offsets)
+        self._report = PushReport(
+            session,
+            self._handlers,
+            self._counts,
+            claims,
+            offsets,
+            self._interests,
+            ordered=self._ordered,
+            concurrency=self._concurrency,
+        )
         workers = self._make_workers(offsets, claims)
         fetch = self._fetch = FetchLoop(
             session,
@@ -303,9 +370,6 @@ class PushConsumer:
         for topic in self.topics():
             rebalancer.watch(topic)
         claims.connect(fetch, workers, rebalancer.forget)
-        session.join(self)
-        stack.push_async_callback(session.leave, self)
-        await session.beat()
         # The retry topic came to be with that heartbeat, at the latest.
         await self._interests.find_retries()
         stack.push_async_callback(claims.close)
@@ -316,10 +380,21 @@ class PushConsumer:
             await stack.enter_async_context(running(claims.keep_locks(), f"locks of {self.group}"))
         stack.push_async_callback(rebalancer.close)
         stack.push_async_callback(claims.drain)
-        for timer in (self._keep_saving(offsets, claims), self._keep_cleaning(workers, claims)):
+        for timer in (claims.keep_saved(), claims.keep_clean()):
             await stack.enter_async_context(running(timer, f"timer of {self.group}"))
         await rebalancer.balance()
         await stack.enter_async_context(running(rebalancer.run(), f"rebalance of {self.group}"))
+
+    async def _begin_popping(self, stack: AsyncExitStack, session: Session) -> None:
+        flow = self._flow = PopFlow(
+            Popper(session, self.group, self._start.where, ordered=self._ordered),
+            self._handlers,
+            Returns(session, self.group, self._tuning.attempts(ordered=self._ordered)),
+            tuning=self._tuning,
+            concurrency=self._concurrency,
+            subscription=self._interests.told_of,
+        )
+        await flow.begin(stack, suspended=self._suspended)
 
     def _offset_store(self) -> OffsetStore:
         if not self._is_broadcast:
@@ -366,33 +441,7 @@ class PushConsumer:
         await self._session.beat()
         self._interests.told(topic)
 
-    async def _keep_saving(self, offsets: OffsetStore, claims: QueueClaims) -> None:
-        while True:
-            await self._session.clock.sleep(self._tuning.persist_every_ms)
-            try:
-                await offsets.persist([held.queue for held in claims.held])
-            except RocketPipeError as error:
-                log.warning("offsets not saved group=%s reason=%s", self.group, error)
-            except Exception:
-                log.exception("offsets not saved group=%s", self.group)
-
-    async def _keep_cleaning(self, workers: Workers, claims: QueueClaims) -> None:
-        while True:
-            await self._session.clock.sleep(self._tuning.consume_timeout_ms)
-            for held in claims.held:
-                try:
-                    await workers.clean(held)
-                except Exception:
-                    log.exception("stuck messages not sent back queue=%s", held.queue)
-
     def _stopped(self, task: asyncio.Task[None]) -> None:
         self._stopping = None
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("consumer not closed cleanly group=%s", self.group, exc_info=error)
-
-
-def _session(name_servers: str | Session, clock: Clock | None, *, broadcast: bool) -> Session:
-    if isinstance(name_servers, str) and broadcast:
-        # Its offsets lie in a directory that is called like the client: always the same.
-        return Session(name_servers, clock=clock, instance="DEFAULT")
-    return Session.of(name_servers, clock=clock)

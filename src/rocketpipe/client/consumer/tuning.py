@@ -29,6 +29,9 @@ _RANGES: Final = MappingProxyType(
         "pull_bytes": (1, _INT_MAX),
         "pull_interval_ms": (0, 65_535),
         "pull_suspend_ms": (0, 600_000),
+        "pop_count": (1, 32),
+        "pop_in_hand": (1, 65_535),
+        "pop_invisible_ms": (5_000, 300_000),
         "max_attempts": (0, _INT_MAX),
         "consume_timeout_ms": (1, _INT_MAX),
         "suspend_queue_ms": (10, 30_000),
@@ -65,6 +68,10 @@ class PushTuning:
     pull_interval_ms: int = 0
     #: How long a broker may hold a pull that finds nothing.
     pull_suspend_ms: int = 15_000
+    #: Popping: how many at a time, how many of a broker in hand, and how long they are hidden.
+    pop_count: int = 32
+    pop_in_hand: int = 96
+    pop_invisible_ms: int = 60_000
     #: Retries before a message is dead; None: 16, and no end to them for an ordered consumer.
     max_attempts: int | None = None
     #: A message that a handler has had for longer is sent back, and not waited for.

@@ -66,6 +66,8 @@ SendPile: TypeAlias = Callable[[PileKey, Sequence[Outgoing], int], Awaitable[Seq
 
 @dataclass(slots=True)
 class _Pile:
+    #: Asked for once: that takes a system call.
+    loop: asyncio.AbstractEventLoop
     parts: list[Outgoing] = field(default_factory=list)
     results: list[asyncio.Future[SendResult]] = field(default_factory=list)
     size: int = 0
@@ -102,19 +104,20 @@ class Batcher:
         if stack.pile is not None and stack.pile.size + size > limits.max_bytes:
             self._go(key, stack)
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        loop = asyncio.get_running_loop()
-        result: asyncio.Future[SendResult] = loop.create_future()
         pile = stack.pile
         if pile is None:
-            pile = stack.pile = _Pile(deadline_ms=deadline_ms)
+            loop = asyncio.get_running_loop()
+            pile = stack.pile = _Pile(loop=loop, deadline_ms=deadline_ms)
             if stack.under_way:
                 pile.timer = asyncio.create_task(self._linger(key, pile), name="batch linger")
             else:
                 loop.call_soon(self._go_if, key, pile)
+        result: asyncio.Future[SendResult] = pile.loop.create_future()
         pile.parts.append(out)
         pile.results.append(result)
         pile.size += size
-        pile.deadline_ms = min(pile.deadline_ms, deadline_ms)
+        if deadline_ms < pile.deadline_ms:
+            pile.deadline_ms = deadline_ms
         if pile.size >= limits.max_bytes or len(pile.parts) >= limits.max_count:
             self._go(key, stack)
         return result

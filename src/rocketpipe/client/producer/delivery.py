@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
 
 from rocketpipe.client.producer.in_flight import InFlight, within
 from rocketpipe.client.producer.lines import Line, Lines
@@ -30,6 +32,37 @@ _SENDING: Final = "SendMessage"
 
 #: So long at most a new attempt waits for a newer route than the one that failed.
 ROUTE_PATIENCE_MS: Final = 500
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A send that waits for its answer."""
+
+    answer: asyncio.Future[Sent | Command]
+    peer: PeerConnection
+    opaque: int
+    queue: MessageQueue
+    began_ms: int
+
+
+class Begun(NamedTuple):
+    """How a first attempt ended that left something to be done."""
+
+    queue: MessageQueue
+    began_ms: int
+    told: Sent | Command | RocketPipeError
+
+    def stored(self) -> Stored:
+        """What the broker said of it.
+
+        Raises:
+            RocketPipeError: If it did not store the message, or nothing was heard of it.
+        """
+        told = self.told
+        if isinstance(told, RocketPipeError):
+            raise told
+        return (
+            stored_of(told, self.queue) if isinstance(told, Sent) else read_stored(told, self.queue)
+        )
 
 
 class Delivery:
@@ -60,10 +93,38 @@ class Delivery:
         late = partial(CallTimeout, asked, f"the route of {topic!r}", timeout_ms)
         return await within(self._clock, timeout_ms, self._lines.find(topic), late)
 
+    def begin(self, out: Outgoing, time_ms: int) -> Asked | None:
+        """Send it at once, if there is nothing to wait for; None if there is.
+
+        Whoever gets what was asked waits for its answer, and then says that it is ``over``.
+        """
+        topic = out.topic
+        line = self._lines.known(topic)
+        if line is None or self._choice.faults is not None:
+            return None
+        queue = self._choice.choose(topic, line.queues)
+        address = line.address(queue.broker_name)
+        peer = self._caller.connected(address) if address is not None else None
+        if peer is None or peer.is_slow:
+            return None
+        return self._ask(out, peer, line.header(queue.broker_name), queue, time_ms)
+
+    def over(self, asked: Asked) -> None:
+        """Stop waiting for an answer, whether it came or not."""
+        self._in_flight.unwatch(asked.answer)
+        asked.peer.forget(asked.opaque)
+
     async def deliver(
-        self, out: Outgoing, timeout_ms: int, retries: Retries, pick: Pick | None = None
+        self,
+        out: Outgoing,
+        timeout_ms: int,
+        retries: Retries,
+        pick: Pick | None = None,
+        begun: Begun | None = None,
     ) -> Stored:
         """Send until a broker has stored it; a queue that was picked is the only one tried, once.
+
+        What has ``begun`` already is the first attempt.
 
         Raises:
             NoRoute: If nobody takes messages of this topic.
@@ -72,7 +133,7 @@ class Delivery:
             CallTimeout: If no answer came in time; the message may be stored.
         """
         clock, choice, topic = self._clock, self._choice, out.topic
-        began_ms = clock.monotonic_ms()
+        began_ms = begun.began_ms if begun is not None else clock.monotonic_ms()
         deadline_ms = began_ms + timeout_ms
         line = self._lines.known(topic) or await self.line(topic, timeout_ms)
         attempt = 0
@@ -83,9 +144,18 @@ class Delivery:
             attempt += 1
             tried_ms = clock.monotonic_ms() if attempt > 1 else began_ms
             time_ms = retries.time_for(attempt, deadline_ms - tried_ms)
-            queue = pick(line.queues) if pick else choice.choose(topic, line.queues, failed_last)
+            if begun is not None:
+                queue = begun.queue
+            elif pick is not None:
+                queue = pick(line.queues)
+            else:
+                queue = choice.choose(topic, line.queues, failed_last)
             try:
-                stored = await self._attempt(out, line, queue, time_ms)
+                if begun is None:
+                    stored = await self._attempt(out, line, queue, time_ms)
+                else:
+                    first, begun = begun, None
+                    stored = first.stored()
             except RocketPipeError as error:
                 now_ms = clock.monotonic_ms()
                 # As 5.x has it: one that answers, and refuses, is what counts as unreachable.
@@ -143,19 +213,24 @@ class Delivery:
             began_ms = self._clock.monotonic_ms()
             peer = await self._peer(line, queue, time_ms)
             time_ms = max(0, time_ms - (self._clock.monotonic_ms() - began_ms))
-        opaque = peer.next_opaque()
-        answer: asyncio.Future[Sent | Command] = asyncio.get_running_loop().create_future()
-        frame = out.frame(line.header(broker_name), queue.queue_id, opaque)
-        peer.ask(opaque, frame, answer, read_sent)
-        in_flight = self._in_flight
-        late = partial(CallTimeout, peer.address, _SENDING, time_ms)
-        in_flight.watch(answer, self._clock.monotonic_ms() + time_ms, late)
+        asked = self._ask(out, peer, line.header(broker_name), queue, time_ms)
         try:
-            told = await answer
+            told = await asked.answer
         finally:
-            in_flight.unwatch(answer)
-            peer.forget(opaque)
+            self.over(asked)
         return stored_of(told, queue) if isinstance(told, Sent) else read_stored(told, queue)
+
+    def _ask(
+        self, out: Outgoing, peer: PeerConnection, header: bytes, queue: MessageQueue, time_ms: int
+    ) -> Asked:
+        opaque = peer.next_opaque()
+        answer: asyncio.Future[Sent | Command] = peer.loop.create_future()
+        peer.ask(opaque, out.frame(header, queue.queue_id, opaque), answer, read_sent)
+        now_ms = self._clock.monotonic_ms()
+        self._in_flight.watch(
+            answer, now_ms + time_ms, CallTimeout, peer.address, _SENDING, time_ms
+        )
+        return Asked(answer, peer, opaque, queue, now_ms)
 
     async def _peer(self, line: Line, queue: MessageQueue, time_ms: int) -> PeerConnection:
         """The connection to a queue's broker, made if need be, that takes what is written."""

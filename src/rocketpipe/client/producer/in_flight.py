@@ -10,12 +10,16 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from rocketpipe.clock import Clock
+from rocketpipe.clock import within as clock_within
 from rocketpipe.errors import ProducerFull, RocketPipeError
 
 T = TypeVar("T")
+
+#: Makes the error of what comes too late.
+Late: TypeAlias = Callable[..., Exception]
 
 MAX_SENDS: Final = 1024
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -42,7 +46,7 @@ class InFlight:
         self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._idle: asyncio.Future[None] | None = None
         #: What is waited for, until when, and the error if it does not come.
-        self._watched: dict[asyncio.Future[Any], tuple[int, Callable[[], Exception]]] = {}
+        self._watched: dict[asyncio.Future[Any], tuple[int, Late, tuple[object, ...]]] = {}
         self._look_at_ms: float = math.inf
         self._looking: asyncio.Task[None] | None = None
 
@@ -68,7 +72,7 @@ class InFlight:
         place = (size, turn)
         self._line.append(place)
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        self.watch(turn, deadline_ms, lambda: self._full(timeout_ms))
+        self.watch(turn, deadline_ms, self._full, timeout_ms)
         try:
             await turn
         except BaseException:
@@ -118,10 +122,10 @@ class InFlight:
     # Deadlines
 
     def watch(
-        self, answer: asyncio.Future[Any], deadline_ms: int, late: Callable[[], Exception]
+        self, answer: asyncio.Future[Any], deadline_ms: int, late: Late, *facts: object
     ) -> None:
-        """Have ``answer`` fail with what ``late`` gives, unless it is there by then."""
-        self._watched[answer] = (deadline_ms, late)
+        """Have ``answer`` fail with what ``late`` makes of facts, unless it is there by then."""
+        self._watched[answer] = (deadline_ms, late, facts)
         if deadline_ms < self._look_at_ms:
             if self._looking is not None:
                 self._looking.cancel()
@@ -144,11 +148,11 @@ class InFlight:
         while True:
             now_ms = self._clock.monotonic_ms()
             next_ms: float = math.inf
-            for answer, (deadline_ms, late) in list(self._watched.items()):
+            for answer, (deadline_ms, late, facts) in list(self._watched.items()):
                 if deadline_ms > now_ms:
                     next_ms = min(next_ms, deadline_ms)
                 elif not answer.done():
-                    answer.set_exception(late())
+                    answer.set_exception(late(*facts))
             self._look_at_ms = next_ms
             if next_ms == math.inf:
                 self._looking = None
@@ -167,20 +171,11 @@ async def within(
     Raises:
         RocketPipeError: What ``late`` gives, if it does take longer.
     """
-    doing = asyncio.ensure_future(work)
-    sleeping = asyncio.ensure_future(clock.sleep(max(0, timeout_ms)))
-    try:
-        await asyncio.wait({doing, sleeping}, return_when=asyncio.FIRST_COMPLETED)
-        if doing.done():
-            return doing.result()
+    given: list[T] = []
+
+    async def do() -> None:
+        given.append(await work)
+
+    if not await clock_within(clock, max(0, timeout_ms), do()):
         raise late()
-    finally:
-        sleeping.cancel()
-        if not doing.done():
-            doing.add_done_callback(_retrieve)
-            doing.cancel()
-
-
-def _retrieve(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled():
-        task.exception()  # nobody waits for it any more
+    return given[0]

@@ -3,13 +3,17 @@
 The header of a send is the same for a topic and broker but for a few numbers and the properties, so
 it is a template, filled in for each message. ``protocol.requests.sending.SendMessage`` defines
 what comes out.
+
+Most messages are plain: a body that stays as it is, perhaps a tag and keys. Of those no ``Message``
+is made unless somebody asks for it; ``PlainTexts`` knows them, and what it does not know is left to
+``Message``, which defines what may be sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -22,7 +26,7 @@ from rocketpipe.protocol.codes import OUR_VERSION, RequestCode
 from rocketpipe.protocol.command import ONEWAY
 from rocketpipe.protocol.frame import HEAD
 from rocketpipe.protocol.json_dialect import quote
-from rocketpipe.record.batch import Entry, encode_batch
+from rocketpipe.record.batch import encode_batch
 from rocketpipe.record.compression import DEFAULT_LEVEL, WORTHWHILE_BYTES, compress
 from rocketpipe.record.layout import MAX_BODY_BYTES
 
@@ -40,6 +44,13 @@ ENTRY_BYTES: Final = 22
 _WAITING: Final = f"{well_known.WAIT}\x01true\x02"
 _NOT_WAITING: Final = f"{well_known.WAIT}\x01false\x02"
 
+_NO_PARTS: Final[Mapping[str, Any]] = {}
+_PLAIN_TEXT: Final = f"{_WAITING}{well_known.UNIQ_KEY}\x01"
+#: Longer tags and keys are for the general way, so that what is remembered stays small.
+_SHORT_CHARS: Final = 64
+_MAX_KNOWN: Final = 1024
+
+_new: Final = object.__new__
 _quoted: Final = msgspec.json.encode
 _pack: Final = HEAD.pack
 
@@ -59,12 +70,14 @@ class Outgoing:
     """One send: of a message, or of a batch of them."""
 
     __slots__ = (
+        "_message",
+        "_parts",
         "batch",
         "body",
         "born_ms",
         "flag",
-        "message",
         "message_id",
+        "plain",
         "properties",
         "size",
         "sys_flag",
@@ -82,10 +95,12 @@ class Outgoing:
         body = message.body
         if not 0 < len(body) <= max_bytes:
             raise _wrong_size(message.topic, len(body), max_bytes)
-        self.message: Message = message
+        self._message: Message | None = message
+        self._parts: Mapping[str, Any] = _NO_PARTS
         self.message_id = message_id
         self.born_ms = born_ms
         self.topic = message.topic
+        self.plain = False
         self.body = body
         self.flag = message.flag
         self.sys_flag = 0
@@ -95,19 +110,56 @@ class Outgoing:
         self.size = len(body) + len(self.properties)
 
     @classmethod
+    def of_plain(
+        cls,
+        topic: str,
+        body: bytes,
+        parts: Mapping[str, Any],
+        text: str,
+        message_id: str,
+        born_ms: int,
+    ) -> Outgoing:
+        """The same for a plain message, with the text that ``PlainTexts`` gave."""
+        self = _new(cls)
+        self._message = None
+        self._parts = parts
+        self.message_id = message_id
+        self.born_ms = born_ms
+        self.topic = topic
+        self.plain = True
+        self.body = body
+        self.flag = 0
+        self.sys_flag = 0
+        self.batch = False
+        self.wait_stored = True
+        self.properties = properties = f"{text}{message_id}\x02"
+        self.size = len(body) + len(properties)
+        return self
+
+    @property
+    def message(self) -> Message:
+        """What is sent; of a batch, its first."""
+        message = self._message
+        if message is None:
+            message = self._message = Message(self.topic, self.body, **self._parts)
+        return message
+
+    @classmethod
     def batch_of(cls, parts: Sequence[Outgoing], batch_id: str, born_ms: int) -> Outgoing:
         """Many messages as one send with an id of its own, as Java's batches have.
 
         They agree in topic and in whether they wait.
         """
         first = parts[0]
-        self = cls.__new__(cls)
-        self.message = first.message
+        self = _new(cls)
+        self._message = first.message
+        self._parts = _NO_PARTS
+        self.plain = False
         self.message_id = batch_id
         self.born_ms = born_ms
         self.topic = first.topic
         self.body = encode_batch(
-            [Entry(part.flag, part.body, part.properties.encode()) for part in parts],
+            [(part.flag, part.body, part.properties.encode()) for part in parts],
             max_bytes=_ANY_BYTES,
         )
         self.flag = 0
@@ -147,6 +199,66 @@ class Outgoing:
         return b"".join((_pack(size + 4 + len(body), size), head, body))
 
 
+class PlainTexts:
+    """Knows plain messages, and their properties up to the value of the unique key."""
+
+    def __init__(self, max_bytes: int) -> None:
+        """Take the longest body that is neither refused nor compressed."""
+        self._max_bytes = max_bytes
+        self._topics: set[str] = set()
+        self._by_tag: dict[str, str] = {}
+
+    def learn(self, topic: str) -> None:
+        """Take a topic that may be sent to: its messages can be plain from now on."""
+        if not is_retry_topic(topic):
+            if len(self._topics) >= _MAX_KNOWN:
+                self._topics.clear()
+            self._topics.add(topic)
+
+    def find(self, topic: object, body: object, parts: Mapping[str, Any]) -> str | None:
+        """The text for ``Outgoing.of_plain``; None unless topic, body and parts are plain."""
+        if type(topic) is not str or topic not in self._topics or type(body) is not bytes:
+            return None
+        if not 0 < len(body) <= self._max_bytes:
+            return None
+        return self._text(parts) if parts else _PLAIN_TEXT
+
+    def _text(self, parts: Mapping[str, Any]) -> str | None:
+        if len(parts) != ("tags" in parts) + ("keys" in parts):
+            return None
+        text: str | None = _PLAIN_TEXT
+        tag = parts.get("tags")
+        if tag is not None:
+            text = self._by_tag.get(tag) if type(tag) is str else None
+            if text is None and (text := self._with_tag(tag)) is None:
+                return None
+        keys = parts.get("keys", ())
+        if type(keys) is str:
+            keys = (keys,)
+        elif type(keys) is not tuple and type(keys) is not list:
+            return None
+        if not keys:
+            return text
+        for key in keys:
+            if type(key) is not str or not _is_word(key):
+                return None
+        return f"KEYS\x01{' '.join(keys)}\x02{text}"
+
+    def _with_tag(self, tag: object) -> str | None:
+        if type(tag) is not str or not _is_word(tag):
+            return None
+        if len(self._by_tag) >= _MAX_KNOWN:
+            self._by_tag.clear()
+        text = self._by_tag[tag] = f"TAGS\x01{tag}\x02{_PLAIN_TEXT}"
+        return text
+
+
+def _is_word(text: str) -> bool:
+    return (
+        0 < len(text) <= _SHORT_CHARS and text.isascii() and text.isprintable() and " " not in text
+    )
+
+
 class Checks:
     """What one producer demands of its messages, and does to them."""
 
@@ -170,6 +282,8 @@ class Checks:
         self._compress_over = compress_over
         self._compress_level = compress_level
         self._sendable: set[str] = set()
+        uncompressed = max_bytes if compress_over is None else compress_over - 1
+        self.plain = PlainTexts(min(max_bytes, uncompressed))
 
     def check_topic(self, topic: str) -> None:
         """Refuse a topic that clients may not send to.
@@ -179,9 +293,10 @@ class Checks:
         """
         if topic not in self._sendable:
             check_sendable(topic)
-            if len(self._sendable) >= 1024:
+            if len(self._sendable) >= _MAX_KNOWN:
                 self._sendable.clear()
             self._sendable.add(topic)
+            self.plain.learn(topic)
 
     def compresses(self, body: bytes) -> bool:
         """Whether a body is long enough for it."""
@@ -193,7 +308,7 @@ class Checks:
             await out.compress(self._compress_level)
 
     def may_wait(self, message: Message) -> bool:
-        """Whether a message may be held back for a batch, and go with others."""
+        """Whether a message that is not plain may be held back for a batch, and go with others."""
         return not (is_delayed(message) or is_retry_topic(message.topic)) and not self.compresses(
             message.body
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Final, Self, TypedDict, Unpack
+from typing import Any, Final, Self, Unpack
 
 from rocketpipe.background import running
 from rocketpipe.client.faults import Variant
@@ -17,19 +17,27 @@ from rocketpipe.client.producer.delivery import Delivery
 from rocketpipe.client.producer.in_flight import MAX_BYTES, MAX_SENDS, InFlight
 from rocketpipe.client.producer.lines import Lines
 from rocketpipe.client.producer.outgoing import Checks, Outgoing
+from rocketpipe.client.producer.parts import MessageParts, message_of
 from rocketpipe.client.producer.prober import Prober
 from rocketpipe.client.producer.queue_choice import QueueChoice
+from rocketpipe.client.producer.request_reply import OpenRequests
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.selectors import Pick, Selector, pick_of
 from rocketpipe.client.producer.sender import Sender, Trace
+from rocketpipe.client.producer.staged import StagesMessages
+from rocketpipe.client.producer.transactions import Check, Decision, Transaction, Transactions
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock
 from rocketpipe.errors import SessionClosed
-from rocketpipe.model.message import Message
+from rocketpipe.model.ids import RecallHandle
+from rocketpipe.model.message import Message, StoredMessage
 from rocketpipe.model.names import TRACE_TOPIC, check_producer_group
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.protocol.requests.callbacks import CheckTransactionState, PushReplyMessage
 from rocketpipe.protocol.requests.clients import ConsumerData
+from rocketpipe.protocol.requests.sending import RecallMessage
+from rocketpipe.record.codec import RecordView
 from rocketpipe.record.compression import DEFAULT_LEVEL, WORTHWHILE_BYTES
 from rocketpipe.record.layout import MAX_BODY_BYTES
 
@@ -39,20 +47,7 @@ SEND_TIMEOUT_MS: Final = 3000
 DEFAULT_GROUP: Final = "rocketpipe-producer"
 
 
-class MessageParts(TypedDict, total=False):
-    """What a message may have beside topic and body; see ``Message``."""
-
-    tags: str | None
-    keys: Sequence[str]
-    properties: Mapping[str, str] | None
-    flag: int
-    wait_stored: bool
-    delay_level: int
-    delay_ms: int | None
-    deliver_at_ms: int | None
-
-
-class Producer:
+class Producer(StagesMessages):
     """Sends to any topic: ``async with Producer("127.0.0.1:9876") as producer``."""
 
     def __init__(
@@ -71,6 +66,7 @@ class Producer:
         max_in_flight: int = MAX_SENDS,
         max_in_flight_bytes: int = MAX_BYTES,
         trace: bool | str = False,
+        check: Check | None = None,
         clock: Clock | None = None,
         chance: random.Random | None = None,
     ) -> None:
@@ -90,6 +86,7 @@ class Producer:
             max_in_flight: How many sends are under way at a time; the next ones wait.
             max_in_flight_bytes: How long these may be together.
             trace: Whether what is sent is told to a topic of traces, or to which.
+            check: Says how a transaction ended, when a broker asks; see ``transaction``.
             clock: The time; for tests.
             chance: What queues start at; for tests.
 
@@ -100,10 +97,9 @@ class Producer:
         check_producer_group(group)
         if timeout_ms < 0:
             raise ValueError(f"timeout_ms {timeout_ms}: not negative")
-        self._group = group
+        self._group, self._timeout_ms = group, timeout_ms
         self._session = session = Session.of(name_servers, clock=clock)
         self._clock = session.clock
-        self._timeout_ms = timeout_ms
         self._checks = Checks(
             max_bytes=max_message_bytes,
             compress_over=compress_over,
@@ -124,6 +120,8 @@ class Producer:
             trace=Trace(group, TRACE_TOPIC if trace is True else trace) if trace else None,
         )
         self._probes = probe and avoid_slow is Variant.V5
+        self._transactions = Transactions(session, self._delivery, self._checks, group, check)
+        self._requests = OpenRequests(session, self._in_flight)
         self._calling_back: set[asyncio.Task[None]] = set()
         self._running = AsyncExitStack()
         self._is_open = False
@@ -139,6 +137,7 @@ class Producer:
             self._session.join(self)
             opening.push_async_callback(self._session.leave, self)
             opening.push_async_callback(self._in_flight.close)
+            opening.push_async_callback(self._transactions.close)
             await opening.enter_async_context(self._sender)
             if self._probes and self._choice.faults is not None:
                 prober = Prober(
@@ -162,8 +161,6 @@ class Producer:
             await self._in_flight.idle()
             if self._calling_back:
                 await asyncio.wait(set(self._calling_back))
-
-    # Sending
 
     async def send(
         self,
@@ -193,9 +190,11 @@ class Producer:
             CallTimeout: If no answer came in time; the message may be stored.
             ProducerFull: If too much was under way all that time.
         """
-        out = self._outgoing(_message(topic, body, parts))
+        out = self._outgoing(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        pick = pick_of(out.message, queue, order_by, selector)
+        pick: Pick | None = None
+        if queue is not None or order_by is not None or selector is not None:
+            pick = pick_of(out.message, queue, order_by, selector)
         in_flight, size = self._in_flight, out.size
         if not in_flight.try_enter(size):
             left_ms = await self._enter(size, left_ms)
@@ -222,12 +221,9 @@ class Producer:
         not answered is tried again, as by ``send``; what a broker refuses is not.
 
         Raises:
-            InvalidName: If no topic may have this name, or only brokers write to it.
-            PropertiesError: If a tag, key or property could not be read back.
-            MessageRefused: If the body is empty or too long.
-            ProducerFull: If too much was under way all that time.
+            InvalidName, PropertiesError, MessageRefused, ProducerFull: As by ``send``.
         """
-        out = self._outgoing(_message(topic, body, parts))
+        out = self._outgoing(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         pick = pick_of(out.message, queue, order_by, selector)
         left_ms = await self._enter(out.size, left_ms)
@@ -249,13 +245,9 @@ class Producer:
         """Send one message that nobody answers: it may get lost, and no one will know.
 
         Raises:
-            InvalidName: If no topic may have this name, or only brokers write to it.
-            PropertiesError: If a tag, key or property could not be read back.
-            MessageRefused: If the body is empty or too long.
-            NoRoute: If no broker takes the topic.
-            ConnectionLost: If the broker, or every NameServer, is out of reach.
+            InvalidName, PropertiesError, MessageRefused, NoRoute, ConnectionLost: As by ``send``.
         """
-        out = self._outgoing(_message(topic, body, parts))
+        out = self._outgoing(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         await self._checks.compress(out)
         await self._delivery.post(out, left_ms, pick_of(out.message, queue, order_by, selector))
@@ -276,7 +268,7 @@ class Producer:
         """
         self._checks.check_batch(messages)
         pick = pick_of(messages[0], queue, None, None)
-        parts = [self._outgoing(message) for message in messages]
+        parts = [self._outgoing(message, b"", {}) for message in messages]
         whole = self._sender.batch_of(parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         left_ms = await self._enter(whole.size, left_ms)
@@ -285,13 +277,123 @@ class Producer:
         finally:
             self._in_flight.leave(whole.size)
 
-    # Inside
+    async def request(
+        self,
+        topic: str | Message,
+        body: bytes = b"",
+        *,
+        timeout_ms: int | None = None,
+        **parts: Unpack[MessageParts],
+    ) -> StoredMessage:
+        """Send a question, and wait for the reply that a consumer gives by its ``reply``.
 
-    def _outgoing(self, message: Message) -> Outgoing:
+        Raises:
+            CallTimeout: If no reply came in time.
+            MessageRefused: If too many questions wait for replies; beside what ``send`` raises.
+        """
+        out = self._outgoing(topic, body, parts)
+        left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        with self._requests.opened(out, left_ms) as reply:
+            await self._requests.introduce(out.topic, left_ms)
+            left_ms = await self._enter(out.size, left_ms)
+            try:
+                await self._sender.send(out, left_ms, None)
+            finally:
+                self._in_flight.leave(out.size)
+            return await reply
+
+    # Transactions and timed messages
+
+    def transaction(
+        self,
+        topic: str | Message,
+        body: bytes = b"",
+        *,
+        immunity_s: int | None = None,
+        queue: MessageQueue | None = None,
+        order_by: Any = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+        **parts: Unpack[MessageParts],
+    ) -> Transaction:
+        """Send a message that shows if the block is left normally, and never if by an exception.
+
+        ``async with producer.transaction("orders", body) as tx: …``. Inside, ``tx.rollback()`` and
+        ``tx.unknown()`` say otherwise. If the broker hears nothing, because this process died or
+        could not reach it, it asks a producer of the group, whose ``check`` decides; for the first
+        ``immunity_s`` seconds it does not ask.
+
+        Entering raises what ``send`` raises. Leaving raises, if nothing else went wrong:
+
+        Raises:
+            RequestRejected: If the transaction has ended otherwise, or is no longer there.
+            ConnectionLost, CallTimeout: If the broker does not answer in time: it asks later.
+        """
+        if immunity_s is not None and immunity_s < 1:
+            raise ValueError(f"immunity_s {immunity_s}: a second at least")
+        out = self._outgoing(message_of(topic, body, parts), b"", {})
+        return Transaction(
+            self._transactions,
+            out,
+            immunity_s=immunity_s,
+            timeout_ms=self._timeout_ms if timeout_ms is None else timeout_ms,
+            pick=pick_of(out.message, queue, order_by, selector),
+        )
+
+    async def send_in_transaction(
+        self,
+        topic: str | Message,
+        body: bytes = b"",
+        *,
+        execute: Callable[[Transaction], Awaitable[Decision]],
+        timeout_ms: int | None = None,
+        **parts: Unpack[MessageParts],
+    ) -> Decision:
+        """Send a message that shows if ``execute`` gives ``Decision.COMMIT``; gives what it gave.
+
+        What ``execute`` raises is a rollback, and raised here.
+
+        Raises:
+            RequestRejected, ConnectionLost, CallTimeout: As by ``transaction``.
+        """
+        async with self.transaction(topic, body, timeout_ms=timeout_ms, **parts) as begun:
+            decision = await execute(begun)
+            if decision is Decision.ROLLBACK:
+                begun.rollback()
+            elif decision is Decision.UNKNOWN:
+                begun.unknown()
+        return decision
+
+    async def recall(self, topic: str, handle: str) -> str:
+        """Take back a message that waits for its moment, by its ``SendResult.recall_handle``.
+
+        Gives the message's id. On return it is never delivered.
+
+        Raises:
+            InvalidName: If it is no such handle.
+            NoRoute: If the broker that it names is not there.
+            RequestRejected: If the message does not wait any more.
+            ConnectionLost, CallTimeout: If the broker does not answer.
+        """
         if not self._is_open:
             raise SessionClosed("the producer")
-        self._checks.check_topic(message.topic)
+        named = RecallHandle.parse(handle)
+        queue = MessageQueue(topic=topic, broker_name=named.broker, queue_id=0)
+        address = self._session.leader_of(queue, await self._session.routes.get(topic))
+        request = RecallMessage(topic=topic, recall_handle=handle, producer_group=self._group)
+        return (await self._session.caller.call(address, request, self._timeout_ms)).msg_id
+
+    def _outgoing(self, topic: str | Message, body: bytes, parts: MessageParts) -> Outgoing:
+        if not self._is_open:
+            raise SessionClosed("the producer")
         now_ms = self._clock.now_ms()
+        text = self._checks.plain.find(topic, body, parts)
+        if text is not None:
+            assert isinstance(topic, str), "what is plain is given in parts"
+            message_id = self._session.keys.next(now_ms)
+            return Outgoing.of_plain(topic, body, parts, text, message_id, now_ms)
+        message = message_of(topic, body, parts)
+        self._checks.check_topic(message.topic)
         message_id = self._session.keys.next(now_ms)
         return Outgoing(message, message_id, now_ms, self._checks.max_bytes)
 
@@ -336,15 +438,13 @@ class Producer:
     def on_ids_changed(self, group: str) -> None:
         """It has no members to share queues with."""
 
+    def on_transaction_check(
+        self, question: CheckTransactionState, message: RecordView, address: str
+    ) -> None:
+        self._transactions.on_check(question, message, address)
+
+    def on_reply(self, pushed: PushReplyMessage) -> bool:
+        return self._requests.take(pushed)
+
     def on_routes_changed(self, topic: str) -> None:
         self._lines.drop(topic)
-
-
-def _message(topic: str | Message, body: bytes, parts: MessageParts) -> Message:
-    if isinstance(topic, Message):
-        if body or parts:
-            raise TypeError("a whole Message has its body and all else already")
-        return topic
-    if "properties" in parts and parts["properties"] is None:
-        del parts["properties"]
-    return Message(topic, body, **parts)  # type: ignore[arg-type]  # None was taken out

@@ -41,6 +41,8 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     offset_id: str = ""
     region: str = DEFAULT_REGION
     transaction_id: str | None = None
+    #: What ``Producer.recall`` takes, of a message that waits for its moment.
+    recall_handle: str | None = None
 
 
 class Stored(NamedTuple):
@@ -55,6 +57,7 @@ class Stored(NamedTuple):
     region: str
     transaction_id: str | None
     traced: bool
+    recall_handle: str | None = None
 
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
@@ -69,6 +72,7 @@ class _SentFields(msgspec.Struct, frozen=True, gc=False):
     transaction_id: str | None = msgspec.field(name="transactionId", default=None)
     region: str | None = msgspec.field(name="MSG_REGION", default=None)
     trace_on: str | None = msgspec.field(name="TRACE_ON", default=None)
+    recall_handle: str | None = msgspec.field(name="recallHandle", default=None)
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):
@@ -111,6 +115,7 @@ def stored_of(sent: Sent, queue: MessageQueue) -> Stored:
         fields.region or DEFAULT_REGION,
         fields.transaction_id,
         fields.trace_on != "false",
+        fields.recall_handle,
     )
 
 
@@ -145,4 +150,5 @@ def read_stored(command: Command, queue: MessageQueue) -> Stored:
         fields.get("MSG_REGION") or DEFAULT_REGION,
         fields.get("transactionId"),
         fields.get("TRACE_ON") != "false",
+        fields.get("recallHandle"),
     )

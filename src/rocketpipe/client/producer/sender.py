@@ -14,21 +14,24 @@ from typing import Final, Self
 
 from rocketpipe.background import running
 from rocketpipe.client.producer.batching import Batcher, Batching, PileKey
-from rocketpipe.client.producer.delivery import Delivery
+from rocketpipe.client.producer.delivery import Begun, Delivery
 from rocketpipe.client.producer.outgoing import Checks, Outgoing, is_delayed
-from rocketpipe.client.producer.result import SendResult, Stored
+from rocketpipe.client.producer.result import SendResult, Sent, Stored, stored_of
 from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.selectors import Pick, pick_of
 from rocketpipe.client.session import Session
 from rocketpipe.client.tracing import Tracer
-from rocketpipe.errors import MessageRefused
+from rocketpipe.errors import MessageRefused, RocketPipeError
 from rocketpipe.model.message import Message
 from rocketpipe.model.names import TRACE_TOPIC
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.properties import KEY_SEPARATOR
 from rocketpipe.model.trace import Published, TracedKind
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.command import Command
 
 TRACE_TIMEOUT_MS: Final = 5000
+_SUCCESS: Final = int(ResponseCode.SUCCESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +95,32 @@ class Sender:
 
         With ``unanswered_only`` a broker's refusal is final, whichever it is.
         """
-        if self._batcher is not None and self._checks.may_wait(out.message):
+        if self._batcher is not None and (out.plain or self._checks.may_wait(out.message)):
             queue = None
             if pick is not None:
                 queue = pick((await self._delivery.line(out.topic, left_ms)).queues)
             key = PileKey(out.topic, queue, out.wait_stored)
             return await self._batcher.add(key, out, left_ms)
         retries = self._retries_unanswered if unanswered_only else self._retries
-        return await self._send_one(out, left_ms, retries, pick)
+        if pick is not None or not out.plain or self._tracer is not None:
+            return await self._send_one(out, left_ms, retries, pick)
+        delivery = self._delivery
+        asked = delivery.begin(out, retries.time_for(1, left_ms))
+        if asked is None:
+            return await self._send_one(out, left_ms, retries, pick)
+        told: Sent | Command | RocketPipeError
+        try:
+            told = await asked.answer
+        except RocketPipeError as error:
+            told = error
+        finally:
+            delivery.over(asked)
+        if type(told) is Sent and told.code == _SUCCESS:
+            stored = stored_of(told, asked.queue)
+        else:
+            begun = Begun(asked.queue, asked.began_ms, told)
+            stored = await delivery.deliver(out, left_ms, retries, None, begun)
+        return result_of(out, stored)
 
     def batch_of(self, parts: Sequence[Outgoing]) -> Outgoing:
         """Many messages as one send.
@@ -125,7 +146,7 @@ class Sender:
         if len(offset_ids) != len(parts):  # stored as one record, which has one place
             offset_ids = [stored.offset_ids] * len(parts)
         durable = True if stored.sure and whole.wait_stored else None
-        _, _, queue, first, region, transaction_id, _ = stored
+        _, _, queue, first, region, transaction_id, _, _ = stored
         results = [
             SendResult(
                 part.message_id,
@@ -149,15 +170,7 @@ class Sender:
             await self._checks.compress(out)
         began_ms = self._clock.monotonic_ms() if self._tracer is not None else 0
         stored = await self._delivery.deliver(out, left_ms, retries, pick)
-        result = SendResult(
-            out.message_id,
-            stored.queue,
-            QueueOffset(stored.queue_offset),
-            True if stored.sure and out.wait_stored else None,
-            stored.offset_ids,
-            stored.region,
-            stored.transaction_id,
-        )
+        result = result_of(out, stored)
         if self._tracer is not None:
             self._tell([out], [result], stored, self._clock.monotonic_ms() - began_ms)
         return result
@@ -206,3 +219,19 @@ class Sender:
         message_id = self._session.keys.next(now_ms)
         out = Outgoing(message, message_id, now_ms, self._checks.max_bytes)
         await self._delivery.deliver(out, TRACE_TIMEOUT_MS, self._retries)
+
+
+def result_of(out: Outgoing, stored: Stored) -> SendResult:
+    """What the sender of one message is told."""
+    sure, offset_ids, queue, queue_offset, region, transaction_id, _, recall_handle = stored
+    durable = True if sure and out.wait_stored else None
+    return SendResult(
+        out.message_id,
+        queue,
+        QueueOffset(queue_offset),
+        durable,
+        offset_ids,
+        region,
+        transaction_id,
+        recall_handle,
+    )

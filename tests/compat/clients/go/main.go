@@ -145,14 +145,20 @@ func (o *orderly) Select(
 type decided struct{}
 
 func (decided) ExecuteLocalTransaction(message *primitive.Message) primitive.LocalTransactionState {
+	if message.GetProperty("ends") != "" {
+		return primitive.UnknowState
+	}
 	if message.GetProperty("commit") == "true" {
 		return primitive.CommitMessageState
 	}
 	return primitive.RollbackMessageState
 }
 
-func (decided) CheckLocalTransaction(*primitive.MessageExt) primitive.LocalTransactionState {
-	return primitive.UnknowState
+func (decided) CheckLocalTransaction(message *primitive.MessageExt) primitive.LocalTransactionState {
+	if message.GetProperty("ends") == "commit" {
+		return primitive.CommitMessageState
+	}
+	return primitive.RollbackMessageState
 }
 
 func transacting() (rocketmq.TransactionProducer, error) {

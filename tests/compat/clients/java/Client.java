@@ -30,8 +30,10 @@ import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
+import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /** Drives Java's rocketmq-client: java Client NAMESERVER NAME. */
@@ -91,6 +93,8 @@ public final class Client {
                 return batch(request);
             case "transaction":
                 return transaction(request);
+            case "request":
+                return described((MessageExt) producer().request(message(request), 10_000));
             case "consume":
                 return consume(request);
             case "stop":
@@ -117,6 +121,8 @@ public final class Client {
             producer = new DefaultMQProducer(name + "-producers");
             producer.setNamesrvAddr(nameServer);
             producer.setPollNameServerInterval(POLL_MS);
+            // Replies reach it once a broker has heard of it.
+            producer.setHeartbeatBrokerInterval(POLL_MS);
             producer.start();
         }
         return producer;
@@ -130,13 +136,18 @@ public final class Client {
             transactions.setTransactionListener(new TransactionListener() {
                 @Override
                 public LocalTransactionState executeLocalTransaction(Message message, Object commit) {
+                    if (message.getUserProperty("ends") != null) {
+                        return LocalTransactionState.UNKNOW;
+                    }
                     return (Boolean) commit ? LocalTransactionState.COMMIT_MESSAGE
                         : LocalTransactionState.ROLLBACK_MESSAGE;
                 }
 
                 @Override
                 public LocalTransactionState checkLocalTransaction(MessageExt message) {
-                    return LocalTransactionState.UNKNOW;
+                    return "commit".equals(message.getUserProperty("ends"))
+                        ? LocalTransactionState.COMMIT_MESSAGE
+                        : LocalTransactionState.ROLLBACK_MESSAGE;
                 }
             });
             transactions.start();
@@ -155,6 +166,9 @@ public final class Client {
         }
         if (request.get("delay").getAsInt() > 0) {
             message.setDelayTimeLevel(request.get("delay").getAsInt());
+        }
+        if (request.get("after_ms").getAsInt() > 0) {
+            MessageAccessor.putProperty(message, "TIMER_DELAY_MS", text(request, "after_ms"));
         }
         for (Map.Entry<String, JsonElement> entry
                 : request.getAsJsonObject("properties").entrySet()) {
@@ -273,11 +287,24 @@ public final class Client {
         }
     }
 
-    private static boolean take(String consumer, MessageExt message, Map<String, Integer> left) {
+    private boolean take(String consumer, MessageExt message, Map<String, Integer> left) {
         Map<String, Object> line = described(message);
         line.put("received", consumer);
         tell(line);
+        if (MessageUtil.getReplyToClient(message) != null) {
+            reply(message);
+        }
         return left.merge((String) line.get("body"), -1, Integer::sum) < 0;
+    }
+
+    private void reply(MessageExt question) {
+        try {
+            byte[] body = ("reply to " + new String(question.getBody(), StandardCharsets.UTF_8))
+                .getBytes(StandardCharsets.UTF_8);
+            producer().send(MessageUtil.createReplyMessage(question, body));
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     private Object byKey(JsonObject request) throws Exception {

@@ -1,0 +1,73 @@
+"""Brokers that stage, and NameServers that know them, as far as a client's session asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rocketpipe.errors import ConnectionLost, RocketPipeError
+from rocketpipe.model.route import BrokerAddresses, ClusterBrokers
+from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
+from rocketpipe.protocol.requests.staging import (
+    CommitStages,
+    CommitStagesReply,
+    StageList,
+    StageMessages,
+    StageMessagesReply,
+)
+from rocketpipe.testing.clock import ManualClock
+
+
+class Peer:
+    """A broker: what was staged there, and what it committed."""
+
+    def __init__(self) -> None:
+        self.parts: dict[tuple[str, int], bytes] = {}
+        self.committed: dict[tuple[str, int], StageList] = {}
+        self.failures: list[RocketPipeError] = []
+        self.asked = 0
+
+    def answer(self, request: Any) -> Any:
+        self.asked += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        if isinstance(request, StageMessages):
+            batch = (request.application, request.batch)
+            if batch in self.committed:
+                return StageMessagesReply(committed=True)
+            self.parts[request.stage, request.part] = request.body
+            return StageMessagesReply()
+        assert isinstance(request, CommitStages)
+        batch = (request.application, request.batch)
+        if request.batch < 0:
+            return CommitStagesReply()
+        first = self.committed.get(batch)
+        if first is None:
+            self.committed[batch] = request.named
+        named = first or request.named
+        return CommitStagesReply(duplicate=first is not None, outcome=StageList(plan=named.plan))
+
+
+class Peers:
+    """A session's caller, directory and clock, with these brokers behind them."""
+
+    name_servers = "127.0.0.1:9876"
+
+    def __init__(self, **brokers: Peer) -> None:
+        self.brokers: Mapping[str, Peer] = brokers
+        self.clock = ManualClock()
+        self.caller = self
+        self.directory = self
+
+    async def ask(self, request: GetBrokerClusterInfo) -> Any:
+        table = {
+            name: BrokerAddresses(cluster="c", broker_name=name, addresses={0: f"{name}:1"})
+            for name in self.brokers
+        }
+        return type("Reply", (), {"cluster_brokers": ClusterBrokers(brokers=table)})()
+
+    async def call(self, address: str, request: Any, timeout_ms: int) -> Any:
+        peer = self.brokers.get(address.removesuffix(":1"))
+        if peer is None:
+            raise ConnectionLost(address, "nobody there")
+        return peer.answer(request)
