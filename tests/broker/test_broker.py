@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from rocketpipe.broker.broker import _forget_topic as forget_topic
+from rocketpipe.broker.broker import _queues_in_use as queues_in_use
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.stats import Stats
 from rocketpipe.client.consumer.pull import pull_request
 from rocketpipe.client.producer.producer import Producer
+from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.namesrv.config import NamesrvConfig
@@ -20,8 +24,9 @@ from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
 from rocketpipe.record.codec import view_records
 from rocketpipe.remoting.caller import Caller, split_address
 from rocketpipe.store.config import FlushMode, StoreConfig
+from rocketpipe.store.disk import Disk
 from rocketpipe.store.errors import StoreFailed, StoreFull
-from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.message_store import MessageStore, Put
 
 
 def config(data: Path, *name_servers: str, port: int = 0) -> BrokerConfig:
@@ -104,3 +109,39 @@ async def test_clients_are_told_the_advertised_address_everywhere(tmp_path: Path
             (message,) = view_records((await caller.call(address, request)).messages)
     # Java clients send messages back, and look them up, at the host that is in the id.
     assert message.offset_id.startswith(f"7F000001{port:08X}")
+
+
+def test_a_topic_that_was_deleted_does_not_come_back_with_a_kill(tmp_path: Path) -> None:
+    host = bytes((127, 0, 0, 1, 0, 0, 42, 159))
+    settings = StoreConfig.embedded(tmp_path)
+
+    def opened() -> MessageStore:
+        return MessageStore.open(
+            settings, disk=Disk(), clock=SystemClock(), store_host=host, threads=False
+        )
+
+    def put(topic: str) -> Put:
+        return Put(
+            topic=topic,
+            queue_id=0,
+            body=b"x",
+            properties=b"",
+            flag=0,
+            sys_flag=0,
+            born_ms=1,
+            born_host=host,
+        )
+
+    store = opened()
+    store.append([[put("deleted")], [put("kept")]])
+    store.dispatch()
+    forget_topic(store, Stats(SystemClock()), "deleted")
+    store.append([[put("kept")]])
+    store.dispatch()
+    store.flush()
+    store.abandon()
+    store = opened()
+    store.dispatch()
+    assert store.max_offset("kept", 0) == 2
+    assert list(queues_in_use(store)) == [("kept", 0)]
+    store.close()

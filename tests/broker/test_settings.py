@@ -28,6 +28,10 @@ OUR_OWN = {
     "indexTags",
     "maxOpenFiles",
     "onDamage",
+    "enableTopicMessageTypeCheck",
+    "maxStagedBytes",
+    "stagedExpiry",
+    "stagedLedgerTime",
 }
 
 SAMPLE = """

@@ -31,10 +31,6 @@ RUNS = {
 }
 
 
-#: What our servers say they do not serve.
-NOT_YET = {("ours", "transactions"): [pytest.mark.xfail(reason="no transactions yet")]}
-
-
 class Theatre:
     """Servers and clients, started when a test first asks for them.
 
@@ -111,7 +107,7 @@ def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
         pytest.param(
             run,
             scenario,
-            marks=[mark, *NOT_YET.get((whose, scenario), [])],
+            marks=[mark],
             id=f"{run}: {scenario}",
         )
         for run, (client, whose, mark) in RUNS.items()

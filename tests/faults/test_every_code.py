@@ -199,7 +199,9 @@ def variations(code: int, chance: random.Random) -> Iterator[bytes]:
             elif chance.random() < 0.5:
                 fields[name] = chance.choice(WRONG_VALUES)
         body = chance.choice(BODIES)
-        if chance.random() < 0.4 and all(isinstance(value, str) for value in fields.values()):
+        fits = code < 1 << 15  # codes of binary headers have 16 bits
+        plain = all(isinstance(value, str) for value in fields.values())
+        if chance.random() < 0.4 and plain and fits:
             block = binary_fields({name: str(value) for name, value in fields.items()})
             yield binary_frame(code, opaque, block, body=body)
         else:

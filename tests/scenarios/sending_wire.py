@@ -68,3 +68,20 @@ async def shown(caller: Caller, address: str, topic: str = "t", least: int = 0) 
             found += more
             if not more and len(found) >= least:
                 return found
+
+
+async def all_bodies(address: str, topic: str = "t", queues: int = 4) -> list[bytes]:
+    """What the first queues of a topic have now, sorted."""
+    found: list[bytes] = []
+    async with Caller() as caller:
+        for queue_id in range(queues):
+            queue = MessageQueue(topic=topic, broker_name="broker-a", queue_id=queue_id)
+            at = QueueOffset(0)
+            while True:
+                reply = await caller.call(address, pull_request("g", queue, at, "*", 0))
+                some = list(view_records(reply.messages))
+                if not some:
+                    break
+                found += (message.body for message in some)
+                at = QueueOffset(some[-1].queue_offset + 1)
+    return sorted(found)

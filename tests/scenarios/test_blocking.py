@@ -17,6 +17,7 @@ import pytest
 from rocketpipe.blocking import (
     Admin,
     ConsumeFromWhere,
+    Decision,
     Message,
     Producer,
     PullConsumer,
@@ -27,6 +28,7 @@ from rocketpipe.blocking import (
 )
 from rocketpipe.client.producer.batching import Batching
 from rocketpipe.errors import NoRoute, ProcessForked
+from rocketpipe.record.codec import RecordView
 from rocketpipe.testing.servers import Servers, serving
 
 pytestmark = pytest.mark.scenario
@@ -261,3 +263,32 @@ def test_a_forked_child_has_clients_of_its_own_and_the_parents_go_on(
     assert ProcessForked.__name__ not in done.stderr
     found = {message.body for message in read_all(servers, topic, 3)}
     assert found == {b"before", b"child", b"after"}
+
+
+def test_a_transaction_is_decided_by_its_block_and_its_check_may_wait(
+    servers: Servers, topic: str
+) -> None:
+    asked: list[str] = []
+
+    def check(message: RecordView) -> Decision:
+        asked.append(threading.current_thread().name)
+        return Decision.COMMIT
+
+    with Producer(servers.name_server, group="shop", check=check) as producer:
+        with producer.transaction(topic, b"committed", keys=["A1"]) as begun:
+            assert begun.sent is not None
+            assert begun.decision is Decision.COMMIT
+        with pytest.raises(LookupError), producer.transaction(topic, b"dropped"):
+            raise LookupError
+        with producer.transaction(topic, b"rolled back") as begun:
+            begun.rollback()
+        timed = producer.send(topic, b"taken back", delay=60)
+        assert timed.recall_handle is not None
+        assert producer.recall(topic, timed.recall_handle) == timed.message_id
+        with Admin(servers.name_server) as admin:
+            assert admin.waiting.transactions() == []
+            assert admin.waiting.timed() == []
+    (message,) = read_all(servers, topic, 1)
+    assert (message.body, message.message_id) != (b"dropped", begun.message_id)
+    assert message.body == b"committed"
+    assert asked == []

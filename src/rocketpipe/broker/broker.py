@@ -21,6 +21,7 @@ from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
+from rocketpipe.broker.delivery.parking import Parking
 from rocketpipe.broker.delivery.pull_plan import PullPlanner, PullRules
 from rocketpipe.broker.delivery.retry import Retries
 from rocketpipe.broker.delivery.sent_properties import Stamp
@@ -37,11 +38,19 @@ from rocketpipe.broker.lanes.lanes import Lanes
 from rocketpipe.broker.lanes.outgoing import Outgoing
 from rocketpipe.broker.lanes.pulling import PullLane
 from rocketpipe.broker.lanes.sending import SendLane
+from rocketpipe.broker.live_settings import LiveSettings
 from rocketpipe.broker.registration import Registrar
+from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.broker.tables.system_topics import system_topics
 from rocketpipe.broker.tables.tables import Tables
+from rocketpipe.broker.wings.admin import administration
+from rocketpipe.broker.wings.popping import popping
+from rocketpipe.broker.wings.replies import replies
+from rocketpipe.broker.wings.staging import staging
+from rocketpipe.broker.wings.timers import timers
+from rocketpipe.broker.wings.transactions import transactions
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import StoreError
 from rocketpipe.model.ids import UniqueKeys
@@ -61,7 +70,21 @@ TIDY_FIRST_MS: Final = 60_000
 TIDY_EVERY_MS: Final = 10_000
 
 #: What a broker does beyond storing and handing out: each is given the core, and adds to it.
-WINGS: Final[tuple[Callable[[Core], Wing], ...]] = ()
+WINGS: Final[tuple[Callable[[Core], Wing], ...]] = (
+    administration,
+    popping,
+    replies,
+    staging,
+    timers,
+    transactions,
+)
+
+#: Settings that `_reconfigure` puts into force.
+_LIVE: Final = (
+    *("permission", "auto_create_topics", "auto_create_groups", "max_message_bytes"),
+    *("reject_transactions", "property_filter", "lite_pull", "long_polling", "short_polling_ms"),
+    "notify_consumers",
+)
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +125,8 @@ async def broker(
             tables.topics.establish(_system_topics(config), clock.now_ms())
             tables.adopt(_queues_in_use(store))
             durability = Durability(store, clock)
+            stats = Stats(clock)
+            settings = LiveSettings(config, store.config, clock)
             topics, groups, offsets = tables.topics, tables.groups, tables.offsets
             connected = ClientTable(silent_ms=config.client_expiry_ms)
             locks = QueueLocks()
@@ -111,7 +136,7 @@ async def broker(
                 waiting_sends=config.max_waiting_sends, accept_from_ms=config.accept_sends_at_ms
             )
             admission = Admission(store, durability, clock, limits)
-            intake = Intake(store, durability, admission, store_host)
+            intake = Intake(store, durability, admission, store_host, stats)
             supply = TopicSupply(topics, groups, registrar, clock, chance)
             clients = ClientHandlers(
                 connected,
@@ -124,8 +149,9 @@ async def broker(
             keys = UniqueKeys(store_host[:-4], os.getpid(), chance.getrandbits(32))
             stamp = Stamp(config, keys, clock)
             delays = DelayLevels(store, intake, tables.delays, clock)
-            retries = Retries(store, supply, delays, locks, clock)
-            pulls = PullHandlers(store, planner, offsets, waiting, clock)
+            parking = Parking(delays, clock, most_ms=store.config.timer_max_delay_ms)
+            retries = Retries(store, supply, delays, locks, clock, stats)
+            pulls = PullHandlers(store, planner, offsets, waiting, clock, stats)
             retention = Retention(
                 store,
                 disk=disk,
@@ -151,25 +177,30 @@ async def broker(
                 stamp=stamp,
                 delays=delays,
                 planner=planner,
+                waiting=waiting,
+                stats=stats,
+                settings=settings,
                 registrar=registrar,
                 arrivals=arrivals,
             )
             wings = [wing(core) for wing in WINGS]
+            sends = SendHandlers(config, intake, supply, stamp, parking, retries)
             router = Router(
-                SendHandlers(config, intake, supply, stamp, delays, retries),
+                sends,
                 pulls,
                 OffsetHandlers(store, offsets, topics, groups),
                 LookupHandlers(store),
                 clients,
                 LockHandlers(locks, clock),
-                TopicHandlers(topics, offsets, registrar, clock, partial(_forget_queues, store)),
-                TopicStatsHandlers(topics, store, config.name),
+                TopicHandlers(
+                    topics, offsets, registrar, clock, partial(_forget_topic, store, stats)
+                ),
+                TopicStatsHandlers(topics, store, config.name, stats.topic_rate),
                 GroupHandlers(groups, offsets, clock, tables.settled),
                 *(handlers for wing in wings for handlers in wing.handlers),
             )
-            lanes = _lanes(
-                store, durability, admission, stamp, tables, pulls, connected, store_host, config
-            )
+            send_lane, lanes = _lanes(core, admission, pulls)
+            settings.watch(partial(_reconfigure, core, clients, sends, send_lane), *_LIVE)
             async with (
                 _saved(tables),
                 running(_keep_tidy(retention, clock), "retention"),
@@ -216,36 +247,58 @@ def _store_config(config: BrokerConfig) -> StoreConfig:
 
 
 def _lanes(
-    store: MessageStore,
-    durability: Durability,
+    core: Core,
     admission: Admission,
-    stamp: Stamp,
-    tables: Tables,
     pulls: PullHandlers,
-    connected: ClientTable,
-    store_host: bytes,
-    config: BrokerConfig,
-) -> Lanes:
-    topics, groups = tables.topics, tables.groups
+) -> tuple[SendLane, Lanes]:
+    store, topics, groups = core.store, core.tables.topics, core.tables.groups
     outgoing = Outgoing()
     send_lane = SendLane(
         store,
-        durability,
+        core.durability,
         admission,
-        stamp,
+        core.stamp,
         outgoing,
         topics,
-        store_host=store_host,
-        max_body_bytes=config.max_message_bytes,
+        store_host=core.store_host,
+        max_body_bytes=core.config.max_message_bytes,
+        stats=core.stats,
     )
     pull_lane = PullLane(
         store,
-        tables.offsets,
+        core.tables.offsets,
         outgoing,
         plan=pulls.plan,
-        stamp=lambda: (topics.version, groups.version, connected.changes),
+        stamp=lambda: (
+            topics.version,
+            groups.version,
+            core.connected.changes,
+            core.planner.rules,
+        ),
+        stats=core.stats,
     )
-    return Lanes(send_lane, pull_lane, outgoing, durability)
+    return send_lane, Lanes(send_lane, pull_lane, outgoing, core.durability)
+
+
+def _reconfigure(
+    core: Core,
+    clients: ClientHandlers,
+    sends: SendHandlers,
+    send_lane: SendLane,
+    config: BrokerConfig,
+) -> None:
+    """Tell everyone who goes by a setting that can change; wings look by themselves."""
+    topics, now_ms = core.tables.topics, core.clock.now_ms()
+    before = core.planner.rules
+    core.planner.rules = _pull_rules(config)
+    topics.let_sends_create(config.auto_create_topics, now_ms)
+    core.tables.groups.auto_create = config.auto_create_groups
+    clients.set_rules(notify=config.notify_consumers, property_filter=config.property_filter)
+    sends.reconfigure(config)
+    send_lane.limit_bodies(config.max_message_bytes)
+    core.registrar.reconfigure(config)
+    if config.permission != before.permission:
+        topics.renew(now_ms)  # or the NameServers would not look at what topics allow now
 
 
 async def _finish(waiting: WaitingPulls, lanes: Lanes, wings: Sequence[Wing]) -> None:
@@ -280,10 +333,13 @@ def _queues_in_use(store: MessageStore) -> Iterator[tuple[str, int]]:
     )
 
 
-def _forget_queues(store: MessageStore, topic: str) -> None:
-    for name, queue_id in store.queues():
+def _forget_topic(store: MessageStore, stats: Stats, topic: str) -> None:
+    stats.forget_topic(topic)
+    for name, queue_id in list(store.queues()):
         if name == topic:
             store.derived.queues.destroy(name, queue_id)
+    # Or a start after a kill would find the topic's last messages in the log, and it with them.
+    store.sync_derived()
 
 
 def _pull_rules(config: BrokerConfig) -> PullRules:

@@ -28,14 +28,9 @@ PROFILES: Final = MappingProxyType(
 NOT_READ_YET: Final = frozenset(
     {
         "fast_failure",
-        "max_waiting_pops",
         "save_offsets_every_ms",
         "send_wait_ms",
         "slave_read",
-        "store_replies",
-        "transaction_check_every_ms",
-        "transaction_check_max",
-        "transaction_timeout_ms",
     }
 )
 
@@ -140,6 +135,18 @@ class BrokerConfig:
     reject_transactions: bool = setting(
         "rejectTransactionMessage", default=False, live=True, help="transactional sends are refused"
     )
+    recall: bool = setting(
+        "recallMessageEnable",
+        default=True,
+        live=True,
+        help="timed messages can be taken back (RocketMQ: off)",
+    )
+    check_message_types: bool = setting(
+        "enableTopicMessageTypeCheck",
+        default=True,
+        live=True,
+        help="a message has to be of its topic's `message.type` (RocketMQ: at its proxy alone)",
+    )
     property_filter: bool = setting(
         "enablePropertyFilter",
         default=True,
@@ -234,6 +241,27 @@ class BrokerConfig:
         live=True,
         help="how often the broker looks for open transactions",
     )
+    max_staged_bytes: int = setting(
+        "maxStagedBytes",
+        default=4 << 30,
+        unit="bytes",
+        least=1 << 20,
+        help="how much may be staged and not committed; it keeps the log from being removed",
+    )
+    staged_expiry_ms: int = setting(
+        "stagedExpiry",
+        default=6 * 3_600_000,
+        unit="ms",
+        least=1000,
+        help="a stage that got nothing for so long, and was not committed, is dropped",
+    )
+    staged_ledger_ms: int = setting(
+        "stagedLedgerTime",
+        default=30 * 86_400_000,
+        unit="ms",
+        least=60_000,
+        help="so long after its last commit it is known what an application has committed",
+    )
     save_offsets_every_ms: int = setting(
         "flushConsumerOffsetInterval",
         default=5_000,
@@ -274,6 +302,18 @@ class BrokerConfig:
         default=100_000,
         least=1,
         help="pops that may wait for messages; the next one is answered at once",
+    )
+    pop_from_retry_percent: int = setting(
+        "popFromRetryProbability",
+        default=20,
+        least=0,
+        most=100,
+        help="so many of a hundred pops look first at what comes again",
+    )
+    pop_retry_topic_v2: bool = setting(
+        "enableRetryTopicV2",
+        default=False,
+        help="what was popped in vain comes again from `%RETRY%group+topic`, not `group_topic`",
     )
     max_connections: int = setting(
         "maxConnections",

@@ -15,11 +15,14 @@ from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.delivery.arrivals import Arrivals
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullPlanner
 from rocketpipe.broker.delivery.sent_properties import Stamp
 from rocketpipe.broker.delivery.storing import Intake
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.live_settings import LiveSettings
 from rocketpipe.broker.registration import Registrar
+from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.broker.tables.tables import Tables
@@ -50,6 +53,10 @@ class Core:
     stamp: Stamp
     delays: DelayLevels
     planner: PullPlanner
+    waiting: WaitingPulls
+    stats: Stats
+    #: What can change while the broker runs is read from here, as ``settings.now``.
+    settings: LiveSettings
     registrar: Registrar
     arrivals: Arrivals
 

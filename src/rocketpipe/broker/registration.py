@@ -21,14 +21,20 @@ from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RequestRejected, RocketPipeError
+from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.topic import DataVersion, Perm, TopicSettings
+from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.registration import (
     Registration,
     TopicTableData,
     registration_crc,
     write_registration,
 )
-from rocketpipe.protocol.requests.routes import RegisterBroker, UnregisterBroker
+from rocketpipe.protocol.requests.routes import (
+    GetRouteInfoByTopic,
+    RegisterBroker,
+    UnregisterBroker,
+)
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.connection import PeerConnection
 
@@ -94,6 +100,10 @@ class Registrar:
         self._answered = 0
         self._whole: tuple[DataVersion, RegisterBroker] | None = None
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go by other settings; the NameServers hear of them with the next registration."""
+        self._config = config
+
     async def register(self, changed: Iterable[str] = (), *, settle: bool = True) -> None:
         """Tell all NameServers at once of these topics, or of all if none is named.
 
@@ -126,6 +136,31 @@ class Registrar:
                 for server in servers:  # who asked is gone; what changed is to be told all the same
                     server.told_on = None
                 raise
+
+    async def readable_queues(self, topic: str) -> list[MessageQueue] | None:
+        """Every queue of a topic that may be read, on all brokers; None if it is nowhere.
+
+        Where no NameServer answers, or none is set, this broker's own queues are all there are.
+        """
+        request = GetRouteInfoByTopic(topic=topic)
+        for server in self._servers:
+            try:
+                reply = await self._caller.call(server.address, request, TELL_WITHIN_MS)
+            except RequestRejected as error:
+                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                    return None
+            except RocketPipeError:
+                continue
+            else:
+                return reply.route.readable_queues(topic)
+        found = self._topics.get(topic)
+        if found is None:
+            return None
+        name = self._config.name
+        return [
+            MessageQueue(topic=topic, broker_name=name, queue_id=queue_id)
+            for queue_id in range(found.read_queues)
+        ]
 
     async def unregister(self) -> None:
         """Say goodbye, so that clients stop coming at once."""

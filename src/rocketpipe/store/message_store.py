@@ -263,7 +263,7 @@ class MessageStore:
         self._cover_derived()
         if upto > self.derived.synced_to:
             # What a queue knows of messages that are gone must not be lost with them.
-            self._sync_derived()
+            self.sync_derived()
         removed = self.commit_log.delete_before(LogOffset(upto))
         self.derived.delete_before(self.commit_log.first_offset)
         return removed
@@ -419,7 +419,12 @@ class MessageStore:
             assert self.health.failure is not None
             raise StoreFailed(self.health.failure.reason)
 
-    def _sync_derived(self) -> None:
+    def sync_derived(self) -> None:
+        """Make queues and index durable as they are: an opening goes on behind what they know.
+
+        Raises:
+            StoreFailed: That cannot be done, now or any more.
+        """
         self._cover_derived()
         try:
             self.derived.sync(self.positions.written, self._last_ms)
@@ -428,7 +433,7 @@ class MessageStore:
             raise self._fail(str(error)) from error
 
     def _finish(self) -> None:
-        self._sync_derived()
+        self.sync_derived()
         try:
             self.derived.hand_over_timer()
         except DiskError as error:

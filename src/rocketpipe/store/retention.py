@@ -150,10 +150,23 @@ class Retention:
         self._committed = committed
         self._zone = zone
 
+    def hold(self, offset: LogOffset, owner: str) -> Pin:
+        """Keep the log from an offset on, for as long as the pin is held."""
+        return self._pins.hold(offset, owner)
+
     def used_percent(self) -> int:
         """How much of the room that the store could use is taken, rounded up as RocketMQ does."""
         _, used, free = self._disk.usage(self._config.root)
         return math.ceil(100 * used / (used + free)) if used + free else 0
+
+    def room(self) -> tuple[int, int]:
+        """The bytes of the file system that the store is on: all, and those free for it.
+
+        Raises:
+            DiskError: It does not tell.
+        """
+        total, _, free = self._disk.usage(self._config.root)
+        return total, free
 
     def watermark(self) -> Watermark:
         """How full the disk is."""

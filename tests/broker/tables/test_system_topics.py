@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rocketpipe.broker.tables.system_topics import system_topics
 from rocketpipe.broker.tables.topics import TopicsFile, TopicTable
-from rocketpipe.model.topic import TopicSettings
+from rocketpipe.model.names import STAGING_TOPIC
+from rocketpipe.model.topic import Perm, TopicSettings
 from rocketpipe.protocol import fastjson
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "5.5.0-stop.tar.xz"
@@ -28,8 +29,12 @@ def apaches_topics() -> dict[str, TopicSettings]:
 def test_a_new_broker_has_the_topics_that_apaches_broker_5_5_0_had() -> None:
     table = TopicTable(default_topic_queues=8)
     table.establish(system_topics("DefaultCluster", "broker-a"), now_ms=5)
-    assert table.all() == apaches_topics()
     assert all(table.is_system(name) for name in table.all())
+    ours = table.get(STAGING_TOPIC)
+    assert ours is not None
+    assert not ours.perm & (Perm.READ | Perm.WRITE)
+    table.delete(STAGING_TOPIC, now_ms=6)
+    assert table.all() == apaches_topics()
 
 
 def test_the_trace_topic_is_one_of_them_if_it_is_named() -> None:

@@ -148,6 +148,11 @@ class WaitingPulls:
         ]:
             self._wake(waiting)
 
+    def wake(self, topic: str, queue_id: int) -> None:
+        """Have those who wait for a queue look at it again, whatever it has."""
+        for waiting in list(self._by_queue.get((topic, queue_id), ())):
+            self._wake(waiting)
+
     async def keep_time(self, max_offset: Callable[[str, int], int]) -> None:
         """Wake those whose time is up, and those whose queue has grown; runs beside the broker.
 

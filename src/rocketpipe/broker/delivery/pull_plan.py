@@ -111,7 +111,8 @@ class PullPlanner:
         self._groups = groups
         self._clients = clients
         self._filters = filters
-        self._rules = rules
+        #: Another one may take its place; plans that were made before do not know of it.
+        self.rules = rules
 
     def plan(self, request: PullMessage, code: int, now_ms: int) -> PullPlan:
         """Check everything about a pull but its offsets; ``code`` is the one it came under.
@@ -142,7 +143,7 @@ class PullPlanner:
             choice = None if by_class else self._choice_of(subscription)
         if choice is None:
             raise _not_supported("class", "subscribe by tags or SQL92")
-        if kind != TAG and not self._rules.property_filter:
+        if kind != TAG and not self.rules.property_filter:
             raise _not_supported(kind, "enablePropertyFilter is off")
         return PullPlan(
             matches=choice.matches,
@@ -153,15 +154,15 @@ class PullPlanner:
 
     def wait_ms(self, request: PullMessage) -> int:
         """How long this pull is to wait if it finds nothing; 0 for not at all."""
-        return self._rules.wait_ms(request.sys_flag, request.suspend_timeout_millis)
+        return self.rules.wait_ms(request.sys_flag, request.suspend_timeout_millis)
 
     def _check_broker(self, code: int) -> None:
-        if not self._rules.permission & _READ:
+        if not self.rules.permission & _READ:
             raise PullForbidden(
                 ForbiddenType.BROKER,
                 "the broker pulling message is forbidden: its brokerPermission lacks 4",
             )
-        if code == RequestCode.LITE_PULL_MESSAGE and not self._rules.lite_pull:
+        if code == RequestCode.LITE_PULL_MESSAGE and not self.rules.lite_pull:
             raise PullForbidden(
                 ForbiddenType.BROKER,
                 "the broker for lite pull consumer is forbidden: litePullMessageEnable is off",

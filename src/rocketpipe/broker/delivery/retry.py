@@ -17,6 +17,7 @@ from typing import Final
 
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError, RequestRejected, StoreError
@@ -56,7 +57,9 @@ class Retries:
         delays: DelayLevels,
         locks: QueueLocks,
         clock: Clock,
+        stats: Stats | None = None,
     ) -> None:
+        self._stats = stats
         self._store = store
         self._supply = supply
         self._delays = delays
@@ -73,6 +76,8 @@ class Retries:
         """
         topic = await self._retry_topic(group)
         message = self._look_up(request.offset)
+        if self._stats is not None:
+            self._stats.sent_back(group.name, _origin(message))
         most = attempts_allowed(request.max_reconsume_times, version, group)
         if request.delay_level < 0:
             reason = "the consumer gave up on it"
@@ -183,3 +188,8 @@ def _copy(message: RecordView, topic: str, queue_id: int, changes: dict[str, str
         born_host=message.born_host.pack(),
         reconsume_times=message.reconsume_times + 1,
     )
+
+
+def _origin(message: RecordView) -> str:
+    """The topic that a message was sent to at first."""
+    return message.properties.get(properties.RETRY_TOPIC) or message.topic

@@ -15,6 +15,7 @@ from typing import Final
 
 from rocketpipe.broker.admission import Admission
 from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.stats import Stats
 from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreError
 from rocketpipe.model.ids import offset_id
 from rocketpipe.model.offsets import LogOffset, QueueOffset
@@ -53,8 +54,10 @@ class Intake:
         durability: Durability,
         admission: Admission,
         store_host: bytes,
+        stats: Stats | None = None,
     ) -> None:
         """``store_host`` is this broker as message ids name it: 8 or 20 bytes."""
+        self._stats = stats
         self._store = store
         self._durability = durability
         self._admission = admission
@@ -79,14 +82,20 @@ class Intake:
             RequestRejected: They were not stored, or it is not known whether they stay.
         """
         try:
+            began_ms = self._stats.now_ms if self._stats is not None else 0
             (placed,) = self._store.append([puts])
+            if self._stats is not None:
+                self._stats.stored_in(self._stats.now_ms - began_ms)
             synced = await self._durability.settled(_end(placed[-1]), wait=wait)
         except UNSTORABLE as error:
             raise RequestRejected(
                 ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {error}"
             ) from error
         except StoreError as error:
+            if self._stats is not None:
+                self._stats.put_failed()
             raise unavailable(error) from error
+        self._count(puts, placed)
         return Stored(placed, synced)
 
     async def put(self, puts: Sequence[Put]) -> LogOffset:
@@ -101,8 +110,14 @@ class Intake:
         """
         placed = self._store.append([[put] for put in puts])
         end = _end(placed[-1][-1])
+        self._count(puts, [each for (each,) in placed])
         await self._durability.settled(end, wait=False)
         return end
+
+    def _count(self, puts: Sequence[Put], placed: Sequence[Appended]) -> None:
+        if self._stats is not None:
+            for put, each in zip(puts, placed, strict=True):
+                self._stats.put(put.topic, 1, each.size)
 
     def ids(self, stored: Stored) -> str:
         """The offset ids of stored messages, joined by commas as a batch's answer has them."""

@@ -76,6 +76,11 @@ class ClientHandlers:
         self._crowds_to_notify: set[str] = set()
         self._crowd_changed = asyncio.Event()
 
+    def set_rules(self, *, notify: bool, property_filter: bool) -> None:
+        """Change what it was made with."""
+        self._notifies = notify
+        self._property_filter = property_filter
+
     @handles(Heartbeat)
     async def heartbeat(self, request: Heartbeat, call: Call) -> HeartbeatReply:
         data = request.data

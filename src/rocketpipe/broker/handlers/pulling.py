@@ -12,6 +12,7 @@ from typing import Final
 
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullForbidden, PullPlan, PullPlanner, read_limits
+from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError, RequestRejected, StoreError
@@ -69,7 +70,9 @@ class PullHandlers:
         offsets: OffsetTable,
         waiting: WaitingPulls,
         clock: Clock,
+        stats: Stats | None = None,
     ) -> None:
+        self._stats = stats
         self._store = store
         self._planner = planner
         self._offsets = offsets
@@ -111,7 +114,12 @@ class PullHandlers:
         Raises:
             RequestRejected: If the store cannot read it.
         """
+        moved = self._offsets.reset_to(
+            request.consumer_group, request.topic, request.queue_id, request.queue_offset
+        )
         try:
+            if moved is not None:
+                return self._moved(request, moved)
             if plan.accepts is None:
                 result = self._read(plan, request)
             else:
@@ -123,6 +131,8 @@ class PullHandlers:
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
+        if self._stats is not None:
+            self._count(request, result)
         return PullMessageReply(
             code=pull_code(result.status, request.queue_offset),
             next_begin_offset=result.next_offset,
@@ -133,6 +143,26 @@ class PullHandlers:
             messages=result.records,
             remark=result.status.name,
         )
+
+    def _moved(self, request: PullMessage, moved: QueueOffset) -> PullMessageReply:
+        """Send a reader to where an operator wants its group to go on."""
+        return PullMessageReply(
+            code=ResponseCode.PULL_OFFSET_MOVED,
+            next_begin_offset=moved,
+            min_offset=self._store.min_offset(request.topic, request.queue_id),
+            max_offset=self._store.max_offset(request.topic, request.queue_id),
+            messages=b"",
+            remark=ReadStatus.OFFSET_RESET.name,
+        )
+
+    def _count(self, request: PullMessage, result: ReadResult) -> None:
+        assert self._stats is not None
+        if result.status is ReadStatus.FOUND:
+            self._stats.get(
+                request.consumer_group, request.topic, result.count, len(result.records)
+            )
+        else:
+            self._stats.miss()
 
     async def _wait(self, plan: PullPlan, request: PullMessage, wait_ms: int) -> None:
         if self._waiting.is_full:

@@ -200,7 +200,15 @@ class TopicHandlers:
 class TopicStatsHandlers:
     """Tells how much the queues of a topic hold."""
 
-    def __init__(self, topics: TopicTable, store: MessageStore, broker_name: str) -> None:
+    def __init__(
+        self,
+        topics: TopicTable,
+        store: MessageStore,
+        broker_name: str,
+        put_rate: Callable[[str], float] | None = None,
+    ) -> None:
+        """``put_rate`` tells how many messages of a topic come in a second."""
+        self._put_rate = put_rate
         self._topics = topics
         self._store = store
         self._broker_name = broker_name
@@ -218,7 +226,8 @@ class TopicStatsHandlers:
             queues[queue] = self._range(topic, queue_id)
             if queue_id % _QUEUES_A_TURN == 0:
                 await asyncio.sleep(0)
-        return TopicStatsReply(stats=TopicStats(queues=queues))
+        rate = None if self._put_rate is None else self._put_rate(topic)
+        return TopicStatsReply(stats=TopicStats(queues=queues, put_tps=rate))
 
     def _range(self, topic: str, queue_id: int) -> QueueRange:
         low = self._store.min_offset(topic, queue_id)

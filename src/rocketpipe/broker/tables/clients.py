@@ -133,6 +133,10 @@ class ClientTable:
         members = self._producers.get(group, {}).values()
         return sorted((member.client for member in members), key=lambda client: client.client_id)
 
+    def producers_by_group(self) -> dict[str, list[Member]]:
+        """Every producer, by its groups in order."""
+        return {group: list(members.values()) for group, members in sorted(self._producers.items())}
+
     def producer(self, client_id: str) -> Client | None:
         """The producer with this id, whatever its group."""
         for members in self._producers.values():

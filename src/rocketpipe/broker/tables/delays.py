@@ -32,6 +32,10 @@ class DelayTable:
         """Where a level reads on; None if it never read."""
         return self._offsets.get(level)
 
+    def all(self) -> dict[int, int]:
+        """Where each level reads on, as a copy."""
+        return dict(self._offsets)
+
     def advance(self, level: int, offset: QueueOffset) -> None:
         """Note that everything before ``offset`` was delivered."""
         if self._offsets.get(level) != offset:

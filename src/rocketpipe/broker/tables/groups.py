@@ -32,7 +32,8 @@ class GroupTable:
 
     def __init__(self, *, auto_create: bool = True, limits: TableLimits | None = None) -> None:
         """Begin with RocketMQ's own groups."""
-        self._auto_create = auto_create
+        #: Whether a group that nobody made is made when it first comes.
+        self.auto_create = auto_create
         self._limits = limits or TableLimits()
         self._groups = {
             # Whoever consumes in their name is no consumer of a user's.
@@ -78,7 +79,7 @@ class GroupTable:
         found = self._groups.get(name)
         if found is not None:
             return found
-        if not (self._auto_create or is_system_group(name)):
+        if not (self.auto_create or is_system_group(name)):
             return None
         self.update(GroupSettings(name=name), now_ms)
         return self._groups[name]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -49,6 +49,8 @@ class OffsetTable:
         #: Grows with every change, so that one can tell whether there was any.
         self.changes = 0
         self._changes_at_version = 0
+        #: Where members of a group are to go on that have not been told yet.
+        self.resets: dict[tuple[str, str, int], QueueOffset] = {}
 
     def committed(self, group: str, topic: str, queue_id: int) -> QueueOffset | None:
         return self._offsets.get((group, topic, queue_id))
@@ -59,13 +61,44 @@ class OffsetTable:
         Raises:
             TableFull: If it is one place too many; it was not kept.
         """
-        if offset < 0:
-            return
         key = (group, topic, queue_id)
+        # What a member commits that does not know of a reset yet would undo it.
+        if offset < 0 or (self.resets and key in self.resets):
+            return
         if len(self._offsets) >= self._limit and key not in self._offsets:
             raise TableFull("places of groups in queues", self._limit, "delete groups not used")
         self._offsets[key] = offset
         self.changes += 1
+
+    def reset(
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        offset: QueueOffset,
+        *,
+        online: bool,
+    ) -> None:
+        """Move a group to another place; if it is online, its next pull there is told so.
+
+        Raises:
+            TableFull: If it is one place too many; it was not kept.
+        """
+        key = (group, topic, queue_id)
+        self.resets.pop(key, None)
+        self.commit(group, topic, queue_id, offset)
+        if online:
+            self.resets[key] = offset
+
+    def reset_to(self, group: str, topic: str, queue_id: int, asked: int) -> QueueOffset | None:
+        """Where a pull is to go on instead of where it asks to; it is told so once."""
+        found = self.resets.pop((group, topic, queue_id), None)
+        return None if found == asked else found
+
+    def drop_resets(self, is_online: Callable[[str], bool]) -> None:
+        """Wait no longer for the pulls of groups that have nobody to pull: they begin anew."""
+        for key in [key for key in self.resets if not is_online(key[0])]:
+            del self.resets[key]
 
     def all(self) -> Iterator[tuple[str, str, int, QueueOffset]]:
         """Group, topic, queue and offset of each place, as they are now."""
@@ -83,6 +116,7 @@ class OffsetTable:
     def _forget(self, keys: list[tuple[str, str, int]]) -> None:
         for key in keys:
             del self._offsets[key]
+            self.resets.pop(key, None)
         self.changes += len(keys)
 
     def to_file(self, now_ms: int) -> OffsetsFile:

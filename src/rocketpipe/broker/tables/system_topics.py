@@ -22,6 +22,7 @@ from rocketpipe.model.names import (
     OFFSET_MOVED_TOPIC,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
+    STAGING_TOPIC,
     TIMER_TOPIC,
     reply_topic,
     revive_topic,
@@ -55,6 +56,8 @@ def system_topics(
     yield _topic(HALF_TOPIC, 1)
     yield _topic(HALF_OP_TOPIC, 1)
     yield _topic(TIMER_TOPIC, 1)
+    # Nobody reads or writes it but the broker itself.
+    yield _topic(STAGING_TOPIC, 2, int(Perm.INHERIT))
 
 
 def _topic(name: str, queues: int, perm: int = _READ_WRITE) -> TopicSettings:

@@ -64,6 +64,11 @@ class Tables:
         #: One at a time, or an older state of a table could replace a newer one.
         self._saving = asyncio.Lock()
 
+    @property
+    def now_ms(self) -> int:
+        """The time by which versions of tables are stamped."""
+        return self._clock.now_ms()
+
     def load(self) -> None:
         """Read what was saved; a file that is not there leaves its table as it is.
 

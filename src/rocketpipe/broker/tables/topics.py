@@ -49,19 +49,25 @@ class TopicTable:
     ) -> None:
         """Begin with the pattern of topics that sends create, if they may."""
         self._topics: dict[str, TopicSettings] = {}
-        self._auto_create = auto_create
+        self._auto_create = False
+        self._default_queues = default_topic_queues
         self._limits = limits or TableLimits()
         self._system: set[str] = set()
         self.version = DataVersion()
-        if auto_create:
+        self.let_sends_create(auto_create, now_ms=0)
+
+    def let_sends_create(self, allowed: bool, now_ms: int) -> None:
+        """Let sends create topics, or not; there is a topic that they are created after."""
+        self._auto_create = allowed
+        if allowed and AUTO_CREATE_TOPIC not in self._topics:
             self._put(
                 TopicSettings(
                     name=AUTO_CREATE_TOPIC,
-                    read_queues=default_topic_queues,
-                    write_queues=default_topic_queues,
+                    read_queues=self._default_queues,
+                    write_queues=self._default_queues,
                     perm=INHERITABLE,
                 ),
-                now_ms=0,
+                now_ms,
             )
 
     def get(self, name: str) -> TopicSettings | None:
@@ -155,6 +161,10 @@ class TopicTable:
         else:
             self._put(settings, now_ms)
         return True
+
+    def renew(self, now_ms: int) -> None:
+        """Begin a new version of the same topics: NameServers look at no other."""
+        self.version = self.version.after_change(now_ms)
 
     def delete(self, name: str, now_ms: int) -> bool:
         """Forget a topic; False if there was none."""

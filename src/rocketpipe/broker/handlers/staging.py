@@ -1,0 +1,182 @@
+"""Answers to staged sends: each part is checked as a send is, so that its commit cannot fail on it.
+
+names and numbers that make no sense   29
+the topic or the queue                 as by a send
+a part that is no batch, too long …    13
+no room                                2
+a commit whose stages are not here     29; of a batch that was committed: success
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.delivery.parking import Parking
+from rocketpipe.broker.delivery.sent_properties import Stamp, Wishes, is_plain
+from rocketpipe.broker.delivery.staged_records import Part, part_put
+from rocketpipe.broker.delivery.staging import Staging
+from rocketpipe.broker.delivery.storing import Intake
+from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.errors import InvalidName, RecordError, RequestRejected
+from rocketpipe.model import properties
+from rocketpipe.model.flags import BORN_HOST_V6, MULTI_TAGS
+from rocketpipe.model.host import Host
+from rocketpipe.model.names import check_sendable, is_retry_topic
+from rocketpipe.model.topic import Perm, TopicFilterType
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.staging import (
+    CommitStages,
+    CommitStagesReply,
+    StageList,
+    StageMessages,
+    StageMessagesReply,
+)
+from rocketpipe.record.batch import decode_batch
+from rocketpipe.record.layout import MAX_PROPERTIES_BYTES
+from rocketpipe.remoting.router import Call, handles
+from rocketpipe.store.message_store import Put
+
+MAX_NAME: Final = 255
+#: What the store adds to a message's properties, and what a delay does.
+_ADDED_BYTES: Final = 512
+
+
+class StagedMessages:
+    """Makes of a part the messages that it holds."""
+
+    def __init__(self, stamp: Stamp, parking: Parking, max_bytes: int) -> None:
+        self._stamp = stamp
+        self._parking = parking
+        self._max_bytes = max_bytes
+
+    def of(self, part: Part) -> Sequence[Put]:
+        """The messages as their topics get them; those that are delayed, as they wait.
+
+        Raises:
+            RecordError: The body is no batch.
+            RequestRejected: One of them asks for what cannot be done.
+        """
+        puts = []
+        for entry in decode_batch(part.body, max_bytes=self._max_bytes):
+            text = entry.raw_properties
+            waits = False
+            new_key = None
+            if not is_plain(text):
+                wishes = Wishes.of(properties.decode_bytes(text))
+                if wishes.is_half:
+                    raise _illegal("a staged message may not be a half one: its commit decides")
+                waits = wishes.delay_level > 0 or wishes.timer is not None
+                new_key = None if wishes.unique_key else self._stamp.new_key()
+            put = Put(
+                topic=part.topic,
+                queue_id=part.queue_id,
+                body=entry.body,
+                properties=self._stamp.stamped(text, new_key),
+                flag=entry.flag,
+                sys_flag=part.sys_flag,
+                born_ms=part.born_ms,
+                born_host=part.born_host,
+            )
+            if waits:
+                put = self._parking.parked(put)
+            if len(put.properties) > MAX_PROPERTIES_BYTES - _ADDED_BYTES:
+                raise _illegal(f"properties of {len(put.properties)} bytes are too long")
+            puts.append(put)
+        return puts
+
+
+class StagingHandlers:
+    """Takes parts, and shows them."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        intake: Intake,
+        supply: TopicSupply,
+        staging: Staging,
+        messages: StagedMessages,
+    ) -> None:
+        self._config = config
+        self._intake = intake
+        self._supply = supply
+        self._staging = staging
+        self._messages = messages
+
+    @handles(StageMessages)
+    async def stage(self, request: StageMessages, call: Call) -> StageMessagesReply:
+        self._intake.admit()
+        if not self._config.permission & Perm.WRITE:
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION, f"the broker[{self._config.name}] is read-only"
+            )
+        _check_name("application", request.application)
+        _check_name("stage", request.stage)
+        if request.batch < 0 or request.part < 0:
+            raise _wrong(f"batch {request.batch}, part {request.part}: neither is negative")
+        part = await self._part(request, call)
+        try:
+            if not self._messages.of(part):
+                raise _illegal("a part without messages")
+        except RecordError as error:
+            raise _illegal(str(error)) from error
+        return StageMessagesReply(committed=not await self._staging.stage(part, part_put(part)))
+
+    @handles(CommitStages)
+    async def commit(self, request: CommitStages, call: Call) -> CommitStagesReply:
+        if request.batch < 0:
+            return CommitStagesReply()
+        self._intake.admit()
+        _check_name("application", request.application)
+        for stage in request.named.stages:
+            _check_name("stage", stage)
+        outcome = await self._staging.commit(
+            (request.application, request.batch), request.named.stages, request.named.plan
+        )
+        return CommitStagesReply(duplicate=outcome.duplicate, outcome=StageList(plan=outcome.plan))
+
+    async def _part(self, request: StageMessages, call: Call) -> Part:
+        try:
+            check_sendable(request.topic)
+        except InvalidName as error:
+            raise _wrong(str(error)) from error
+        if is_retry_topic(request.topic):
+            topic = await self._supply.ensured(request.topic, queues=1)
+        else:
+            topic = await self._supply.for_send(
+                request.topic, like=request.default_topic, queues=request.default_topic_queue_nums
+            )
+        queue_id = request.queue_id
+        if queue_id < 0:
+            queue_id = self._supply.any_queue(topic.write_queues)
+        if queue_id >= max(topic.write_queues, topic.read_queues):
+            raise _wrong(f"queueId[{queue_id}]: topic [{topic.name}] has {topic.write_queues}")
+        born_host = Host.parse(call.peer.address)
+        sys_flag = BORN_HOST_V6 if born_host.is_v6 else 0
+        if topic.filter_type is TopicFilterType.MULTI_TAG:
+            sys_flag |= MULTI_TAGS
+        return Part(
+            batch=(request.application, request.batch),
+            stage=request.stage,
+            number=request.part,
+            topic=topic.name,
+            queue_id=queue_id,
+            sys_flag=sys_flag,
+            born_ms=request.born_timestamp,
+            born_host=born_host.pack(),
+            body=request.body,
+        )
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not 0 < len(name) <= MAX_NAME or not name.isprintable() or name != name.strip():
+        raise _wrong(f"the {kind} has 1 to {MAX_NAME} characters that can be printed")
+
+
+def _wrong(remark: str) -> RequestRejected:
+    return RequestRejected(ResponseCode.INVALID_PARAMETER, remark)
+
+
+def _illegal(remark: str) -> RequestRejected:
+    return RequestRejected(ResponseCode.MESSAGE_ILLEGAL, remark)

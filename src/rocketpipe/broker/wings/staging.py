@@ -1,0 +1,49 @@
+"""Sends that show all at once, or never: of our own, for sinks that count each row once."""
+
+from __future__ import annotations
+
+from rocketpipe.broker.core import Core, Wing
+from rocketpipe.broker.delivery.parking import Parking
+from rocketpipe.broker.delivery.staged_records import LEDGER_QUEUE
+from rocketpipe.broker.delivery.staging import Staging
+from rocketpipe.broker.handlers.staging import StagedMessages, StagingHandlers
+from rocketpipe.broker.tables.stages import StageTable
+from rocketpipe.model.names import STAGING_TOPIC
+from rocketpipe.store.message_store import Put
+
+
+def staging(core: Core) -> Wing:
+    """Take parts, and show what is committed, also what the last run had not shown yet.
+
+    Raises:
+        DiskError: What the last run left cannot be read.
+    """
+
+    def own(body: bytes) -> Put:
+        return Put(
+            topic=STAGING_TOPIC,
+            queue_id=LEDGER_QUEUE,
+            body=body,
+            properties=b"",
+            flag=0,
+            sys_flag=0,
+            born_ms=core.clock.now_ms(),
+            born_host=core.store_host,
+        )
+
+    config = core.config
+    parking = Parking(core.delays, core.clock, most_ms=core.store.config.timer_max_delay_ms)
+    messages = StagedMessages(core.stamp, parking, config.max_message_bytes)
+    kept = Staging(
+        core.store,
+        core.durability,
+        core.retention,
+        core.clock,
+        StageTable(config.max_staged_bytes),
+        expiry_ms=config.staged_expiry_ms,
+        ledger_ms=config.staged_ledger_ms,
+        messages_of=messages.of,
+        own=own,
+    )
+    handlers = StagingHandlers(config, core.intake, core.supply, kept, messages)
+    return Wing(handlers=(handlers,), loops={"staged sends": kept.keep_going})

@@ -1,0 +1,207 @@
+"""Stages and commits: what shows when, what is kept, what a restart finds."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.broker.sending_parts import put
+from tests.broker.staging_parts import EXPIRY_MS, LEDGER_MS, StagingParts
+
+from rocketpipe.errors import RequestRejected
+from rocketpipe.model.names import SCHEDULE_TOPIC, STAGING_TOPIC
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.store.config import FlushMode
+from rocketpipe.testing.clock import ManualClock
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> StagingParts:
+    return StagingParts(tmp_path, ManualClock())
+
+
+def reborn(parts: StagingParts, tmp_path: Path, **changes: Any) -> StagingParts:
+    """The next run, after the last was killed."""
+    parts.abandon()
+    return StagingParts(tmp_path, parts.clock, **changes)
+
+
+async def test_nothing_shows_before_the_commit_and_all_of_it_after(parts: StagingParts) -> None:
+    await parts.stage("one", b"a", b"b")
+    await parts.stage("one", b"c", part=1, queue_id=2)
+    await parts.stage("two", b"d", queue_id=1)
+    assert parts.bodies() == []
+    told = await parts.commit({"one": 2, "two": 1})
+    assert not told.duplicate
+    assert parts.bodies() == [b"a", b"b", b"d", b"c"]
+    [first, *_] = parts.stored("t")
+    assert first.properties["CLUSTER"] == parts.config.cluster
+    assert len(first.properties["UNIQ_KEY"]) == 32
+    assert first.born_ms == 5
+
+
+async def test_a_commit_happens_once_however_often_it_is_repeated(parts: StagingParts) -> None:
+    await parts.stage("one", b"a")
+    first, *others = await asyncio.gather(*(parts.commit({"one": 1}) for _ in range(3)))
+    assert (first.duplicate, [other.duplicate for other in others]) == (False, [True, True])
+    assert await parts.stage("again", b"a")
+    assert (await parts.commit({"again": 1})).duplicate
+    assert parts.bodies() == [b"a"]
+
+
+async def test_stages_that_a_commit_does_not_name_never_show(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    await parts.stage("winner", b"a")
+    await parts.stage("loser", b"b")
+    await parts.commit({"winner": 1})
+    with pytest.raises(RequestRejected, match="there is no stage 'loser'"):
+        await parts.commit({"loser": 1}, batch=1)
+    parts = reborn(parts, tmp_path)
+    with pytest.raises(RequestRejected, match="there is no stage 'loser'"):
+        await parts.commit({"loser": 1}, batch=1)
+    assert parts.bodies() == [b"a"]
+
+
+async def test_a_part_that_is_sent_twice_counts_once(parts: StagingParts) -> None:
+    for _ in range(3):
+        await parts.stage("one", b"a")
+    assert parts.store.max_offset(STAGING_TOPIC, 0) == 1
+    await parts.commit({"one": 1})
+    assert parts.bodies() == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("named", "batch", "reason"),
+    [
+        ({"one": 2}, 0, "has 1 parts here, not 2"),
+        ({"one": 1, "two": 1}, 0, "there is no stage 'two'"),
+        ({"one": 1}, 3, "is of batch 0 of 'app'"),
+    ],
+)
+async def test_a_commit_whose_stages_are_not_whole_commits_nothing(
+    parts: StagingParts, named: dict[str, int], batch: int, reason: str
+) -> None:
+    await parts.stage("one", b"a")
+    with pytest.raises(RequestRejected, match=reason):
+        await parts.commit(named, batch=batch)
+    assert parts.bodies() == []
+    await parts.commit({"one": 1})
+    assert parts.bodies() == [b"a"]
+
+
+async def test_a_restart_finds_stages_commits_and_plans(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    await parts.stage("one", b"a", batch=7)
+    await parts.commit({"one": 1}, batch=7, plan="elsewhere")
+    await parts.stage("two", b"b", batch=8)
+    parts = reborn(parts, tmp_path)
+    told = await parts.commit({"new": 1}, batch=7)
+    assert (told.duplicate, told.outcome.plan) == (True, "elsewhere")
+    await parts.commit({"two": 1}, batch=8)
+    assert parts.bodies() == [b"a", b"b"]
+
+
+async def test_delayed_messages_are_delayed_from_the_commit_on(parts: StagingParts) -> None:
+    await parts.stage("one", b"later", properties=b"DELAY\x013\x02UNIQ_KEY\x01K\x02")
+    assert parts.stored(SCHEDULE_TOPIC, 2) == []
+    await parts.commit({"one": 1})
+    [waiting] = parts.stored(SCHEDULE_TOPIC, 2)
+    assert (waiting.body, waiting.properties["REAL_TOPIC"]) == (b"later", "t")
+    assert parts.bodies() == []
+
+
+async def test_a_stage_that_nobody_commits_expires(parts: StagingParts, tmp_path: Path) -> None:
+    await parts.stage("old", b"a")
+    await parts.clock.advance(EXPIRY_MS)
+    await parts.stage("young", b"b", batch=1)
+    await parts.clock.advance(1)
+    await parts.staging.tend()
+    with pytest.raises(RequestRejected, match="there is no stage 'old'"):
+        await parts.commit({"old": 1})
+    parts = reborn(parts, tmp_path)
+    with pytest.raises(RequestRejected, match="there is no stage 'old'"):
+        await parts.commit({"old": 1})
+    await parts.commit({"young": 1}, batch=1)
+    assert parts.bodies() == [b"b"]
+
+
+async def test_what_is_staged_is_bounded(tmp_path: Path) -> None:
+    parts = StagingParts(tmp_path, ManualClock(), max_staged_bytes=3000)
+    await parts.stage("one", b"x" * 1000)
+    await parts.stage("one", b"x" * 1000, part=1)
+    with pytest.raises(RequestRejected, match="3000 are the most") as caught:
+        await parts.stage("one", b"x" * 1000, part=2)
+    assert caught.value.code == ResponseCode.SYSTEM_BUSY
+    await parts.commit({"one": 2})
+    await parts.stage("two", b"x" * 1000, batch=1)
+
+
+async def test_what_is_needed_of_the_log_is_held_and_the_ledger_moves_on(tmp_path: Path) -> None:
+    parts = StagingParts(tmp_path, ManualClock(), segment_bytes=8192)
+    assert parts.pins.lowest() is None
+    await parts.stage("one", b"a")
+    pin = parts.pins.lowest()
+    assert pin is not None
+    assert (pin.owner, pin.offset) == ("staged sends", parts.stored(STAGING_TOPIC, 0)[0].log_offset)
+    await parts.commit({"one": 1})
+    for _ in range(20):
+        parts.store.append([[put("u", b"x" * 1000)]])
+    await parts.staging.tend()
+    held = parts.pins.lowest()
+    assert held is not None
+    assert held.offset > 8192, "a summary has come behind the rest"
+    parts.durability.dispatch()
+    parts.store.flush()
+    parts.store.delete_before(held.offset)
+    assert parts.store.first_offset > 0
+    parts = reborn(parts, tmp_path, segment_bytes=8192)
+    assert (await parts.commit({"one": 1})).duplicate
+    assert parts.bodies() == []  # its segment is gone, and it is not shown again
+
+
+async def test_a_summary_knows_of_commits_that_are_open(tmp_path: Path) -> None:
+    parts = StagingParts(tmp_path, ManualClock(), segment_bytes=8192)
+    await parts.stage("one", b"a")
+    await parts.stage("one", b"b", part=1)
+    parts.staging._record(("app", 0), {"one": 2}, None)
+    parts.staging._move(parts.staging._commits["app", 0])
+    parts.store.append([[put("u", b"x" * 7000)]])
+    parts.staging._summarize()
+    parts = reborn(parts, tmp_path, segment_bytes=8192)
+    assert parts.bodies() == [b"a"]
+    await parts.staging.tend()
+    assert parts.bodies() == [b"a", b"b"]
+    assert (await parts.commit({"one": 2})).duplicate
+
+
+async def test_an_application_that_commits_no_more_is_forgotten(tmp_path: Path) -> None:
+    parts = StagingParts(tmp_path, ManualClock(), segment_bytes=8192)
+    await parts.commit({}, app="gone")
+    await parts.clock.advance(LEDGER_MS + 1)
+    await parts.commit({}, app="here")
+    parts.store.append([[put("u", b"x" * 7000)]])
+    await parts.staging.tend()
+    parts = reborn(parts, tmp_path, segment_bytes=8192)
+    assert (await parts.commit({}, app="here")).duplicate
+    assert not (await parts.commit({}, app="gone")).duplicate
+
+
+async def test_with_syncs_a_part_is_answered_when_it_is_synced(tmp_path: Path) -> None:
+    parts = StagingParts(tmp_path, ManualClock(), flush=FlushMode.SYNC, flush_timeout_ms=1000)
+    staging = asyncio.create_task(parts.stage("one", b"a"))
+    while not staging.done():
+        await parts.clock.advance(100)
+    with pytest.raises(RequestRejected, match="not synced in time"):
+        await staging
+    parts.store.flush()
+    assert not await parts.stage("one", b"a")
+    committing = asyncio.create_task(parts.commit({"one": 1}))
+    while not committing.done():
+        await asyncio.sleep(0)
+        parts.store.flush()
+    await committing
+    assert parts.bodies() == [b"a"]

@@ -1,0 +1,69 @@
+"""Parts and commits as they come over the wire."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.broker.staging_parts import StagingParts, staged
+
+from rocketpipe.errors import RequestRejected
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.testing.clock import ManualClock
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> StagingParts:
+    return StagingParts(tmp_path, ManualClock())
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "reason"),
+    [
+        ({"application": ""}, ResponseCode.INVALID_PARAMETER, "application has 1 to 255"),
+        ({"application": "a\x01"}, ResponseCode.INVALID_PARAMETER, "can be printed"),
+        ({"stage": "s" * 256}, ResponseCode.INVALID_PARAMETER, "stage has 1 to 255"),
+        ({"batch": -1}, ResponseCode.INVALID_PARAMETER, "neither is negative"),
+        ({"part": -1}, ResponseCode.INVALID_PARAMETER, "neither is negative"),
+        ({"topic": "no good"}, ResponseCode.INVALID_PARAMETER, "not one of"),
+        ({"topic": "rmq_sys_STAGED_SENDS"}, ResponseCode.INVALID_PARAMETER, "only brokers write"),
+        ({"queue_id": 4}, ResponseCode.INVALID_PARAMETER, "has 4"),
+        ({"default_topic": "nothing"}, ResponseCode.TOPIC_NOT_EXIST, "does not create it"),
+        ({"body": b""}, ResponseCode.MESSAGE_ILLEGAL, "without messages"),
+        ({"body": b"\x00\x00\x00\x63rest"}, ResponseCode.MESSAGE_ILLEGAL, "no entry"),
+        ({"properties": b"TRAN_MSG\x01true\x02"}, ResponseCode.MESSAGE_ILLEGAL, "half one"),
+        ({"properties": b"DELAY\x01soon\x02"}, ResponseCode.MESSAGE_ILLEGAL, "whole number"),
+        ({"properties": b"n\x01" + b"x" * 32_500}, ResponseCode.MESSAGE_ILLEGAL, "too long"),
+    ],
+)
+async def test_a_part_that_could_not_be_shown_is_refused_at_once(
+    parts: StagingParts, changes: dict[str, Any], code: int, reason: str
+) -> None:
+    with pytest.raises(RequestRejected, match=reason) as caught:
+        await parts.ask(staged(changes.pop("stage", "s"), b"body", **changes))
+    assert caught.value.code == code
+
+
+async def test_a_stage_is_of_one_batch(parts: StagingParts) -> None:
+    await parts.stage("s", b"a")
+    with pytest.raises(RequestRejected, match="name a new one"):
+        await parts.stage("s", b"a", batch=1, part=1)
+
+
+async def test_a_queue_is_picked_where_none_is_named(parts: StagingParts) -> None:
+    await parts.stage("s", b"a", queue_id=-1)
+    await parts.commit({"s": 1})
+    assert parts.bodies() == [b"a"]
+
+
+async def test_a_commit_of_nothing_asks_whether_it_can_be_done(parts: StagingParts) -> None:
+    assert not (await parts.commit({}, app="", batch=-1)).duplicate
+    with pytest.raises(RequestRejected, match="application has 1 to 255"):
+        await parts.commit({}, app="")
+
+
+async def test_a_broker_that_may_not_be_written_stages_nothing(tmp_path: Path) -> None:
+    parts = StagingParts(tmp_path, ManualClock(), config={"permission": 4})
+    with pytest.raises(RequestRejected, match="read-only"):
+        await parts.stage("s", b"a")
