@@ -91,9 +91,15 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def broker(
-    config: BrokerConfig, *, clock: Clock | None = None, chance: random.Random | None = None
+    config: BrokerConfig,
+    *,
+    clock: Clock | None = None,
+    chance: random.Random | None = None,
+    watch: Callable[[Core], None] | None = None,
 ) -> AsyncIterator[str]:
     """Run a broker inside the block, which is given the address it listens on.
+
+    ``watch`` is given the parts before they serve, for whoever measures them.
 
     Raises:
         OSError: If the port is taken.
@@ -183,6 +189,8 @@ async def broker(
                 registrar=registrar,
                 arrivals=arrivals,
             )
+            if watch is not None:
+                watch(core)
             wings = [wing(core) for wing in WINGS]
             sends = SendHandlers(config, intake, supply, stamp, parking, retries)
             router = Router(

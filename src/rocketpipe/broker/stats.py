@@ -11,6 +11,7 @@ of time it belongs to is settled every ten seconds, and when somebody asks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, tzinfo
 from typing import Final, TypeVar
 
@@ -251,6 +252,14 @@ class Stats:
     def now_ms(self) -> int:
         """The moment that a `Tally` is asked about."""
         return self._clock.monotonic_ms()
+
+    def by_topic(self) -> Iterator[tuple[str, Tally]]:
+        """What was stored, topic by topic."""
+        return iter(list(self._topics.items()))
+
+    def by_group(self) -> Iterator[tuple[str, str, Tally]]:
+        """What was given out: topic and group, and how much."""
+        return ((topic, group, tally) for (topic, group), tally in list(self._groups.items()))
 
     def of_topic(self, topic: str) -> Tally | None:
         """What was stored of a topic."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final
 
 from rocketpipe.broker.advertise import advertised_address
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.settings import broker_settings, load_broker
-from rocketpipe.cli import process, settings
+from rocketpipe.cli import process, settings, watching
 
 #: What ``-m`` prints: what operators look at first.
 IMPORTANT: Final = frozenset(
@@ -133,6 +134,7 @@ def run(options: argparse.Namespace) -> int:
     settings.refuse_strangers(
         config.host, loaded.choice.origin("bindAddress"), insecure=options.insecure
     )
+    watching.refuse_strangers(options)
     settings.claim_directory(config.data, loaded.choice.origin("storePathRootDir"))
     settings.warn(loaded.choice.warnings())
     settings.warn_of_no_access_control()
@@ -140,8 +142,11 @@ def run(options: argparse.Namespace) -> int:
         settings.warn(["no NameServer to register with, so no client finds this broker: add -n"])
 
     async def start(stack: AsyncExitStack) -> list[str]:
-        address = await stack.enter_async_context(broker(config))
-        return [boot_line(config, address), f"ready broker={address}"]
+        watched, lines = await watching.opened(stack, options)
+        watch = partial(watching.watch_broker, watched)
+        address = await stack.enter_async_context(broker(config, watch=watch))
+        watched.started = True
+        return [*lines, boot_line(config, address), f"ready broker={address}"]
 
     return process.serve_until_signal(start)
 

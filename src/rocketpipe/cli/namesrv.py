@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from rocketpipe.cli import process, settings
+from rocketpipe.cli import process, settings, watching
 from rocketpipe.config.known_keys import NAMESRV_KEYS
 from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import settings_of
@@ -55,12 +55,15 @@ def run(options: argparse.Namespace) -> int:
     settings.refuse_strangers(
         bound_host(config), choice.origin("bindAddress"), insecure=options.insecure
     )
+    watching.refuse_strangers(options)
     settings.warn(choice.warnings())
     settings.warn_of_no_access_control()
 
     async def start(stack: AsyncExitStack) -> list[str]:
+        watched, lines = await watching.opened(stack, options)
         address = await stack.enter_async_context(name_server(config))
-        return [boot_line(address), f"ready namesrv={address}"]
+        watched.started = True
+        return [*lines, boot_line(address), f"ready namesrv={address}"]
 
     return process.serve_until_signal(start)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from contextlib import AsyncExitStack
+from functools import partial
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.settings import LoadedBroker, broker_settings, load_broker
-from rocketpipe.cli import process, settings
+from rocketpipe.cli import process, settings, watching
 from rocketpipe.cli.broker import add_broker_flags, boot_line, broker_flags
 from rocketpipe.cli.namesrv import boot_line as namesrv_boot_line
 from rocketpipe.cli.namesrv import bound_host, load_namesrv
@@ -53,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     for host, choice in ((bound_host(names), names_choice), (loaded.config.host, loaded.choice)):
         settings.refuse_strangers(host, choice.origin("bindAddress"), insecure=options.insecure)
+    watching.refuse_strangers(options)
     settings.claim_directory(loaded.config.data, loaded.choice.origin("storePathRootDir"))
     settings.warn([*names_choice.warnings(), *loaded.choice.warnings()])
     settings.warn_of_no_access_control()
@@ -60,10 +62,15 @@ def run(options: argparse.Namespace) -> int:
         settings.warn([f"{given.origin}: serve registers with its own NameServer, not with others"])
 
     async def start(stack: AsyncExitStack) -> list[str]:
+        watched, lines = await watching.opened(stack, options)
         names_address = await stack.enter_async_context(name_server(names))
         config = dataclasses.replace(loaded.config, name_servers=(names_address,))
-        address = await stack.enter_async_context(broker(config))
+        address = await stack.enter_async_context(
+            broker(config, watch=partial(watching.watch_broker, watched))
+        )
+        watched.started = True
         return [
+            *lines,
             namesrv_boot_line(names_address),
             boot_line(config, address),
             f"ready namesrv={names_address} broker={address}",

@@ -34,6 +34,12 @@ def add_shared_flags(parser: argparse.ArgumentParser) -> None:
         help="allow addresses that other machines can reach, though there is no access control",
     )
     parser.add_argument(
+        "--http",
+        type=address,
+        metavar="HOST:PORT",
+        help="answer /healthz, /readyz, /metrics and /version there; port 0 takes a free one",
+    )
+    parser.add_argument(
         "--log-level",
         choices=["debug", "info", "warning", "error"],
         default="info",

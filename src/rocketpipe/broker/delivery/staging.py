@@ -5,7 +5,7 @@ All of it is in the log, in two queues of a topic that nobody else reads or writ
     queue 0   a record for each part of a stage: its body is a batch, as a producer would send it
     queue 1   the ledger:  commit     application and batch, the stages named, how many parts each
                            delivered  so many parts of a commit were moved to their topics
-                           summary    all batches committed so far, open commits, where live stages begin
+                           summary    what was committed so far, what is open, where stages begin
 
 A commit is one record. Before it is in the log nothing shows, after it everything will: its parts
 are moved one by one, each as one group of records that the store keeps whole or not at all. The

@@ -1,0 +1,41 @@
+"""The HTTP port of a process that serves, if it was asked for."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import AsyncExitStack
+from functools import partial
+
+from rocketpipe.broker.core import Core
+from rocketpipe.broker.measuring import families, problem_of
+from rocketpipe.cli import settings
+from rocketpipe.health.http_port import Watched, health_port
+
+
+def refuse_strangers(options: argparse.Namespace) -> None:
+    """Let the port be where others reach it only if the user insists.
+
+    Raises:
+        ConfigError: If they can, and the user does not.
+    """
+    if options.http is not None:
+        settings.refuse_strangers(options.http[0], "--http", insecure=options.insecure)
+
+
+async def opened(stack: AsyncExitStack, options: argparse.Namespace) -> tuple[Watched, list[str]]:
+    """Open the port before anything else starts, so that probes see it start; gives its line.
+
+    Raises:
+        OSError: If the port is taken.
+    """
+    watched = Watched()
+    if options.http is None:
+        return watched, []
+    host, port = options.http
+    address = await stack.enter_async_context(health_port(host, port, watched))
+    return watched, [f"health and metrics at http://{address}"]
+
+
+def watch_broker(watched: Watched, core: Core) -> None:
+    """Have the port tell of a broker."""
+    watched.add(partial(problem_of, core), partial(families, core))

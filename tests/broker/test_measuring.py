@@ -1,0 +1,56 @@
+"""What a broker measures, asked of one that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketpipe import Admin, Producer
+from rocketpipe.broker.broker import broker
+from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.core import Core
+from rocketpipe.broker.measuring import families, problem_of
+from rocketpipe.metrics import render
+from rocketpipe.namesrv.config import NamesrvConfig
+from rocketpipe.namesrv.server import name_server
+from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.errors import StoreFull
+
+pytestmark = pytest.mark.scenario
+
+
+async def test_what_goes_in_and_out_and_how_far_groups_are(tmp_path: Path) -> None:
+    seen: list[Core] = []
+    async with name_server(NamesrvConfig(port=0)) as names:
+        config = BrokerConfig(
+            data=tmp_path, name_servers=(names,), port=0, store=StoreConfig.embedded(tmp_path)
+        )
+        async with broker(config, watch=seen.append), Admin(names) as admin:
+            (core,) = seen
+            await admin.topics.create("orders", queues=1)
+            await admin.groups.create("spark-job")
+            async with Producer(names) as producer:
+                for number in range(5):
+                    await producer.send("orders", b"order %d" % number)
+                await admin.offsets.move_to_ends("spark-job", "orders", newest=False)
+                (place,) = await admin.offsets.of_group("spark-job", "orders")
+                await admin.offsets.commit("spark-job", {place.queue: 2})  # type: ignore[dict-item]
+                text = render(families(core))
+            who = 'cluster="DefaultCluster",node_type="broker",node_id="broker-a"'
+            assert f'rocketmq_messages_in_total{{{who},topic="orders"}} 5\n' in text
+            lag = f'{{{who},consumer_group="spark-job",topic="orders",queue="0"}}'
+            assert f"rocketmq_consumer_lag_messages{lag} 3\n" in text
+            (size,) = [line for line in text.splitlines() if f"consumer_lag_bytes{lag}" in line]
+            assert 0 < int(size.rpartition(" ")[2]) <= core.store.positions.written
+            assert f"rocketpipe_consumer_lag_seconds{lag}" in text
+            assert f"rocketmq_producer_connections{{{who}}} 1\n" in text
+            assert problem_of(core) is None
+
+            await admin.groups.delete("spark-job", offsets=True)
+            assert "spark-job" not in render(families(core))
+
+            core.store.health.full(StoreFull(tmp_path, 1, "the disk is full"))
+            problem = problem_of(core)
+            assert problem is not None
+            assert "the store is full" in problem
