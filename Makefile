@@ -47,8 +47,8 @@ setup: ## Make .venv with everything the rest needs; instant when it is there
 	@"$(PYTHON)" "$(ROOT)/tools/bootstrap.py"
 
 .PHONY: demo
-demo: setup ## Run the main job from end to end: servers, producers, Spark, kills, proof
-	@$(RUN) -m demo
+demo: setup ## The main job from end to end: flights, Spark, kills, proof; DEMO="--fast --keep"
+	@$(RUN) -m demo $(DEMO)
 
 #> Checks
 
@@ -141,6 +141,12 @@ bench-broker: setup ## Our broker and others under one load; BENCH="--quick --pe
 bench-client: setup ## Our client beside a bare asyncio client; BENCH="--rounds 5 --uvloop" and the like
 	@$(RUN) benchmarks/client.py $(BENCH)
 	@$(RUN) benchmarks/blocking.py $(BENCH)
+	@$(RUN) -m benchmarks.other_clients $(BENCH)
+
+.PHONY: bench-spark
+bench-spark: setup ## Spark reading a topic beside Spark reading Parquet; BENCH="--rows 200000" is quicker
+	@$(RUN) benchmarks/spark.py $(BENCH)
+	@$(RUN) -m benchmarks.spark_write
 
 #> Upkeep
 

@@ -1,13 +1,8 @@
-"""The main job: servers, real messages, a Spark count, a verdict.
+"""The main job: a year of flights through every part, two kills on the way, and a proof.
 
-    1  a NameServer and a broker start in a process of their own
-    2  a producer sends orders over RocketMQ's protocol, each keyed by its city
-    3  a consumer reads them all
-    4  Spark reads them all, through the source ``rocketpipe``, and counts them by key
-    5  the three counts are printed beside each other
-
-The exit code is 0 only if they agree. Everything the job writes is in one temporary directory,
-which is gone when it ends, however it ends.
+A NameServer and a broker start as a child process; ``play`` says what happens then. Everything the
+run writes is in one directory, made anew by each run: the report, the tables, the broker's store
+and the logs. The exit code is 0 only if all of the proof holds.
 """
 
 from __future__ import annotations
@@ -15,140 +10,141 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import random
+import shutil
 import signal
 import sys
-import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
-from demo.report import report
-from rocketpipe import Producer, PullConsumer
+from demo import data, servers, spark_child, third_party
+from demo.page import write_page
+from demo.play import Play, Run
+from demo.proof import Proof, prove
+from demo.report import next_steps, summary
+from demo.servers import Servers
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.pipeline import launch
-from rocketpipe.testing import servers
 
-TOPIC = "orders"
-SENDERS = 64
-SEND_TIMEOUT_MS = 30_000  # a demo may run on a machine that is busy with other things
-SILENCE_MS = 10_000
-CITIES = ("Berlin", "Cairo", "Delhi", "Lagos", "Lima", "Osaka", "Paris", "Quito", "Rome", "Seoul")
-LOG_NAME = "demo.log"
-LAST_LINES = 30
+ROOT: Final = Path(__file__).resolve().parent.parent
+OUT: Final = ROOT / "out" / "demo"
+#: A directory is emptied only if it has this, so is one of ours.
+STAMP: Final = ".rocketpipe-demo"
+LOG_NAME: Final = "demo.log"
+LAST_LINES: Final = 30
+FAST: Final = 10
+FEWEST: Final = 1_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job and print what it found; the number is the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="demo", description="Send messages, consume them, count them in Spark, compare."
-    )
-    parser.add_argument(
-        "--messages", type=_positive, default=10_000, metavar="N", help="how many to send (10,000)"
-    )
-    expected = parser.parse_args(arguments).messages
+    options = _parser().parse_args(arguments)
     stopped_by = [signal.SIGINT]
 
     def stop(number: int, frame: object) -> None:
         stopped_by[0] = signal.Signals(number)
-        signal.raise_signal(signal.SIGINT)  # which Python, asyncio and Spark know how to leave by
+        signal.raise_signal(signal.SIGINT)  # which Python and asyncio know how to leave by
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, stop)
-    with tempfile.TemporaryDirectory(prefix="rocketpipe-demo-", ignore_cleanup_errors=True) as name:
-        scratch = Path(name)
-        try:
-            with logged(scratch):
-                return run(expected, scratch)
-        except KeyboardInterrupt:
-            print("\nInterrupted: the servers are stopped, nothing is left behind.")
-            return 128 + stopped_by[0]
-        except (RocketPipeError, PySparkException, Py4JError, OSError) as error:
-            show_logs(scratch)
-            print(f"\nThe demo failed: {error}", file=sys.stderr)
-            return 1
-
-
-def run(expected: int, scratch: Path) -> int:
-    """The job, with its files in ``scratch``."""
-    launch.prepare_alone()  # a missing Java shows before the work, not after it
-    with servers.serving(scratch) as running:
-        name_server = running.name_server
-        print(
-            f"• servers run in process {running.process.pid}: "
-            f"NameServer {name_server}, broker {running.broker}",
-            flush=True,
-        )
-        with timed("sent them over RocketMQ's protocol"):
-            sent = asyncio.run(send(name_server, expected))
-        with timed("consumed them as group 'demo'"):
-            consumed = asyncio.run(consume(name_server, expected))
-        print("• starting Spark …", flush=True)
-        with timed("counted them by key in Spark"):
-            counted = count_in_spark(name_server, scratch)
-    return report(expected, sent, consumed, counted)
-
-
-async def send(name_server: str, expected: int) -> Counter[str]:
-    """Send orders, each keyed by its city; gives how many of each the broker took."""
-    chance = random.Random(2024)
-    waiting = [chance.choice(CITIES) for _ in range(expected)]
-    sent: Counter[str] = Counter()
-
-    async def work(producer: Producer) -> None:
-        while waiting:
-            city = waiting.pop()
-            body = f"an order from {city}".encode()
-            await producer.send(TOPIC, body, tags="order", keys=[city], timeout_ms=SEND_TIMEOUT_MS)
-            sent[city] += 1
-
-    print(f"• sending {expected:,} messages to topic {TOPIC!r} …", flush=True)
+    count = options.flights or data.ALL_FLIGHTS // (FAST if options.fast else 1)
+    place: Path = options.out.resolve()
     try:
-        async with Producer(name_server) as producer, asyncio.TaskGroup() as tasks:
-            for _ in range(SENDERS):
-                tasks.create_task(work(producer))
+        empty(place)
+        with logged(place):
+            return run(count, place, keep=options.keep)
+    except KeyboardInterrupt:
+        print("\nInterrupted: the servers and Spark are stopped.")
+        return 128 + stopped_by[0]
+    except (RocketPipeError, OSError, TimeoutError) as error:
+        show_logs(place)
+        print(f"\nThe demo failed: {error or type(error).__name__}", file=sys.stderr)
+        return 1
+
+
+def run(count: int, place: Path, *, keep: bool) -> int:
+    """The job, with its files in ``place``."""
+    began = time.monotonic()
+    launch.prepare_alone()  # a missing Java shows before the work, not after it
+    rows = data.rows(count)
+    facts = data.facts(rows)
+    flights = list(data.flights(rows))
+    say(
+        f"{facts.flights:,} flights of {len(facts.by_carrier)} carriers, "
+        f"{facts.cancelled.total():,} of them cancelled, {facts.steps_back:,} steps back in time"
+    )
+    try:
+        guest = third_party.invite(place)
+        say(f"{guest.name} is installed, a client of someone else")
+    except third_party.NoGuest as reason:
+        say(f"no client of someone else can be had: {reason}")
+    setup_s = time.monotonic() - began
+    child = Servers(place)
+    try:
+        done = asyncio.run(_play(flights, child, place))
+        proof = prove(facts, done.evidence)
+        page = place / "report.html"
+        write_page(page, done, proof, setup_s)
+        print(summary(done, proof, setup_s))
+        print(next_steps(page, child, keep=keep))
+        return verdict(proof)
+    finally:
+        if not keep or sys.exc_info()[0] is not None:
+            child.stop()
+
+
+def verdict(proof: Proof) -> int:
+    """Say whether all of it holds; the number is the exit code."""
+    if proof.holds:
+        print("\nAll of it holds: nothing lost, nothing twice where that matters, order kept.")
+        return 0
+    print("\nNot all of it holds: see the rows marked ✗.")
+    return 1
+
+
+async def _play(flights: Sequence[data.Flight], child: Servers, place: Path) -> Run:
+    await child.start()
+    say(
+        f"servers run in process {child.pid}: NameServer {child.name_server}, broker {child.broker}"
+    )
+    try:
+        return await Play(flights, child, place, say).run()
     except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None  # one tells enough
-    return sent
+        raise _first(failures) from None  # one tells enough
 
 
-async def consume(name_server: str, expected: int) -> Counter[str]:
-    """Read the topic until everything came, or nothing comes any more."""
-    consumed: Counter[str] = Counter()
-    async with PullConsumer(name_server, group="demo") as consumer:
-        await consumer.subscribe(TOPIC, tags="order")
-        while consumed.total() < expected:
-            messages = await consumer.poll(timeout_ms=SILENCE_MS)
-            if not messages:
-                break
-            consumed.update(key for message in messages for key in message.keys)
-        await consumer.commit()
-    return consumed
+def _first(failures: ExceptionGroup[Exception]) -> Exception:
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first
 
 
-def count_in_spark(name_server: str, scratch: Path) -> Counter[str]:
-    """Count the topic's messages by key, read through the Spark source."""
-    with launch.local_spark(scratch, name="rocketpipe-demo") as spark:
-        messages = (
-            spark.read.format("rocketpipe")
-            .option("nameServer", name_server)
-            .option("subscribe", TOPIC)
-            .load()
-        )
-        rows = messages.selectExpr("explode(keys) AS key").groupBy("key").count().collect()
-        return Counter({row["key"]: row["count"] for row in rows})
+def say(line: str) -> None:
+    """Tell on the terminal what happens."""
+    print(f"{time.strftime('%H:%M:%S')} • {line}", flush=True)
+
+
+def empty(place: Path) -> None:
+    """Make a directory for the run, in place of the last run's.
+
+    Raises:
+        RocketPipeError: If something else is there.
+    """
+    if place.exists():
+        if any(place.iterdir()) and not (place / STAMP).exists():
+            raise RocketPipeError(f"{place} holds something that is not a demo's: name another")
+        shutil.rmtree(place)
+    place.mkdir(parents=True)
+    (place / STAMP).touch()
 
 
 @contextmanager
-def logged(scratch: Path) -> Iterator[None]:
-    """Keep what libraries log off the terminal: py4j has much to say about a Ctrl-C."""
-    handler = logging.FileHandler(scratch / LOG_NAME)
+def logged(place: Path) -> Iterator[None]:
+    """Keep what libraries log off the terminal: clients complain, rightly, of a killed broker."""
+    handler = logging.FileHandler(place / LOG_NAME)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.getLogger().addHandler(handler)
     try:
         yield
@@ -157,24 +153,40 @@ def logged(scratch: Path) -> Iterator[None]:
         handler.close()
 
 
-@contextmanager
-def timed(what: str) -> Iterator[None]:
-    """Say what was done, and how long it took."""
-    start = time.monotonic()
-    yield
-    print(f"• {what} in {time.monotonic() - start:.1f} s", flush=True)
-
-
-def show_logs(scratch: Path) -> None:
-    """Print how the logs end, before they go with their directory."""
-    for name in (servers.LOG_NAME, launch.LOG_NAME, LOG_NAME):
-        log = scratch / name
+def show_logs(place: Path) -> None:
+    """Print how the logs end."""
+    names = (servers.LOG_NAME, f"spark/{launch.LOG_NAME}", spark_child.LOG_NAME, LOG_NAME)
+    for name in names:
+        log = place / name
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         if lines:
             print(f"\n--- the end of {name}", *lines[-LAST_LINES:], sep="\n", file=sys.stderr)
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="demo",
+        description="Replay a year of flights through broker, consumers and Spark, kill both on "
+        "the way, and prove that nothing is lost.",
+    )
+    parser.add_argument("--fast", action="store_true", help="take a tenth of the data")
+    parser.add_argument(
+        "--flights", type=_enough, metavar="N", help=f"take so many flights, {FEWEST:,} at least"
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the servers running")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=OUT,
+        metavar="DIR",
+        help="where report, tables, store and logs go (out/demo)",
+    )
+    return parser
+
+
+def _enough(text: str) -> int:
+    if not text.isdecimal() or not FEWEST <= int(text) <= data.ALL_FLIGHTS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from {FEWEST} to {data.ALL_FLIGHTS}"
+        )
     return int(text)

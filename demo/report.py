@@ -1,30 +1,103 @@
-"""The verdict: what was sent beside what arrived."""
+"""What a person reads at the end on the terminal: figures, the proof, and what to try next."""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demo.proof import Proof
+from demo.servers import Servers
+
+if TYPE_CHECKING:
+    from demo.play import Run
 
 
-def agree(expected: int, *counts: Counter[str]) -> bool:
-    """Whether all counts are the same, key by key, and come to the expected total."""
-    first, *others = counts
-    return first.total() == expected and all(other == first for other in others)
+def summary(run: Run, proof: Proof, setup_s: float) -> str:
+    """Figures, what happened, the proof."""
+    lines = ["", *(f"  {line}" for line in figures(run, setup_s)), "", *proof_lines(proof)]
+    return "\n".join(lines)
 
 
-def report(expected: int, sent: Counter[str], consumed: Counter[str], counted: Counter[str]) -> int:
-    """Print the three counts side by side, and whether they agree; the number is an exit code."""
-    print(f"\n  {'key':<10}{'sent':>10}{'consumed':>10}{'Spark':>10}")
-    for key in sorted({*sent, *consumed, *counted}):
-        same = sent[key] == consumed[key] == counted[key]
-        row = f"  {key:<10}{sent[key]:>10,}{consumed[key]:>10,}{counted[key]:>10,}"
-        print(row if same else f"{row}   ← differs")
-    totals = (sent.total(), consumed.total(), counted.total())
-    print(f"  {'total':<10}" + "".join(f"{total:>10,}" for total in totals))
-    if agree(expected, sent, consumed, counted):
-        print("\nEvery count agrees with what was sent.")
-        return 0
-    if sent.total() != expected:
-        print(f"\n{expected:,} messages were to be sent, and {sent.total():,} were.")
-    else:
-        print("\nThe counts differ: see the marked rows.")
-    return 1
+def figures(run: Run, setup_s: float) -> list[str]:
+    """What the run was like, a line each."""
+    small, calls, replay = run.evidence.small, run.evidence.calls, run.replay
+    lines = [
+        f"set up in {setup_s:.0f} s, run in {run.total_s:.0f} s; "
+        f"the last flight was sent after {run.sent_s:.0f} s",
+        f"senders lost the broker {replay.interruptions} times and found "
+        f"{replay.found_stored:,} unanswered flights stored; none was sent again",
+        f"Spark wrote {run.spark.batches} batches to the end",
+        f"the last boarding call came {calls.latest_ms:,} ms after its moment",
+    ]
+    if small.guest_name and small.guests.found:
+        lines.append(
+            f"{small.guest_name} received {small.guests.found:,} flights as a member of the group"
+        )
+    if small.trouble or not small.guests.found:
+        lines.append(f"the guest received nothing more: {small.trouble or 'it came too late'}")
+    lines += [f"on the way: {told}" for told in run.spark.history]
+    return lines
+
+
+def proof_lines(proof: Proof) -> list[str]:
+    """The proof as a table."""
+    width = max((len(stage.name) for stage in proof.stages), default=10)
+    head = f"  {'':<{width + 2}}{'expected':>10}{'found':>10}{'lost':>8}{'twice':>8}"
+    lines = [head]
+    for stage in proof.stages:
+        counts = f"{stage.expected:>10,}{stage.found:>10,}{stage.lost:>8,}{stage.twice:>8,}"
+        lines.append(f"  {_sign(stage.holds)} {stage.name:<{width}}{counts}")
+    lines.append("")
+    for check in proof.checks:
+        detail = f" ({check.detail})" if check.detail else ""
+        lines.append(f"  {_sign(check.holds)} {check.what}{detail}")
+    notes = [f"    {stage.name}: {stage.note}" for stage in proof.stages if stage.note]
+    return [*lines, "", *notes]
+
+
+def commands(place: Path, servers: Servers, *, keep: bool) -> list[tuple[str, str]]:
+    """Three commands to try next, and what each does."""
+    python = shlex.quote(sys.executable)
+    # Double quotes inside, so that the shell's single ones need no escapes.
+    delays = json.dumps(str(place / "tables" / "delays"))
+    worst = (
+        f"from deltalake import DeltaTable; t = DeltaTable({delays}).to_pyarrow_table(); "
+        'print(t.group_by("carrier").aggregate([("delay_minutes", "sum"), ("departed", "sum")])'
+        '.sort_by([("delay_minutes_sum", "descending")]).to_pylist()[:3])'
+    )
+    spark = (
+        "from rocketpipe.pipeline.launch import prepare; prepare(); "
+        "from pyspark.sql import SparkSession; s = SparkSession.builder.getOrCreate(); "
+        f's.read.format("rocketpipe").option("path", {json.dumps(str(servers.store))})'
+        '.option("subscribe", "flights").load().groupBy("tags").count().show()'
+    )
+    serve = [sys.executable, "-m", "rocketpipe.cli.main", "serve", "--small-files"]
+    serve += ["--data", str(servers.store)]
+    last = (
+        ("stop the servers that were kept", f"kill {servers.pid}")
+        if keep
+        else ("serve the same data again", shlex.join(serve))
+    )
+    return [
+        ("ask the Delta table", f"{python} -c {shlex.quote(worst)}"),
+        ("query the topic in Spark, straight from the log", f"{python} -c {shlex.quote(spark)}"),
+        last,
+    ]
+
+
+def next_steps(page: Path, servers: Servers, *, keep: bool) -> str:
+    """Where the report is, and what to try next."""
+    lines = ["", f"The report: {page.as_uri()}"]
+    if keep:
+        lines.append(f"The servers still run: NameServer {servers.name_server}")
+    lines.append("Try next:")
+    for number, (what, command) in enumerate(commands(page.parent, servers, keep=keep), start=1):
+        lines += [f"  {number}. {what}:", f"     {command}"]
+    return "\n".join(lines)
+
+
+def _sign(holds: bool) -> str:
+    return "✓" if holds else "✗"

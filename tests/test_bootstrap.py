@@ -43,7 +43,7 @@ def tree(tmp_path: Path) -> Path:
     wanted = ["Makefile", "pyproject.toml", "setup.py", "tools/bootstrap.py"]
     wanted += ["src/rocketpipe/_version.py", "src/rocketpipe/errors.py"]
     wanted += ["src/rocketpipe/pipeline/java.py"]
-    wanted += [f"requirements/{name}.txt" for name in ("build", "dev", "java", "node")]
+    wanted += [f"requirements/{name}.txt" for name in ("build", "dev", "demo", "java", "node")]
     for name in wanted:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
@@ -89,6 +89,7 @@ def test_a_finished_setup_is_recognised_without_starting_a_process(
     [
         "requirements/build.txt",
         "requirements/dev.txt",
+        "requirements/demo.txt",
         "requirements/java.txt",
         "setup.py",
         "src/rocketpipe/_version.py",

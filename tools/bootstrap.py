@@ -2,7 +2,7 @@
 
     1  read the stamp in .venv: done already, for these inputs, in this place? Then that is all
     2  create .venv: by venv; where Debian keeps ensurepip apart, by uv, virtualenv or an outer pip
-    3  install what is pinned by hash: requirements/build.txt, then requirements/dev.txt
+    3  install what is pinned by hash: requirements/build.txt, dev.txt, then demo.txt
     4  install the project itself, editable, its compiled twins where a C compiler works
     5  make sure of a Java for Spark: the machine's, else requirements/java.txt
     6  write the stamp
@@ -75,7 +75,7 @@ def twin_sources(root: Path) -> list[Path]:
 def inputs_of(root: Path, environ: Mapping[str, str]) -> str:
     """A digest of all that setup depends on, so that a change in any of it shows."""
     digest = hashlib.sha256()
-    files = [root / "requirements" / f"{name}.txt" for name in ("build", "dev", "java")]
+    files = [root / "requirements" / f"{name}.txt" for name in ("build", "dev", "demo", "java")]
     files += [root / "setup.py", root / "src" / "rocketpipe" / "_version.py"]
     twins = twin_sources(root)
     for file in files + twins:
@@ -400,6 +400,8 @@ def set_up(root: Path) -> None:
     # Without isolation, so that what has no wheel is built by the pinned setuptools too.
     pinned = ("--require-hashes", "--no-build-isolation", "-r", "requirements/dev.txt")
     install(venv, *pinned)
+    # Its table is all that is wanted of it, not what its module would import.
+    install(venv, *pinned[:2], "--no-deps", "-r", "requirements/demo.txt")
     install_project(root)
     java = ensure_java(root)
     Stamp(root=str(root), inputs=inputs, java=java).write(venv)

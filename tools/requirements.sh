@@ -20,7 +20,8 @@ pin() {
 }
 
 pin build
-pin dev pyproject.toml --extra compression --extra fast --extra spark -c requirements/build.txt
+pin dev pyproject.toml --extra compression --extra delta --extra fast --extra spark -c requirements/build.txt
+pin demo --no-deps
 pin java
 pin node
 pin clients

@@ -1,54 +1,49 @@
-"""The verdict that decides the demo's exit code."""
+"""What is printed at the end."""
 
 from __future__ import annotations
 
-from collections import Counter
+import shlex
+from pathlib import Path
 
-import pytest
-from demo.report import report
-
-SENT = Counter({"Lima": 7, "Oslo": 3})
-
-
-def test_equal_counts_are_shown_beside_each_other_and_pass(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert report(10, SENT, SENT.copy(), SENT.copy()) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split() for line in lines if line] == [
-        ["key", "sent", "consumed", "Spark"],
-        ["Lima", "7", "7", "7"],
-        ["Oslo", "3", "3", "3"],
-        ["total", "10", "10", "10"],
-        ["Every", "count", "agrees", "with", "what", "was", "sent."],
-    ]
+from demo.proof import prove
+from demo.report import commands, figures, next_steps, summary
+from demo.servers import Servers
+from tests.demo.staged import staged
 
 
-@pytest.mark.parametrize(
-    ("consumed", "counted", "marked"),
-    [
-        (Counter({"Lima": 7, "Oslo": 2}), SENT, "Oslo"),
-        (SENT, Counter({"Lima": 8, "Oslo": 3}), "Lima"),
-        (SENT, Counter({"Lima": 7}), "Oslo"),
-        (SENT, SENT + Counter({"Rome": 1}), "Rome"),
-        # The totals agree and the keys do not.
-        (SENT, Counter({"Lima": 6, "Oslo": 4}), "Lima"),
-    ],
-)
-def test_counts_that_differ_are_marked_and_fail(
-    capsys: pytest.CaptureFixture[str],
-    consumed: Counter[str],
-    counted: Counter[str],
-    marked: str,
-) -> None:
-    assert report(10, SENT, consumed, counted) == 1
-    said = capsys.readouterr().out
-    assert any(line.split()[0] == marked for line in said.splitlines() if "← differs" in line)
-    assert "The counts differ" in said
+def test_the_proof_is_a_table_with_a_sign_by_each_row(tmp_path: Path) -> None:
+    facts, run = staged(tmp_path)
+    run.evidence.in_topic -= 1
+    lines = summary(run, prove(facts, run.evidence), 3.0).splitlines()
+    rows = [line.split() for line in lines]
+    assert ["expected", "found", "lost", "twice"] in rows
+    assert ["✗", "stored", "in", "the", "topic", "40", "39", "1", "0"] in rows
+    assert ["✓", "Delta", "table", "of", "flights", "40", "40", "0", "0"] in rows
+    assert any(line.startswith("  ✓ order per aircraft held") for line in lines)
 
 
-def test_messages_that_were_never_sent_fail_though_all_counts_agree(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert report(11, SENT, SENT.copy(), SENT.copy()) == 1
-    assert "11 messages were to be sent, and 10 were" in capsys.readouterr().out
+def test_what_happened_on_the_way_is_told(tmp_path: Path) -> None:
+    _, run = staged(tmp_path)
+    told = figures(run, 3.0)
+    assert "on the way: query restarted: a Python worker was ended" in told
+    assert "ali-ons received 10 flights as a member of the group" in told
+
+
+def test_a_guest_that_did_not_come_is_told_with_the_reason(tmp_path: Path) -> None:
+    _, run = staged(tmp_path)
+    run.evidence.small.guests.found = 0
+    run.evidence.small.trouble = "ali-ons: no Node.js"
+    assert "the guest received nothing more: ali-ons: no Node.js" in figures(run, 3.0)
+
+
+def test_three_commands_follow_which_a_shell_can_read(tmp_path: Path) -> None:
+    servers = Servers(tmp_path)
+    found = commands(tmp_path, servers, keep=False)
+    assert len(found) == 3
+    for _, command in found[:2]:
+        _, flag, program = shlex.split(command)
+        assert flag == "-c"
+        compile(program, "command", "exec")
+    assert shlex.split(found[2][1])[-2:] == ["--data", str(tmp_path / "store")]
+    said = next_steps(tmp_path / "report.html", servers, keep=False)
+    assert (tmp_path / "report.html").as_uri() in said

@@ -1,0 +1,213 @@
+"""The report as one HTML file that needs no other: figures, proof, and plots of the run."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone, tzinfo
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from demo import plots
+from demo.plots import Series
+from demo.proof import Proof
+from demo.rejecting import ATTEMPTS
+from demo.report import figures
+from demo.watching import Sample, Watch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from demo.play import Run
+
+#: Fewer flights than these in a year say nothing about an hour of the day.
+FEWEST_FLIGHTS: Final = 5
+#: So many looks a rate is taken over.
+AVERAGED: Final = 3
+
+STYLE: Final = """
+:root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2430; --quiet: #697084;
+  --rule: #dfe3ea; --card: #f6f7fa; --good: #1d7f4f; --bad: #b42318; --mark: #b42318;
+  --s0: #2f6fdb; --s1: #d97b16; --s2: #1d9a6c; --s3: #8b54c9; --s4: #697084; }
+@media (prefers-color-scheme: dark) { :root { --paper: #14171d; --ink: #e6e9ef; --quiet: #99a1b3;
+  --rule: #2e3440; --card: #1c2029; --good: #5cc98f; --bad: #ff8a7a; --mark: #ff8a7a;
+  --s0: #77a7ff; --s1: #f2a65a; --s2: #57cfa0; --s3: #c09aef; --s4: #99a1b3; } }
+body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 62rem; background: var(--paper);
+  color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .75rem; }
+.verdict { padding: .75rem 1rem; border-radius: .5rem; background: var(--card); font-weight: 600;
+  border-left: .3rem solid var(--good); } .verdict.bad { border-color: var(--bad); }
+ul { padding-left: 1.2rem; } .quiet, figcaption { color: var(--quiet); }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; }
+th:nth-child(2), td:nth-child(2), td.text, th.text { text-align: left; }
+td:nth-child(2) { white-space: nowrap; }
+.good { color: var(--good); } .bad { color: var(--bad); }
+.wide { overflow-x: auto; }
+figure { margin: 0 0 2rem; } figcaption { margin-bottom: .4rem; }
+svg { width: 100%; height: auto; display: block; } svg text { font: 12px system-ui, sans-serif;
+  fill: var(--quiet); } .grid { stroke: var(--rule); }
+.mark { stroke: var(--mark); stroke-dasharray: 3 3; } svg text.mark-label { fill: var(--mark); }
+.line { fill: none; stroke-width: 2; stroke-linejoin: round; } .bar { fill: var(--s0); }
+.legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; margin-bottom: .3rem; }
+.key i { display: inline-block; width: 1.1rem; height: .2rem; margin-right: .4rem;
+  vertical-align: middle; }
+"""
+COLOURS: Final = "".join(
+    f".line.s{n} {{ stroke: var(--s{n}); }} .key i.s{n} {{ background: var(--s{n}); }}\n"
+    for n in range(5)
+)
+
+
+def write_page(path: Path, run: Run, proof: Proof, setup_s: float) -> None:
+    """Write the report of a run."""
+    path.write_text(page(run, proof, setup_s), encoding="utf-8")
+
+
+def page(run: Run, proof: Proof, setup_s: float) -> str:
+    """The whole page as text."""
+    verdict = "All of it holds." if proof.holds else "Not all of it holds: see the rows marked ✗."
+    evidence, watch = run.evidence, run.watch
+    delays, zone = delays_by_hour(evidence.windows)
+    sections = [
+        "<h1>A year of flights, two kills, and what is left</h1>",
+        f'<p class="quiet">{run.replay.total:,} flights through a RocketMQ-compatible broker, its '
+        "consumers and Spark.</p>",
+        f'<p class="verdict{"" if proof.holds else " bad"}">{verdict}</p>',
+        "<h2>The proof</h2>",
+        _proof_table(proof),
+        _checks(proof),
+        "<h2>What happened</h2>",
+        _list(figures(run, setup_s)),
+        "<h2>Throughput and lag</h2>",
+        plots.lines(
+            "Messages a second, each over three seconds", throughput(watch.samples), watch.marks
+        ),
+        plots.lines("Lag: messages that each group has still to read", lags(watch), watch.marks),
+        "<h2>Retries and dead letters</h2>",
+        plots.lines("Rejections and dead letters, so far", rejections(run), watch.marks),
+        plots.bars("Dead letters by carrier: flights cancelled", evidence.letters["carriers"]),
+        _list(
+            f"{count:,} × {reason or 'no reason given'}"
+            for reason, count in evidence.letters["reasons"].items()
+        ),
+        "<h2>Delay by carrier and hour</h2>",
+        plots.heat(
+            f"Mean delay at departure in minutes, by scheduled hour ({zone})", delays, "min"
+        ),
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>RocketPipe demo</title><style>{STYLE}{COLOURS}</style></head><body>"
+        + "\n".join(sections)
+        + "</body></html>\n"
+    )
+
+
+# What the plots show
+
+
+def throughput(samples: Sequence[Sample]) -> list[Series]:
+    """How many messages a second came into the topic, and how many each group went through."""
+    series = [Series("stored", rates([(s.at_s, s.stored) for s in samples]), 0)]
+    for colour, group in enumerate(samples[0].lags if samples else (), start=1):
+        read = [(sample.at_s, sample.stored - sample.lags[group]) for sample in samples]
+        series.append(Series(f"read by {group}", rates(read), colour))
+    return series
+
+
+def lags(watch: Watch) -> list[Series]:
+    """How far behind each group was."""
+    return [
+        Series(group, [(sample.at_s, sample.lags[group]) for sample in watch.samples], colour)
+        for colour, group in enumerate(watch.samples[0].lags if watch.samples else (), start=1)
+    ]
+
+
+def rejections(run: Run) -> list[Series]:
+    """How many rejections there had been, by attempt, and how many dead letters."""
+    watch = run.watch
+    by_attempt: list[list[float]] = [[] for _ in range(ATTEMPTS)]
+    for at, attempt in run.evidence.departures.moments:
+        by_attempt[attempt].append(watch.since_start_s(at))
+    series = [
+        Series(
+            f"attempt {number}",
+            [(sample.at_s, bisect_right(moments, sample.at_s)) for sample in watch.samples],
+            number,
+        )
+        for number, moments in enumerate(by_attempt, start=1)
+    ]
+    dead = [(sample.at_s, float(sample.dead_letters)) for sample in watch.samples]
+    return [*series, Series("dead letters", dead, 0)]
+
+
+def delays_by_hour(windows: pa.Table) -> tuple[Mapping[tuple[str, int], float], str]:
+    """The mean delay of each carrier in each hour of the day, and where that hour is."""
+    zone, name = _new_york()
+    minutes: defaultdict[tuple[str, int], int] = defaultdict(int)
+    flights: defaultdict[tuple[str, int], int] = defaultdict(int)
+    for row in windows.to_pylist():
+        hour: datetime = row["hour"].astimezone(zone)
+        minutes[row["carrier"], hour.hour] += row["delay_minutes"]
+        flights[row["carrier"], hour.hour] += row["departed"]
+    means = {key: minutes[key] / count for key, count in flights.items() if count >= FEWEST_FLIGHTS}
+    return means, name
+
+
+def _new_york() -> tuple[tzinfo, str]:
+    try:
+        return ZoneInfo("America/New_York"), "New York"
+    except ZoneInfoNotFoundError:
+        return timezone(timedelta(hours=-5)), "UTC−5"
+
+
+def rates(counts: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """What was counted, as so much a second over the last looks, as far as none was left out.
+
+    Groups say how far they are about once a second, so that two looks alone would tell little.
+    """
+    found = []
+    for run in plots.unbroken(counts):
+        for place, (at, count) in enumerate(run[1:], start=1):
+            since, before = run[max(0, place - AVERAGED)]
+            found.append((at, max(0.0, (count - before) / (at - since))))
+    return found
+
+
+# What is written
+
+
+def _proof_table(proof: Proof) -> str:
+    rows = "".join(
+        f"<tr><td>{_sign(stage.holds)}</td><td>{escape(stage.name)}</td>"
+        f"<td>{stage.expected:,}</td><td>{stage.found:,}</td><td>{stage.lost:,}</td>"
+        f'<td>{stage.twice:,}</td><td class="text quiet">{escape(stage.note)}</td></tr>'
+        for stage in proof.stages
+    )
+    return (
+        '<div class="wide"><table><tr><th></th><th>stage</th><th>expected</th><th>found</th>'
+        f'<th>lost</th><th>twice</th><th class="text"></th></tr>{rows}</table></div>'
+    )
+
+
+def _checks(proof: Proof) -> str:
+    items = "".join(
+        f"<li>{_sign(check.holds)} {escape(check.what)}"
+        + (f' <span class="quiet">({escape(check.detail)})</span>' if check.detail else "")
+        + "</li>"
+        for check in proof.checks
+    )
+    return f'<ul style="list-style:none;padding:0">{items}</ul>'
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+
+
+def _sign(holds: bool) -> str:
+    return '<span class="good">✓</span>' if holds else '<span class="bad">✗</span>'

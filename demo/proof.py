@@ -1,0 +1,247 @@
+"""What the run has to show: for each stage how much was expected, found, lost, and came twice.
+
+What is expected comes from the file of flights alone. Consumers get messages at least once, so
+after a kill some may come twice, which is counted and told; the topic and the tables have each
+flight exactly once, or the proof fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from demo.data import Facts, Flight, Window
+from demo.delaying import BoardingCalls
+from demo.following import Followers
+from demo.rejecting import RETRIES, Departures
+from demo.tally import Tally
+from demo.third_party import CARRIERS, SmallCarriers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One row of the proof."""
+
+    name: str
+    expected: int
+    found: int
+    lost: int
+    twice: int
+    #: At least once is what is promised here.
+    may_repeat: bool = False
+    note: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether all came, nothing else did, and nothing twice that may not."""
+        complete = self.lost == 0 and self.found == self.expected
+        return complete and (self.may_repeat or self.twice == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something else that has to hold."""
+
+    what: str
+    holds: bool
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Proof:
+    """All stages and checks of a run."""
+
+    stages: list[Stage] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        """Whether all of it holds; there is no proof without stages."""
+        parts: list[Stage | Check] = [*self.stages, *self.checks]
+        return bool(self.stages) and all(part.holds for part in parts)
+
+
+@dataclass(slots=True, kw_only=True)
+class Evidence:
+    """What the run left behind."""
+
+    plans: Sequence[Sequence[Flight]]
+    #: Messages in the topic, by its queues' ends.
+    in_topic: int
+    followers: Followers
+    departures: Departures
+    calls: BoardingCalls
+    small: SmallCarriers
+    #: What Spark answered while the broker was down, and how many were acknowledged by then.
+    log: Mapping[str, Any]
+    acknowledged: int
+    #: What Spark answered about the dead letters.
+    letters: Mapping[str, Any]
+    raw: pa.Table
+    windows: pa.Table
+    broker_kills: int
+    spark_kills: int
+
+
+def prove(facts: Facts, evidence: Evidence) -> Proof:
+    """Hold what was found against what the file says."""
+    departed = facts.flights - facts.cancelled.total()
+    departures, calls = evidence.departures, evidence.calls
+    small = evidence.small.tally
+    of_small = sum(facts.by_carrier[carrier] for carrier in CARRIERS)
+    raw = tally_of(evidence.raw.column("id").to_pylist(), facts.flights)
+    letters = tally_of(evidence.letters["ids"], facts.flights)
+    stages = [
+        Stage(
+            "stored in the topic",
+            facts.flights,
+            min(evidence.in_topic, facts.flights),
+            max(0, facts.flights - evidence.in_topic),
+            max(0, evidence.in_topic - facts.flights),
+        ),
+        _consumed("followed, in order per aircraft", facts.flights, evidence.followers.tally),
+        _consumed("taken as departed", departed, departures.accepted),
+        *(
+            _consumed(f"rejected, attempt {number}", facts.cancelled.total(), tally)
+            for number, tally in enumerate(departures.rejected, start=1)
+        ),
+        _consumed("dead letters, as a Spark table", facts.cancelled.total(), letters),
+        _consumed("boarding calls, delayed", calls.count, calls.tally),
+        _consumed("small carriers, with a guest", of_small, small),
+        log_stage(evidence),
+        _exact("Delta table of flights", facts.flights, raw),
+        _windows_stage(facts, evidence.windows),
+    ]
+    return Proof(stages, [*_checks(facts, evidence)])
+
+
+def _checks(facts: Facts, evidence: Evidence) -> list[Check]:
+    followers, calls = evidence.followers, evidence.calls
+    by_carrier, miles = _by_carrier(evidence.raw)
+    wrong = differing_windows(facts, evidence.windows)
+    return [
+        Check(
+            "order per aircraft held",
+            followers.breaches == 0 and followers.aircraft == facts.aircraft,
+            f"{followers.aircraft:,} aircraft followed, {followers.breaches} breaches",
+        ),
+        Check("no boarding call came early", calls.early == 0, f"{calls.early} did"),
+        Check(
+            "flights and miles by carrier are those of the file",
+            by_carrier == facts.by_carrier and miles == facts.miles,
+            f"{len(by_carrier)} carriers, {miles.total():,} miles",
+        ),
+        Check(
+            "delays by carrier and hour are those of the file",
+            not wrong,
+            f"{len(facts.windows):,} windows, {len(wrong)} differ",
+        ),
+        Check(
+            "dead letters by carrier are the cancelled flights of the file",
+            Counter(evidence.letters["carriers"]) == facts.cancelled,
+            f"{len(facts.cancelled)} carriers, each tried {RETRIES + 1} times",
+        ),
+        Check(
+            "the log, read while the broker was down, has each queue's flights in order",
+            not log_faults(evidence.log, evidence.plans),
+            "; ".join(log_faults(evidence.log, evidence.plans)),
+        ),
+        Check("broker killed and restarted", evidence.broker_kills > 0, "by SIGKILL"),
+        Check("Spark query killed and restarted", evidence.spark_kills > 0, "by SIGKILL"),
+    ]
+
+
+def tally_of(ids: Sequence[int], total: int) -> Tally:
+    """Count ids that were read from a table."""
+    tally = Tally(total)
+    for number in ids:
+        tally.add(number)
+    return tally
+
+
+def _consumed(name: str, expected: int, tally: Tally) -> Stage:
+    return Stage(
+        name,
+        expected,
+        tally.found,
+        max(0, expected - tally.found),
+        tally.twice(),
+        may_repeat=True,
+        note=f"{tally.again:,} came again, after a kill or a handover" if tally.again else "",
+    )
+
+
+def _exact(name: str, expected: int, tally: Tally) -> Stage:
+    return Stage(name, expected, tally.found, max(0, expected - tally.found), tally.twice())
+
+
+def _windows_stage(facts: Facts, windows: pa.Table) -> Stage:
+    keys = _windows(windows)
+    lost = len(facts.windows.keys() - keys.keys())
+    return Stage(
+        "Delta table of hourly delays",
+        len(facts.windows),
+        len(keys),
+        lost,
+        len(windows) - len(keys),
+    )
+
+
+def log_stage(evidence: Evidence) -> Stage:
+    """What the log gave: everything up to the last offset of each queue that it showed."""
+    queues = evidence.log["queues"]
+    expected = sum(queue["last"] + 1 for queue in queues)
+    flights = sum(queue["flights"] for queue in queues)
+    return Stage(
+        "table from the log, broker down",
+        expected,
+        flights,
+        expected - flights,
+        sum(queue["rows"] for queue in queues) - flights,
+        note=f"{evidence.acknowledged:,} were acknowledged; what its last checkpoint does not "
+        "cover is not shown before the restart",
+    )
+
+
+def log_faults(log: Mapping[str, Any], plans: Sequence[Sequence[Flight]]) -> list[str]:
+    """Where what the log gave is not the beginning of what each queue was sent."""
+    faults = []
+    for queue in log["queues"]:
+        plan = plans[queue["queue_id"]]
+        begun = plan[: queue["rows"]]
+        if queue["first"] != 0 or queue["last"] + 1 != queue["rows"]:
+            faults.append(f"queue {queue['queue_id']} has gaps")
+        elif queue["ids"] != sum(flight.id for flight in begun):
+            faults.append(f"queue {queue['queue_id']} has other flights")
+    return faults if log["queues"] else ["it gave no rows"]
+
+
+def differing_windows(facts: Facts, windows: pa.Table) -> list[tuple[str, str]]:
+    """The windows that are not as the file says, or that only one of the two has."""
+    found = _windows(windows)
+    keys = facts.windows.keys() | found.keys()
+    return sorted(key for key in keys if facts.windows.get(key) != found.get(key))
+
+
+def _windows(windows: pa.Table) -> dict[tuple[str, str], Window]:
+    return {
+        (row["carrier"], f"{row['hour']:%Y-%m-%dT%H:%M:%SZ}"): Window(
+            row["flights"], row["departed"], row["delay_minutes"]
+        )
+        for row in windows.to_pylist()
+    }
+
+
+def _by_carrier(raw: pa.Table) -> tuple[Counter[str], Counter[str]]:
+    flights: Counter[str] = Counter()
+    miles: Counter[str] = Counter()
+    sums = raw.group_by("carrier").aggregate([("id", "count"), ("distance", "sum")])
+    for row in sums.to_pylist():
+        flights[row["carrier"]] = row["id_count"]
+        miles[row["carrier"]] = row["distance_sum"]
+    return flights, miles

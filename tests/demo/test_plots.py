@@ -1,0 +1,82 @@
+"""Plots as SVG."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from demo.plots import Series
+from demo.watching import Mark
+
+from demo import plots
+
+
+def svg(figure: str) -> ElementTree.Element:
+    found = ElementTree.fromstring(figure).find("svg")
+    assert found is not None
+    return found
+
+
+def texts(figure: str) -> list[str]:
+    return [text.text or "" for text in svg(figure).iter("text")]
+
+
+def test_a_line_breaks_where_nothing_is_known() -> None:
+    points = [(0.0, 1.0), (1.0, 2.0), (20.0, 3.0), (21.0, 4.0)]
+    figure = plots.lines("Lag", [Series("a & b", points, 2)], [Mark(10, "broker <killed>")])
+    drawn = [line.attrib for line in svg(figure).iter("polyline")]
+    assert len(drawn) == 2
+    assert {line["class"] for line in drawn} == {"line s2"}
+    assert "broker <killed>" in texts(figure)
+    assert "a &amp; b" in figure
+
+
+def test_a_plot_of_nothing_is_still_one() -> None:
+    assert texts(plots.lines("Nothing", []))[0] == "0"
+    assert list(svg(plots.bars("Nothing", {}))) == []
+    assert list(svg(plots.heat("Nothing", {}, "min"))) == []
+
+
+def test_all_of_a_line_is_inside() -> None:
+    figure = plots.lines("Lag", [Series("a", [(0.0, 0.0), (7.0, 123_456.0)], 0)])
+    line = next(svg(figure).iter("polyline"))
+    for point in line.attrib["points"].split():
+        x, y = map(float, point.split(","))
+        assert plots.LEFT <= x <= plots.WIDTH - plots.RIGHT
+        assert plots.TOP <= y <= plots.HEIGHT - plots.BOTTOM
+
+
+def test_marks_close_together_are_written_below_each_other() -> None:
+    figure = plots.lines("x", [], [Mark(1.0, "one"), Mark(1.1, "two"), Mark(100.0, "last")])
+    labels = [text for text in svg(figure).iter("text") if text.get("class") == "mark-label"]
+    assert labels[0].attrib["y"] != labels[1].attrib["y"]
+    assert [label.attrib["text-anchor"] for label in labels] == ["start", "start", "end"]
+
+
+def test_cells_have_their_numbers_and_missing_ones_are_left_out() -> None:
+    figure = plots.heat("Delay", {("UA", 5): -0.2, ("UA", 6): 30.0, ("AA", 6): -4.0}, "min")
+    assert len(list(svg(figure).iter("rect"))) == 3
+    assert texts(figure) == ["5:00", "6:00", "AA", "-4", "UA", "0", "30"]
+
+
+def test_bars_are_sorted_by_length() -> None:
+    figure = plots.bars("Letters", {"UA": 5, "AA": 1_000})
+    assert texts(figure) == ["AA", "1,000", "UA", "5"]
+
+
+@pytest.mark.parametrize(
+    ("least", "step"), [(0.3, 0.5), (1, 1), (1.1, 2), (3, 5), (7, 10), (1_200, 2_000)]
+)
+def test_steps_are_round(least: float, step: float) -> None:
+    assert plots.nice_step(least) == pytest.approx(step)
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0"), (1_500, "1.5k"), (2_000_000, "2M")])
+def test_numbers_are_short(value: float, text: str) -> None:
+    assert plots.short(value) == text
+
+
+def test_text_on_a_cell_can_be_read() -> None:
+    assert plots.shade(0.0, 40.0)[1] == "#1c1c1c"
+    assert plots.shade(40.0, 40.0)[1] == "#ffffff"
+    assert plots.shade(-3.0, 40.0) == ("#4f83cc", "#ffffff")

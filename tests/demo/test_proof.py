@@ -1,0 +1,131 @@
+"""The proof: it holds for a run that went well, and for no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from demo.proof import Evidence, Proof, Stage, prove
+from tests.demo.staged import staged
+
+
+def failing(proof: Proof) -> set[str]:
+    stages = {stage.name for stage in proof.stages if not stage.holds}
+    return stages | {check.what for check in proof.checks if not check.holds}
+
+
+def test_a_run_that_went_well_is_proved(tmp_path: Path) -> None:
+    facts, run = staged(tmp_path)
+    proof = prove(facts, run.evidence)
+    assert failing(proof) == set()
+    assert proof.holds
+    assert {stage.lost for stage in proof.stages} == {0}
+    assert {stage.twice for stage in proof.stages} == {0}
+
+
+def test_nothing_is_proved_without_stages() -> None:
+    assert not Proof().holds
+
+
+def lose_a_row(evidence: Evidence) -> None:
+    evidence.raw = evidence.raw.slice(1)
+
+
+def write_a_row_twice(evidence: Evidence) -> None:
+    evidence.raw = pa.concat_tables([evidence.raw, evidence.raw.slice(0, 1)])
+
+
+def store_one_twice(evidence: Evidence) -> None:
+    evidence.in_topic += 1
+
+
+def skew_a_window(evidence: Evidence) -> None:
+    columns = evidence.windows.to_pydict()
+    columns["delay_minutes"][0] += 1
+    evidence.windows = pa.table(columns, schema=evidence.windows.schema)
+
+
+def lose_a_window(evidence: Evidence) -> None:
+    evidence.windows = evidence.windows.slice(1)
+
+
+def lose_a_letter(evidence: Evidence) -> None:
+    letters = {**evidence.letters, "ids": evidence.letters["ids"][1:]}
+    evidence.letters = letters
+
+
+def break_order(evidence: Evidence) -> None:
+    evidence.followers.breaches += 1
+
+
+def call_early(evidence: Evidence) -> None:
+    evidence.calls.note(0, due_ms=10_000, now_ms=1)
+
+
+def never_kill(evidence: Evidence) -> None:
+    evidence.broker_kills = 0
+
+
+def log_change(**changes: int) -> Callable[[Evidence], None]:
+    def change(evidence: Evidence) -> None:
+        evidence.log["queues"][0].update(changes)
+
+    change.__name__ = "_".join(changes)
+    return change
+
+
+def no_log(evidence: Evidence) -> None:
+    evidence.log = {"queues": [], "worst": []}
+
+
+RAW = "Delta table of flights"
+BY_CARRIER = "flights and miles by carrier are those of the file"
+WINDOWS = "delays by carrier and hour are those of the file"
+LOG = "the log, read while the broker was down, has each queue's flights in order"
+
+
+@pytest.mark.parametrize(
+    ("fault", "shows"),
+    [
+        (lose_a_row, {RAW, BY_CARRIER}),
+        (write_a_row_twice, {RAW, BY_CARRIER}),
+        (store_one_twice, {"stored in the topic"}),
+        (skew_a_window, {WINDOWS}),
+        (lose_a_window, {WINDOWS, "Delta table of hourly delays"}),
+        (lose_a_letter, {"dead letters, as a Spark table"}),
+        (break_order, {"order per aircraft held"}),
+        (call_early, {"no boarding call came early"}),
+        (never_kill, {"broker killed and restarted"}),
+        (log_change(ids=-1), {LOG}),
+        (log_change(first=1), {LOG}),
+        (log_change(last=99), {LOG, "table from the log, broker down"}),
+        (no_log, {LOG}),
+    ],
+)
+def test_a_fault_shows_where_it_belongs(fault: Any, shows: set[str], tmp_path: Path) -> None:
+    facts, run = staged(tmp_path)
+    fault(run.evidence)
+    proof = prove(facts, run.evidence)
+    assert failing(proof) == shows
+    assert not proof.holds
+
+
+def test_what_came_again_to_a_consumer_is_counted_and_no_fault(tmp_path: Path) -> None:
+    facts, run = staged(tmp_path)
+    run.evidence.followers.note("N1", 0)
+    run.evidence.followers.note("N1", 0)
+    proof = prove(facts, run.evidence)
+    assert proof.holds
+    stage = next(stage for stage in proof.stages if stage.name.startswith("followed"))
+    assert (stage.found, stage.twice) == (40, 1)
+    assert "2 came again" in stage.note
+
+
+def test_too_many_are_as_wrong_as_too_few() -> None:
+    assert not Stage("s", expected=2, found=3, lost=0, twice=0, may_repeat=True).holds
+    assert not Stage("s", expected=2, found=1, lost=1, twice=0, may_repeat=True).holds
+    assert Stage("s", expected=2, found=2, lost=0, twice=1, may_repeat=True).holds
+    assert not Stage("s", expected=2, found=2, lost=0, twice=1).holds
