@@ -1,0 +1,264 @@
+"""Frames as messages: ``frame.write.format("rocketpipe")``, and ``writeStream`` too.
+
+    driver   options and columns are checked, NameServers and topic are asked for
+    tasks    Arrow batches are encoded by column and sent in large batches (``writer_task``)
+    driver   once all tasks are through: commit
+
+    delivery=direct   rows show as tasks send them, at least once: a task that is tried again, or a
+                      batch that is run again, sends its rows again
+    delivery=staged   rows show with the commit, once (``writer_staged``)
+
+Spark may build the writer of a stream anew for each commit, so what links tasks and commit is in
+their messages: a fresh id for each attempt, and the ids of query and batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import pyspark.sql.datasource as spark_api
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from rocketpipe.client.producer.stages import Batch
+from rocketpipe.client.session import Session
+from rocketpipe.errors import RocketPipeError
+from rocketpipe.model.names import AUTO_CREATE_TOPIC
+from rocketpipe.pipeline.option_text import OptionError
+from rocketpipe.pipeline.write_options import DELIVERY, TXN, Delivery, WriteOptions
+from rocketpipe.pipeline.write_rows import arrow_batch, check_columns
+from rocketpipe.pipeline.writer_direct import DirectWay
+from rocketpipe.pipeline.writer_staged import StagedWay, commit, is_served
+from rocketpipe.pipeline.writer_task import write_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+#: The driver asks for so long whether what is needed is there.
+START_TIMEOUT_MS: Final = 5000
+#: How many rows become an Arrow batch where Spark hands them over one by one.
+ROWS_A_BATCH: Final = 10_000
+
+_StreamArrowBase = getattr(spark_api, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task has sent, as its driver hears it."""
+
+    #: New for each attempt, also of the same task; the stage that it wrote, if it did.
+    attempt: str
+    #: Of a stream: the same over restarts from one checkpoint.
+    query: str | None
+    batch: int | None
+    rows: int
+    sends: int
+    #: Whom a commit is for; None where everything shows already.
+    application: str | None = None
+    #: Of each broker, how many parts of the stage it has.
+    parts: tuple[tuple[str, int], ...] = ()
+
+
+class AppendOnly(RocketPipeError):
+    """A frame was to replace what a topic holds, which topics do not do."""
+
+    def __init__(self) -> None:
+        super().__init__('a topic is only appended to: use .mode("append"), or a new topic')
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Sends one frame."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Send the rows of one task.
+
+        Raises:
+            BadRow: If a row is no message.
+            RocketPipeError: If brokers do not take it within the options' time.
+        """
+        return _write(iterator, self._options, self._options.txn, None, None)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Show what was staged, once.
+
+        Raises:
+            RocketPipeError: If brokers do not answer, or lost a stage; the job can be run again.
+        """
+        _commit(messages, self._options, None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        _aborted(messages, None)
+
+
+class _StreamWriter:
+    """What both writers of streams do."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Show what was staged, once; raises as ``BatchWriter.commit``."""
+        _commit(messages, self._options, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        _aborted(messages, batchId)
+
+
+class StreamArrowWriter(_StreamWriter, _StreamArrowBase):  # type: ignore[misc, valid-type]  # 4.0 has it not
+    """Sends each micro-batch of a stream, as Arrow hands it over."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Send the rows of one task; raises as ``BatchWriter.write``."""
+        query, batch = _stream_ids()
+        return _write(iterator, self._options, query, query, batch)
+
+
+class StreamRowWriter(_StreamWriter, DataSourceStreamWriter):
+    """The same where Spark hands rows over one by one, as 4.0 does."""
+
+    def write(self, iterator: Iterator[Row]) -> Written:
+        """Send the rows of one task; raises as ``BatchWriter.write``."""
+        query, batch = _stream_ids()
+        return _write(_batches(iterator, self._schema), self._options, query, query, batch)
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """The writer of ``frame.write``; what cannot work is found here, on the driver.
+
+    Raises:
+        AppendOnly: If it is to overwrite.
+        OptionError: If an option is missing, unknown or wrong.
+        BadColumn: If the frame's columns are not those of messages.
+        NoRoute: If the topic is not there, and no broker would create it.
+        ConnectionLost: If no NameServer can be reached.
+    """
+    return BatchWriter(_checked(options, schema, overwrite, stream=False), schema)
+
+
+def stream_writer(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> StreamRowWriter | StreamArrowWriter:
+    """The writer of ``frame.writeStream``; raises as ``batch_writer``."""
+    checked = _checked(options, schema, overwrite, stream=True)
+    if hasattr(spark_api, "DataSourceStreamArrowWriter"):
+        return StreamArrowWriter(checked, schema)
+    return StreamRowWriter(checked, schema)
+
+
+def _checked(
+    options: Mapping[str, str], schema: StructType, overwrite: bool, *, stream: bool
+) -> WriteOptions:
+    if overwrite:
+        raise AppendOnly
+    parsed = WriteOptions.parse(options)
+    check_columns(schema, parsed.topic)
+    unnamed = not stream and parsed.txn is None
+    if parsed.delivery is Delivery.STAGED and unnamed:
+        raise OptionError(TXN, 'is missing: .option("txn", "a name for this job") makes it once')
+    served = asyncio.run(_reach(parsed))
+    if parsed.delivery is Delivery.DIRECT:
+        log.info("rows are sent at least once delivery=direct")
+        return parsed
+    if served and not unnamed:
+        return replace(parsed, delivery=Delivery.STAGED)
+    if parsed.delivery is Delivery.STAGED:
+        raise OptionError(DELIVERY, "is staged, which these brokers do not serve: use direct")
+    why = "option txn names no job" if served else "these brokers do not stage"
+    log.warning("rows are sent at least once, some may show twice delivery=direct reason=%s", why)
+    return replace(parsed, delivery=Delivery.DIRECT)
+
+
+async def _reach(options: WriteOptions) -> bool:
+    """Find the topic, or whatever NameServers have: better now than in every task."""
+    async with Session(options.name_servers, timeout_ms=START_TIMEOUT_MS) as session:
+        if options.topic is not None:
+            await session.routes.get_for_send(options.topic)
+        else:
+            await session.routes.refresh(AUTO_CREATE_TOPIC)
+        if options.delivery is Delivery.DIRECT:
+            return False
+        return await is_served(replace(options, timeout_ms=START_TIMEOUT_MS), session)
+
+
+# In tasks
+
+
+def _write(
+    batches: Iterator[pa.RecordBatch],
+    options: WriteOptions,
+    application: str | None,
+    query: str | None,
+    batch: int | None,
+) -> Written:
+    attempt = str(uuid.uuid4())
+    session = Session(options.name_servers)
+    if options.delivery is not Delivery.STAGED:
+        sent = write_task(batches, options, session, DirectWay(session, options.group))
+        return Written(attempt, query, batch, sent.rows, sent.sends)
+    assert application is not None, "whoever stages has a name"
+    way = StagedWay(session, options.group, Batch(application, batch or 0), attempt)
+    sent = write_task(batches, options, session, way)
+    parts = tuple(way.parts.items())
+    return Written(attempt, query, batch, sent.rows, sent.sends, application, parts)
+
+
+def _stream_ids() -> tuple[str | None, int | None]:
+    """The query and its micro-batch, as Spark tells tasks."""
+    context = TaskContext.get()
+    if context is None:
+        return None, None
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    return context.getLocalProperty("sql.streaming.queryId"), None if batch is None else int(batch)
+
+
+def _batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
+    while some := list(islice(rows, ROWS_A_BATCH)):
+        yield arrow_batch(some, schema)
+
+
+# On the driver again
+
+
+def _commit(
+    messages: Sequence[WriterCommitMessage | None], options: WriteOptions, batch: int | None
+) -> None:
+    written = [message for message in messages if isinstance(message, Written)]
+    rows = sum(each.rows for each in written)
+    named = next((each.application for each in written if each.application is not None), None)
+    if named is None:
+        log.info("written delivery=direct batch=%s rows=%d", batch, rows)
+        return
+    stages = [(each.attempt, dict(each.parts)) for each in written if each.parts]
+    first = asyncio.run(commit(options, Batch(named, batch or 0), stages))
+    log.info(
+        "written delivery=staged application=%s batch=%s rows=%d repeated=%s",
+        named,
+        batch,
+        rows,
+        not first,
+    )
+
+
+def _aborted(messages: Sequence[WriterCommitMessage | None], batch: int | None) -> None:
+    written = [message for message in messages if isinstance(message, Written)]
+    stay = sum(each.rows for each in written if each.application is None)
+    log.warning("aborted batch=%s rows_that_show=%d", batch, stay)

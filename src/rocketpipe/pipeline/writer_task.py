@@ -1,0 +1,162 @@
+"""One attempt of one task: its Arrow batches encoded, cut into parcels and sent.
+
+any row             in batches of ``batchBytes``, to whichever queue
+with a queue key    in batches to the queue that its hash chooses, in the rows' order
+delayed, very long, or to a retry topic
+                    alone, as brokers take no batches of those
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from rocketpipe.client.identity import Identity
+from rocketpipe.client.session import Session
+from rocketpipe.clock import Clock
+from rocketpipe.model.names import is_retry_topic
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.log_encode import Entries, KeyRun, encode_rows
+from rocketpipe.pipeline.write_options import WriteOptions
+from rocketpipe.pipeline.write_rows import Rows, rows_by_topic
+from rocketpipe.pipeline.writer_outlet import Outlet, Parcel, Way
+from rocketpipe.record.batch import decode_batch
+
+_NO_HASH: Final = -1
+
+
+@dataclass(slots=True)
+class Sent:
+    """What an attempt has sent."""
+
+    rows: int = 0
+    sends: int = 0
+
+
+def write_task(
+    batches: Iterable[pa.RecordBatch], options: WriteOptions, session: Session, way: Way
+) -> Sent:
+    """Send every row; returns when all of it is stored. No connection is made for no rows.
+
+    Raises:
+        BadRow: If a row is no message.
+        RocketPipeError: If brokers do not take it within the options' time.
+    """
+    total = Sent()
+    with ExitStack() as stack:
+        work: TaskWork | None = None
+        for batch in batches:
+            if work is None and batch.num_rows:
+                outlet = stack.enter_context(Outlet(options, session, way))
+                work = TaskWork(options, outlet, session.clock, total)
+            if work is not None:
+                work.add(batch)
+        if work is not None:
+            work.finish()
+    return total
+
+
+class TaskWork:
+    """Encodes and cuts for one outlet."""
+
+    def __init__(self, options: WriteOptions, outlet: Outlet, clock: Clock, total: Sent) -> None:
+        self._options = options
+        self._outlet = outlet
+        self._clock = clock
+        self._total = total
+        # No other client has this identity, so nobody else makes these keys.
+        self._keys = KeyRun(Identity.of_this_process().unique_keys())
+        self._batch_keys = Identity.of_this_process().unique_keys()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Send the rows of a batch, but for what the outlet has no room for yet.
+
+        Raises:
+            BadRow: If a row is no message.
+            RocketPipeError: If an earlier send failed.
+        """
+        for topic, rows in rows_by_topic(batch, self._options.topic, self._total.rows):
+            self._topic(topic, rows)
+        self._total.rows += batch.num_rows
+
+    def finish(self) -> None:
+        """Wait until everything is stored.
+
+        Raises:
+            RocketPipeError: If a send failed.
+        """
+        self._outlet.finish()
+
+    def _topic(self, topic: str, rows: Rows) -> None:
+        if rows.levels is None and rows.hashes is None and not is_retry_topic(topic):
+            self._batches(topic, self._encode(rows))
+            return
+        alone = np.zeros(len(rows), bool)
+        if rows.levels is not None:
+            alone = rows.levels.is_valid().to_numpy(zero_copy_only=False)
+        if is_retry_topic(topic):
+            alone[:] = True
+        queues: Sequence[MessageQueue] = ()
+        chosen = np.full(len(rows), _NO_HASH)
+        if rows.hashes is not None:
+            queues = self._outlet.queues(topic)
+            chosen = np.where(rows.hashes == _NO_HASH, _NO_HASH, rows.hashes % len(queues))
+        if alone.any():
+            indices = np.flatnonzero(alone)
+            entries = self._encode(rows.take(indices))
+            for at, number in enumerate(chosen[indices].tolist()):
+                self._single(topic, entries.body(at), _one_of(queues, number))
+        together = np.flatnonzero(~alone)
+        if not together.size:
+            return
+        order = together[np.argsort(chosen[together], kind="stable")]
+        entries = self._encode(rows.take(order))
+        cuts = np.flatnonzero(np.diff(chosen[order])) + 1
+        for first, last in pairwise([0, *cuts.tolist(), order.size]):
+            queue = _one_of(queues, int(chosen[order[first]]))
+            self._batches(topic, entries, first, last, queue)
+
+    def _batches(
+        self,
+        topic: str,
+        entries: Entries,
+        first: int = 0,
+        last: int | None = None,
+        queue: MessageQueue | None = None,
+    ) -> None:
+        limit = self._options.batch_bytes
+        for body, count in entries.bodies(limit, first, last):
+            if len(body) > limit:
+                self._single(topic, body, queue)
+            else:
+                self._send(topic, body, count, None, queue)
+
+    def _single(self, topic: str, entry: memoryview, queue: MessageQueue | None) -> None:
+        [(_, body, text)] = decode_batch(entry, max_bytes=len(entry))
+        self._send(topic, body, 1, text.decode(), queue)
+
+    def _send(
+        self,
+        topic: str,
+        body: bytes | memoryview,
+        count: int,
+        text: str | None,
+        queue: MessageQueue | None,
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        parcel = Parcel(topic, body, count, self._batch_keys.next(now_ms), now_ms, text)
+        self._outlet.send(parcel, queue)
+        self._total.sends += 1
+
+    def _encode(self, rows: Rows) -> Entries:
+        return encode_rows(rows, self._keys, self._clock.now_ms())
+
+
+def _one_of(queues: Sequence[MessageQueue], number: int) -> MessageQueue | None:
+    return None if number == _NO_HASH else queues[number]

@@ -1,0 +1,148 @@
+"""Writers as Spark uses them: made and committed on the driver, writing in tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceStreamWriter
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from tests.pipeline.sinks import messages_in
+
+from rocketpipe.client.session import Session
+from rocketpipe.errors import ConnectionLost
+from rocketpipe.pipeline.option_text import OptionError
+from rocketpipe.pipeline.write_options import Delivery, WriteOptions
+from rocketpipe.pipeline.write_rows import BadColumn
+from rocketpipe.pipeline.writer import (
+    AppendOnly,
+    StreamRowWriter,
+    Written,
+    batch_writer,
+    stream_writer,
+)
+from rocketpipe.testing import Cluster
+
+BODY = StructType([StructField("body", BinaryType())])
+
+
+def options(servers: Cluster, topic: str, **more: str) -> dict[str, str]:
+    return {"nameServer": servers.name_server, "topic": topic, "delivery": "direct", **more}
+
+
+def test_a_frame_is_sent_and_what_was_sent_is_told(servers: Cluster) -> None:
+    writer = pickle.loads(pickle.dumps(batch_writer(options(servers, "sink-frame"), BODY, False)))
+    batches = [pa.record_batch({"body": [b"%d" % n for n in range(300)]}) for _ in range(2)]
+    told = pickle.loads(pickle.dumps(writer.write(iter(batches))))
+    assert (told.rows, told.query, told.batch) == (600, None, None)
+    assert told.attempt != writer.write(iter([])).attempt
+    writer.commit([told, None])
+    found = sorted(int(message.body) for message in messages_in(servers.name_server, "sink-frame"))
+    assert found == sorted([*range(300)] * 2)
+
+
+def test_what_cannot_work_is_found_on_the_driver(servers: Cluster) -> None:
+    given = options(servers, "sink-wrong")
+    with pytest.raises(AppendOnly, match="append"):
+        batch_writer(given, BODY, True)
+    with pytest.raises(OptionError, match="nameServer"):
+        batch_writer({"topic": "orders"}, BODY, False)
+    with pytest.raises(BadColumn, match="'v' is unknown"):
+        stream_writer(given, StructType([StructField("v", StringType())]), False)
+    with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:1\b"):
+        batch_writer({**given, "nameServer": "127.0.0.1:1"}, BODY, False)
+
+
+def test_rows_show_once_where_brokers_stage_and_the_job_has_a_name(
+    servers: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"nameServer": servers.name_server, "topic": "sink-once"}
+    with pytest.raises(OptionError, match="'txn' is missing"):
+        batch_writer({**given, "delivery": "staged"}, BODY, False)
+    batch_writer(given, BODY, False)
+    assert "some may show twice" in caplog.text
+    writer = pickle.loads(pickle.dumps(batch_writer({**given, "txn": "job-1"}, BODY, False)))
+    rows = pa.record_batch({"body": [b"%d" % n for n in range(300)]})
+    lost, told = (pickle.loads(pickle.dumps(writer.write(iter([rows])))) for _ in range(2))
+    assert (told.application, told.rows, dict(told.parts)) == ("job-1", 300, dict(lost.parts))
+    assert messages_in(servers.name_server, "sink-once") == []
+    writer.abort([lost])
+    writer.commit([told, None])
+    writer.commit([lost])
+    found = sorted(int(message.body) for message in messages_in(servers.name_server, "sink-once"))
+    assert found == list(range(300))
+
+
+async def test_against_brokers_that_do_not_stage_rows_are_sent_directly(
+    servers: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def not_served(options: WriteOptions, session: Session) -> bool:
+        return False
+
+    monkeypatch.setattr("rocketpipe.pipeline.writer.is_served", not_served)
+    given = {"nameServer": servers.name_server, "topic": "sink-elsewhere"}
+    writer = await asyncio.to_thread(stream_writer, given, BODY, False)
+    assert writer._options.delivery is Delivery.DIRECT
+    assert "these brokers do not stage" in caplog.text
+    with pytest.raises(OptionError, match="use direct"):
+        await asyncio.to_thread(stream_writer, {**given, "delivery": "staged"}, BODY, False)
+
+
+def test_a_stream_is_written_by_row_where_spark_has_no_arrow_for_it(servers: Cluster) -> None:
+    writer = StreamRowWriter(WriteOptions(servers.name_server, "sink-rows"), BODY)
+    assert isinstance(writer, DataSourceStreamWriter)
+    told = writer.write(iter([(b"a",), (b"b",)]))  # type: ignore[arg-type]
+    assert isinstance(told, Written)
+    writer.commit([told], 3)
+    found = {message.body for message in messages_in(servers.name_server, "sink-rows")}
+    assert found == {b"a", b"b"}
+
+
+@pytest.mark.spark
+def test_spark_writes_frames_and_streams(
+    spark: SparkSession, servers: Cluster, tmp_path: Any
+) -> None:
+    frame: DataFrame = spark.range(0, 1000, 1, 3).selectExpr(
+        "concat('row ', id) AS body",
+        "array(concat('k', id)) AS keys",
+        "if(id % 2 = 0, 'even', null) AS tags",
+        "map('n', cast(id as string)) AS properties",
+        "id % 5 AS queue_key",
+    )
+    given = options(servers, "sink-spark")
+    frame.write.format("rocketpipe").options(**given).mode("append").save()
+    found = messages_in(servers.name_server, "sink-spark")
+    assert sorted(message.body for message in found) == sorted(b"row %d" % n for n in range(1000))
+    assert all(message.keys == (f"k{message.properties['n']}",) for message in found)
+    assert sum(message.tags == "even" for message in found) == 500
+    with pytest.raises(Exception, match="a topic is only appended to"):
+        frame.write.format("rocketpipe").options(**given).mode("overwrite").save()
+    with pytest.raises(Exception, match="column 'body' of row 0 of this partition: is NULL"):
+        frame.selectExpr("nullif(body, body) AS body").write.format("rocketpipe").options(
+            **given
+        ).mode("append").save()
+    for _ in range(2):  # the same job a second time sends nothing more
+        job = frame.write.format("rocketpipe").options(nameServer=servers.name_server)
+        job.options(topic="sink-job", txn="nightly").mode("append").save()
+    found = messages_in(servers.name_server, "sink-job")
+    assert sorted(message.body for message in found) == sorted(b"row %d" % n for n in range(1000))
+    frame.write.mode("overwrite").parquet(str(tmp_path / "rows"))
+    stream = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "rows"))
+    for _ in range(2):
+        writing = (
+            stream.writeStream.format("rocketpipe")
+            .options(nameServer=servers.name_server, topic="sink-stream")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        writing.awaitTermination()
+        # As after a death between our commit and Spark's own: the batch is run again.
+        (tmp_path / "checkpoint" / "commits" / "0").unlink()
+        (tmp_path / "checkpoint" / "commits" / ".0.crc").unlink()
+    found = messages_in(servers.name_server, "sink-stream")
+    assert sorted(message.body for message in found) == sorted(b"row %d" % n for n in range(1000))
