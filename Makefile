@@ -80,7 +80,7 @@ unit: setup ## Tests of single parts, on two processes
 
 .PHONY: faults
 faults: setup ## Torn files, flipped bits, failing disks, power cuts, killed processes
-	@$(PYTEST) -n 2 -m "not (compat or soak)" tests/faults tests/simulation
+	@$(PYTEST) -n 2 -m "not (spark or compat or soak)" tests/faults tests/simulation
 
 .PHONY: scenario
 scenario: setup ## Tests with real servers on sockets
@@ -111,11 +111,13 @@ node: setup ## A Node.js for other people's clients: the machine's, else one fro
 	@"$(PYTHON)" "$(ROOT)/tools/bootstrap.py" --node
 
 .PHONY: soak
-soak: setup ## Long runs: a million mutated frames, 100,000 power cuts, 200 kills, and the like
+soak: setup ## Long runs: a million mutated frames, 100,000 power cuts, 200 kills, an hour of mixed load
 	@$(IN) ROCKETPIPE_FUZZ_FRAMES=1000000 .venv/bin/python -m pytest --timeout=7200 tests/fuzz
 	@$(IN) ROCKETPIPE_CRASH_SEEDS=100000 ROCKETPIPE_KILLS=200 ROCKETPIPE_ALL_FAULTS=1 \
 		ROCKETPIPE_HOSTILE_REQUESTS=500000 \
 		.venv/bin/python -m pytest --timeout=0 -n 2 tests/faults tests/simulation
+	@$(IN) ROCKETPIPE_MIXED_SECONDS=3600 \
+		.venv/bin/python -m pytest --timeout=0 tests/scenarios/test_mixed_load.py
 	@$(RUN) -m pytest --timeout=7200 -m soak $(OR_NONE)
 	@$(IN) ROCKETPIPE_ALL_FAULTS=1 .venv/bin/python -m pytest --timeout=7200 -n 2 \
 		-m "hypothesis and not (scenario or spark or compat or soak)" --ignore=tests/faults
@@ -123,7 +125,7 @@ soak: setup ## Long runs: a million mutated frames, 100,000 power cuts, 200 kill
 #> Measurements
 
 .PHONY: bench
-bench: bench-codec bench-store bench-broker bench-client ## All benchmarks
+bench: bench-codec bench-store bench-broker bench-client bench-testkit ## All benchmarks
 
 .PHONY: bench-codec
 bench-codec: setup ## Headers, records and frames: microseconds per operation
@@ -148,12 +150,17 @@ bench-spark: setup ## Spark reading a topic beside Spark reading Parquet; BENCH=
 	@$(RUN) benchmarks/spark.py $(BENCH)
 	@$(RUN) -m benchmarks.spark_write
 
+.PHONY: bench-testkit
+bench-testkit: setup ## The test kit: what a cluster for each test, and a leap in time, cost
+	@$(RUN) benchmarks/testkit.py $(BENCH)
+
 #> Upkeep
 
 .PHONY: docs
-docs: setup ## Print docs/compatibility.md and docs/configuration.md anew from the code
+docs: setup ## Print compatibility, configuration and reference of docs/ anew from the code
 	@$(IN) for page in compatibility configuration; do \
 		.venv/bin/python tools/$$page.py > .venv/$$page.md && mv .venv/$$page.md docs/$$page.md; done
+	@$(RUN) tools/reference.py docs/reference
 
 .PHONY: requirements
 requirements: ## Pin the newest versions that fit requirements/*.in and pyproject.toml (needs uv)

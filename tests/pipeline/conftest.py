@@ -24,7 +24,13 @@ SendRaw = Callable[..., None]
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def store_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory in which the broker of `servers` keeps its messages."""
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="session")
+def servers(store_path: Path) -> Iterator[Cluster]:
     """A NameServer and a broker on a loop of their own, so that tests may block."""
     started: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, Cluster]] = []
     is_ready = threading.Event()
@@ -36,9 +42,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             is_ready.set()
             await stop.wait()
 
-    thread = threading.Thread(
-        target=lambda: asyncio.run(serve(tmp_path_factory.mktemp("store"))), name="servers"
-    )
+    thread = threading.Thread(target=lambda: asyncio.run(serve(store_path)), name="servers")
     thread.start()
     assert is_ready.wait(60)
     loop, stop, running = started[0]

@@ -1,36 +1,58 @@
-"""Planning and reading, against real servers, without Spark."""
+"""Planning and reading what is there, against real servers, without Spark."""
 
 from __future__ import annotations
 
 import dataclasses
 import gc
+import pickle
 import zlib
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, InputPartition, LessThan
 from pyspark.sql.types import StructType
+from tests.pipeline.fake_places import FakePlaces
 
-from rocketpipe.errors import ConnectionLost, NoRoute
+from rocketpipe.errors import ConnectionLost
 from rocketpipe.model.flags import Compression, with_compression
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.pipeline.batch import BatchReader, MessagesGone
+from rocketpipe.pipeline import batch as batch_module
+from rocketpipe.pipeline.batch import BatchReader, FilteringBatchReader
+from rocketpipe.pipeline.gaps import MessagesGone
+from rocketpipe.pipeline.option_text import OptionError
 from rocketpipe.pipeline.options import ReadOptions
-from rocketpipe.pipeline.rows import BATCH_ROWS, SCHEMA, ColumnError, UnreadableMessage
+from rocketpipe.pipeline.places import QueuesUnreachable, UnknownTopic
+from rocketpipe.pipeline.ranges import Part
+from rocketpipe.pipeline.rows import SCHEMA, ColumnError, UnreadableMessage
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.testing import Cluster
 
 NUMBERS = StructType([SCHEMA["queue_id"], SCHEMA["queue_offset"], SCHEMA["body"]])
 
 
-def reader(servers: Cluster, *topics: str, schema: StructType = NUMBERS) -> BatchReader:
-    return BatchReader(ReadOptions(servers.name_server, topics, "spark"), schema)
+def reader(
+    servers: Cluster, topics: str, schema: StructType = NUMBERS, **options: str
+) -> FilteringBatchReader:
+    given = {"nameServer": servers.name_server, "subscribe": topics, **options}
+    return FilteringBatchReader(ReadOptions.parse(given), schema)
 
 
 def rows_of(reading: BatchReader, part: InputPartition) -> list[dict[str, Any]]:
     return [row for batch in reading.read(part) for row in batch.to_pylist()]
+
+
+def all_rows(reading: BatchReader) -> list[dict[str, Any]]:
+    return [row for part in reading.partitions() for row in rows_of(reading, part)]
+
+
+def spans(reading: BatchReader) -> list[tuple[str, int, int, int]]:
+    return [
+        (each.queue.topic, each.queue.queue_id, each.start, each.end)
+        for part in reading.partitions()
+        for each in part.ranges
+    ]
 
 
 def open_to(address: str) -> int:
@@ -47,13 +69,16 @@ def test_each_queue_with_messages_is_read_from_its_start_to_its_end(
 ) -> None:
     send("batch-whole", [b"%d" % number for number in range(203)])
     reading = reader(servers, "batch-whole")
-    parts = reading.partitions()
-    assert [part.queue.queue_id for part in parts] == [0, 1, 2, 3]
-    assert {part.address for part in parts} == {servers.broker}
-    rows = [row for part in parts for row in rows_of(reading, part)]
+    [part] = reading.partitions()  # so little needs one task
+    assert part.addresses == {"broker-a": servers.broker}
+    assert [each.queue.queue_id for each in part.ranges] == [0, 1, 2, 3]
+    rows = rows_of(reading, part)
     assert sorted(int(row["body"]) for row in rows) == list(range(203))
     places = [(row["queue_id"], row["queue_offset"]) for row in rows]
-    assert places == [(part.queue.queue_id, at) for part in parts for at in range(part.end)]
+    assert places == [(each.queue.queue_id, at) for each in part.ranges for at in range(each.end)]
+    shared = reader(servers, "batch-whole", minPartitions="8")
+    assert len(shared.partitions()) >= 8
+    assert sorted(int(row["body"]) for row in all_rows(shared)) == list(range(203))
 
 
 def test_what_comes_after_the_plan_is_not_read(servers: Cluster, send_raw: Any) -> None:
@@ -62,10 +87,7 @@ def test_what_comes_after_the_plan_is_not_read(servers: Cluster, send_raw: Any) 
     [part] = reading.partitions()
     send_raw("batch-later", b"after")
     assert [row["body"] for row in rows_of(reading, part)] == [b"before"]
-    assert [row["body"] for row in rows_of(reading, reading.partitions()[0])] == [
-        b"before",
-        b"after",
-    ]
+    assert [row["body"] for row in all_rows(reading)] == [b"before", b"after"]
 
 
 def test_a_topic_without_messages_has_no_parts_and_the_one_spark_makes_up_is_empty(
@@ -76,37 +98,59 @@ def test_a_topic_without_messages_has_no_parts_and_the_one_spark_makes_up_is_emp
     assert rows_of(reading, InputPartition(None)) == []
 
 
-def test_several_topics_are_planned_together(servers: Cluster, send_raw: Any) -> None:
-    send_raw("batch-two", b"x", queue_id=1)
-    send_raw("batch-one", b"x", queue_id=3)
-    parts = reader(servers, "batch-two", "batch-one").partitions()
-    assert [(part.queue.topic, part.queue.queue_id) for part in parts] == [
-        ("batch-one", 3),
-        ("batch-two", 1),
+def test_offsets_say_where_to_begin_and_end(servers: Cluster, send_raw: Any) -> None:
+    for number in range(6):
+        send_raw("batch-edges", b"%d" % number, queue_id=number % 2)
+    some = '{"batch-edges": {"broker-a": {"0": 1}}}'
+    assert spans(reader(servers, "batch-edges", startingOffsets=some)) == [
+        ("batch-edges", 0, 1, 3),
+        ("batch-edges", 1, 0, 3),
     ]
+    assert spans(reader(servers, "batch-edges", endingOffsets=some)) == [
+        ("batch-edges", 0, 0, 1),
+        ("batch-edges", 1, 0, 3),
+    ]
+    assert spans(reader(servers, "batch-edges", endingTimestamp="1000")) == []
+    assert len(spans(reader(servers, "batch-edges", startingTimestamp="1000"))) == 2
+    with pytest.raises(OptionError, match="'endingOffsets' names queue 7"):
+        spans(
+            reader(servers, "batch-edges", endingOffsets='{"batch-edges": {"broker-a": {"7": 1}}}')
+        )
+
+
+def test_conditions_narrow_the_plan_and_stay_with_spark(servers: Cluster, send_raw: Any) -> None:
+    for number in range(8):
+        send_raw("batch-push", b"%d" % number, queue_id=number % 2)
+    reading = reader(servers, "batch-push,batch-whole2")
+    send_raw("batch-whole2", b"x")
+    conditions = [
+        EqualTo(("topic",), "batch-push"),
+        EqualTo(("queue_id",), 1),
+        GreaterThanOrEqual(("queue_offset",), 1),
+        LessThan(("queue_offset",), 3),
+    ]
+    assert reading.pushFilters(conditions) == conditions
+    assert spans(reading) == [("batch-push", 1, 1, 3)]
+    # What was learnt goes with the reader to its tasks.
+    assert [row["body"] for row in all_rows(pickle.loads(pickle.dumps(reading)))] == [b"3", b"5"]
+
+
+def test_only_messages_of_the_keys_asked_for_are_given(servers: Cluster, send: Any) -> None:
+    for key in ("k1", "k2", "k3"):
+        send("batch-keys", [key.encode()], keys=[key, "all"])
+    found = all_rows(reader(servers, "batch-keys", keys="k1,k3"))
+    assert sorted(row["body"] for row in found) == [b"k1", b"k3"]
 
 
 def test_closing_a_read_early_ends_its_connection(servers: Cluster, send_raw: Any) -> None:
-    for number in range(BATCH_ROWS + 1):
+    for number in range(11):
         send_raw("batch-early", b"%d" % number)
-    reading = reader(servers, "batch-early")
+    reading = reader(servers, "batch-early", batchRows="10")
     batches = reading.read(reading.partitions()[0])
     first = next(batches)
     assert isinstance(first, pa.RecordBatch)
-    assert first.num_rows == BATCH_ROWS
-    assert open_to(servers.broker) == 1
+    assert first.num_rows == 10
     batches.close()
-    assert open_to(servers.broker) == 0
-
-
-def test_a_read_that_nobody_finishes_ends_its_connection_too(
-    servers: Cluster, send_raw: Any
-) -> None:
-    send_raw("batch-dropped", b"x")
-    reading = reader(servers, "batch-dropped")
-    batches = reading.read(reading.partitions()[0])
-    next(batches)
-    del batches
     assert open_to(servers.broker) == 0
 
 
@@ -115,38 +159,64 @@ def test_a_read_that_fails_ends_its_connection(servers: Cluster, send_raw: Any) 
     send_raw("batch-damaged", zlib.compress(b"fine"), sys_flag=zlib_flag)
     send_raw("batch-damaged", b"not zlib at all", sys_flag=zlib_flag)
     reading = reader(servers, "batch-damaged")
-    [part] = reading.partitions()
     with pytest.raises(UnreadableMessage, match="message 1 in queue 0 of broker 'broker-a'"):
-        rows_of(reading, part)
+        all_rows(reading)
     assert open_to(servers.broker) == 0
 
 
-@pytest.mark.parametrize(("start", "end", "missing"), [(0, 3, 2), (5, 6, 5)])
-def test_messages_that_are_gone_are_missed_loudly(
-    servers: Cluster, send_raw: Any, start: int, end: int, missing: int
-) -> None:
-    topic = f"batch-gone-{missing}"
-    send_raw(topic, b"one")
-    send_raw(topic, b"two")
-    reading = reader(servers, topic)
+def test_messages_that_are_gone_are_missed_loudly(servers: Cluster, send_raw: Any) -> None:
+    send_raw("batch-gone", b"one")
+    send_raw("batch-gone", b"two")
+    reading = reader(servers, "batch-gone")
     [part] = reading.partitions()
-    planned = dataclasses.replace(part, start=QueueOffset(start), end=QueueOffset(end))
-    with pytest.raises(MessagesGone, match=f"message {missing} in queue 0 .* removed") as caught:
-        rows_of(reading, planned)
-    assert caught.value.offset == missing
+    longer = dataclasses.replace(part.ranges[0], end=QueueOffset(5))
+    with pytest.raises(MessagesGone, match="no messages 2 to 4 any more"):
+        rows_of(reading, Part((longer,), part.addresses))
+    skipping = reader(servers, "batch-gone", onGap="skip")
+    assert len(rows_of(skipping, Part((longer,), part.addresses))) == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "offset", "said"),
+    [("startingOffsets", 1, "no messages 1 to 2 any more"), ("endingOffsets", 9, "7 to 8 any")],
+)
+def test_offsets_that_a_queue_does_not_have_are_a_gap(
+    monkeypatch: pytest.MonkeyPatch, option: str, offset: int, said: str
+) -> None:
+    monkeypatch.setattr(
+        batch_module, "open_places", lambda options: FakePlaces({"orders/a/0": (3, 7)})
+    )
+    given = {"nameServer": "a:1", "subscribe": "orders"}
+    given[option] = f'{{"orders": {{"a": {{"0": {offset}}}}}}}'
+    with pytest.raises(MessagesGone, match=said):
+        BatchReader(ReadOptions.parse(given), NUMBERS).partitions()
+    skipping = BatchReader(ReadOptions.parse(given | {"onGap": "skip"}), NUMBERS)
+    assert spans(skipping) == [("orders", 0, 3, 7)]
+
+
+def test_a_broker_that_does_not_answer_fails_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = FakePlaces({"orders/a/0": (3, 7)})
+    places.silent.add("a")
+    monkeypatch.setattr(batch_module, "open_places", lambda options: places)
+    options = ReadOptions.parse({"nameServer": "a:1", "subscribe": "orders"})
+    with pytest.raises(QueuesUnreachable, match="broker 'a'"):
+        BatchReader(options, NUMBERS).partitions()
+    assert places.is_closed
 
 
 def test_an_unknown_topic_fails_in_the_plan(servers: Cluster) -> None:
-    with pytest.raises(NoRoute, match="'batch-nowhere'"):
+    with pytest.raises(UnknownTopic, match="'batch-nowhere'"):
         reader(servers, "batch-nowhere").partitions()
 
 
 def test_a_name_server_out_of_reach_fails_in_the_plan() -> None:
-    options = ReadOptions("127.0.0.1:1", ("orders",), "spark")
+    options = ReadOptions.parse({"nameServer": "127.0.0.1:1", "subscribe": "orders"})
     with pytest.raises(ConnectionLost, match="no NameServer answers"):
         BatchReader(options, NUMBERS).partitions()
 
 
-def test_a_schema_that_messages_cannot_fill_fails_before_the_plan(servers: Cluster) -> None:
+def test_what_cannot_be_read_fails_before_the_plan(servers: Cluster) -> None:
     with pytest.raises(ColumnError, match="'colour'"):
         reader(servers, "orders", schema=StructType().add("colour", "string"))
+    with pytest.raises(OptionError, match="'startingOffsets' is latest"):
+        reader(servers, "orders", startingOffsets="latest")

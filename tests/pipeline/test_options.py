@@ -2,26 +2,78 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+
 import pytest
 
 from rocketpipe.errors import RocketPipeError
-from rocketpipe.pipeline.options import DEFAULT_GROUP, OptionError, ReadOptions
+from rocketpipe.pipeline.option_text import OptionError
+from rocketpipe.pipeline.options import DEFAULT_GROUP, ReadOptions
+from rocketpipe.pipeline.selection import Selection
 
 GOOD = {"nameServer": "127.0.0.1:9876", "subscribe": "orders"}
 
 
 def test_two_options_are_enough() -> None:
     options = ReadOptions.parse(GOOD)
-    assert options == ReadOptions("127.0.0.1:9876", ("orders",), DEFAULT_GROUP)
+    assert options == ReadOptions(
+        selection=Selection(topics=("orders",)), name_servers="127.0.0.1:9876"
+    )
+    assert options.group == DEFAULT_GROUP
+    assert not options.commits
+    assert pickle.loads(pickle.dumps(options)) == options
 
 
 def test_letter_case_and_blanks_around_values_do_not_matter() -> None:
     given = {"NAMESERVER": " a:1 ; b:2 ", "Subscribe": " orders , returns,", "groupid": " g "}
-    assert ReadOptions.parse(given) == ReadOptions("a:1;b:2", ("orders", "returns"), "g")
+    options = ReadOptions.parse(given)
+    assert options.name_servers == "a:1;b:2"
+    assert options.selection.topics == ("orders", "returns")
+    assert (options.group, options.commits) == ("g", True)
 
 
-def test_a_topic_named_twice_is_read_once() -> None:
-    assert ReadOptions.parse(GOOD | {"subscribe": "b,a,b"}).topics == ("b", "a")
+def test_a_path_takes_the_place_of_servers_and_needs_a_group_beside_them() -> None:
+    options = ReadOptions.parse({"path": "/data", "subscribe": "a", "brokerName": "b"})
+    assert (options.path, options.name_servers, options.broker_name) == (Path("/data"), None, "b")
+    both = GOOD | {"path": "/data"}
+    with pytest.raises(OptionError, match="'path' is given beside 'nameServer'"):
+        ReadOptions.parse(both)
+    assert ReadOptions.parse(both | {"groupId": "g"}).path == Path("/data")
+
+
+def test_every_option_arrives() -> None:
+    options = ReadOptions.parse(
+        GOOD
+        | {
+            "startingTimestamp": "5000",
+            "endingOffsets": '{"orders": {"a": {"0": 7}}}',
+            "minPartitions": "3",
+            "maxBytesPerPartition": "1m",
+            "maxOffsetsPerTrigger": "10",
+            "maxBytesPerTrigger": "2m",
+            "onGap": "SKIP",
+            "columns": "body, queue_id",
+            "decode": "json",
+            "decodeSchema": "city STRING",
+            "keys": "k1,k2",
+            "pushDown": "true",
+            "batchRows": "100",
+            "maxPullBytes": "1m",
+        }
+    )
+    assert options.start is not None
+    assert options.start.timestamp_ms == 5000
+    assert options.end is not None
+    assert list(options.end.offsets.values()) == [7]
+    assert (options.min_partitions, options.max_bytes_per_partition) == (3, 1 << 20)
+    assert (options.max_offsets_per_trigger, options.max_bytes_per_trigger) == (10, 2 << 20)
+    assert (options.on_gap, options.columns) == ("skip", ("body", "queue_id"))
+    assert options.decode == "json"
+    assert options.decode_schema is not None
+    assert options.decode_schema.names == ["city"]
+    assert options.wanted.keys == {"k1", "k2"}
+    assert (options.push_down, options.batch_rows, options.max_pull_bytes) == (True, 100, 1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -29,18 +81,30 @@ def test_a_topic_named_twice_is_read_once() -> None:
     [
         ({"nameServer": ""}, "nameServer", 'add .option("nameServer", "127.0.0.1:9876")'),
         ({"subscribe": " "}, "subscribe", 'add .option("subscribe", "orders")'),
-        ({"subscribe": ",,"}, "subscribe", "give one, or several with ',' between"),
-        ({"subscribe": "orders,a b"}, "subscribe", r"' ' at 1 is not one of %|a-zA-Z0-9_-"),
         ({"nameServer": "localhost"}, "nameServer", 'write it like "127.0.0.1:9876"'),
         ({"nameServer": "a:99999"}, "nameServer", "'a:99999' is not host:port"),
         ({"groupId": "DEFAULT_CONSUMER"}, "groupId", "choose your own"),
         ({"groupId": ""}, "groupId", "is blank"),
+        ({"brokerName": "b"}, "brokerName", "is for 'path'"),
+        (
+            {"startingOffsets": "earliest", "startingTimestamp": "1"},
+            "startingTimestamp",
+            "leave one of them out",
+        ),
+        ({"onGap": "ignore"}, "onGap", "choose one of fail, skip"),
+        ({"decode": "avro"}, "decode", "choose one of json, text"),
+        ({"decodeSchema": "a int"}, "decodeSchema", 'add .option("decode", "json")'),
+        ({"decode": "json", "decodeSchema": "a"}, "decodeSchema", 'write it like "city STRING'),
+        ({"columns": ","}, "columns", "give one, or several"),
+        ({"batchRows": "9999999"}, "batchRows", "1000000 is the most"),
+        ({"maxPullBytes": "1g"}, "maxPullBytes", "is the most"),
+        ({"minPartitions": "none"}, "minPartitions", "give a whole number"),
         ({"subscrbe": "x"}, "subscrbe", "did you mean 'subscribe'?"),
         ({"nameServers": "x"}, "nameservers", "did you mean 'nameServer'?"),
         ({"namesrvAddr": "x"}, "namesrvaddr", "did you mean 'nameServer'?"),
         ({"topic": "x"}, "topic", "did you mean 'subscribe'?"),
-        ({"path": "x"}, "path", "did you mean 'subscribe'?"),
-        ({"colour": "x"}, "colour", "There are nameServer, subscribe, groupId"),
+        ({"failOnDataLoss": "x"}, "failondataloss", "did you mean 'onGap'?"),
+        ({"colour": "x"}, "colour", "There are nameServer, path"),
     ],
 )
 def test_a_wrong_option_is_named_with_the_next_step(
@@ -58,3 +122,14 @@ def test_a_wrong_option_is_named_with_the_next_step(
 def test_a_missing_option_is_named(missing: str) -> None:
     with pytest.raises(OptionError, match=f"option '{missing}' is missing"):
         ReadOptions.parse({name: value for name, value in GOOD.items() if name != missing})
+
+
+def test_batches_do_not_start_at_the_end_and_streams_do_not_end() -> None:
+    with pytest.raises(OptionError, match="'startingOffsets' is latest"):
+        ReadOptions.parse(GOOD | {"startingOffsets": "latest"}).check_batch()
+    with pytest.raises(OptionError, match=r"'endingTimestamp' is for spark\.read"):
+        ReadOptions.parse(GOOD | {"endingTimestamp": "1"}).check_stream()
+    with pytest.raises(OptionError, match=r"'endingOffsets' is for spark\.read"):
+        ReadOptions.parse(GOOD | {"endingOffsets": "latest"}).check_stream()
+    ReadOptions.parse(GOOD).check_batch()
+    ReadOptions.parse(GOOD | {"startingOffsets": "latest"}).check_stream()

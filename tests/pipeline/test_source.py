@@ -14,16 +14,17 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from rocketpipe import PullConsumer
 from rocketpipe.model.flags import Compression, with_compression
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.model.properties import encode
+from rocketpipe.pipeline.batch import BatchReader, FilteringBatchReader
 from rocketpipe.pipeline.launch import LOG_NAME
-from rocketpipe.pipeline.options import OptionError
-from rocketpipe.pipeline.rows import BATCH_ROWS, SCHEMA
-from rocketpipe.pipeline.source import NotYet, RocketPipeSource
+from rocketpipe.pipeline.option_text import OptionError
+from rocketpipe.pipeline.rows import SCHEMA
+from rocketpipe.pipeline.shipping import PUSH_DOWN_SETTING
+from rocketpipe.pipeline.source import RocketPipeSource
 from rocketpipe.testing import Cluster
 
 
@@ -46,14 +47,12 @@ def test_wrong_options_fail_when_the_schema_is_asked_for() -> None:
         RocketPipeSource({"subscribe": "orders"}).reader(SCHEMA)
 
 
-def test_what_it_cannot_do_yet_it_says() -> None:
-    source = RocketPipeSource({})
-    with pytest.raises(NotYet, match=r"rocketpipe\.Producer"):
-        source.writer(StructType(), overwrite=False)
-    with pytest.raises(NotYet, match=r"rocketpipe\.Producer"):
-        source.streamWriter(StructType(), overwrite=False)
-    with pytest.raises(NotYet, match=r"spark\.read"):
-        source.streamReader(StructType())
+def test_push_down_is_offered_only_when_asked_for() -> None:
+    given = {"nameServer": "a:1", "subscribe": "orders"}
+    assert type(RocketPipeSource(given).reader(SCHEMA)) is BatchReader
+    asking = RocketPipeSource(given | {"pushDown": "true"}).reader(SCHEMA)
+    assert type(asking) is FilteringBatchReader
+    assert "pushFilters" not in vars(BatchReader)
 
 
 @pytest.mark.spark
@@ -152,7 +151,7 @@ def test_a_topic_without_messages_is_an_empty_frame(load: Any) -> None:
 def test_a_limit_takes_what_it_needs_and_nothing_complains(
     send: Any, load: Any, spark_scratch: Path
 ) -> None:
-    send("source-limit", [b"x"] * 4 * (BATCH_ROWS + 100))
+    send("source-limit", [b"x"] * 4000)
     log = spark_scratch / LOG_NAME
     before = log.stat().st_size
     assert len(load(subscribe="source-limit").limit(3).collect()) == 3
@@ -164,40 +163,112 @@ def test_a_limit_takes_what_it_needs_and_nothing_complains(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_what_is_wrong_with_options_shows_at_load(load: Any, send: Any, tmp_path: Path) -> None:
+    send("source-there", [b"x"])
+    there = {"subscribe": "source-there"}
+    wrong: list[tuple[dict[str, str], str]] = [
         ({}, "option 'subscribe' is missing: add .option("),
         ({"subscribe": "a b"}, "option 'subscribe' is wrong: topic 'a b'"),
-        ({"subscribe": "a", "nameServer": ""}, "option 'nameServer' is missing"),
-        ({"subscribe": "a", "nameServer": "nowhere"}, "'nowhere' is not host:port"),
-        ({"subscribe": "a", "groupIdd": "g"}, "option 'groupidd' is unknown: did you mean"),
-    ],
-)
-def test_a_wrong_option_fails_at_load(load: Any, options: dict[str, str], said: str) -> None:
-    with pytest.raises(AnalysisException) as caught:
-        load(**options)
-    assert said in str(caught.value)
+        (there | {"nameServer": ""}, "option 'nameServer' is missing"),
+        (there | {"nameServer": "nowhere"}, "'nowhere' is not host:port"),
+        (there | {"groupIdd": "g"}, "option 'groupidd' is unknown: did you mean"),
+        ({"subscribe": "source-ther"}, "topic 'source-ther' is not known to NameServer"),
+        (there | {"nameServer": "127.0.0.1:1"}, "no NameServer answers"),
+        (there | {"path": str(tmp_path), "groupId": "g"}, "option 'path'"),
+        (there | {"startingOffsets": "{"}, "option 'startingOffsets' is no JSON"),
+        (there | {"columns": "colour"}, "column 'colour' is unknown: there are topic,"),
+    ]
+    for options, said in wrong:
+        with pytest.raises(AnalysisException) as caught:
+            load(**options)
+        assert said in str(caught.value)
+    planned: list[tuple[str | None, dict[str, str], str]] = [
+        (None, there | {"startingOffsets": "latest"}, "option 'startingOffsets' is latest"),
+        ("colour STRING", there, "column 'colour' is unknown: there are topic,"),
+        ("queue_id STRING", there, "column 'queue_id' is int, not string"),
+        ("body BINARY", {"subscribe": "source-ther"}, "topic 'source-ther' is not known"),
+    ]
+    for schema, options, said in planned:
+        # On the driver: a task that failed would be another kind of exception.
+        with pytest.raises(AnalysisException) as caught:
+            load(schema, **options).collect()
+        assert said in str(caught.value)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("schema", "options", "said"),
-    [
-        (None, {"subscribe": "source-nowhere"}, "no route for topic 'source-nowhere'"),
-        (None, {"subscribe": "a", "nameServer": "127.0.0.1:1"}, "no NameServer answers"),
-        ("colour STRING", {"subscribe": "a"}, "column 'colour' is unknown: there are topic,"),
-        ("queue_id STRING", {"subscribe": "a"}, "column 'queue_id' is int, not string"),
-        ("body BINARY", {"subscribe": "a b"}, "option 'subscribe' is wrong"),
-    ],
-)
-def test_what_shows_only_in_the_plan_fails_on_the_driver(
-    load: Any, schema: str | None, options: dict[str, str], said: str
+def test_broker_and_log_give_what_a_consumer_receives(
+    servers: Cluster, send: Any, load: Any, spark: SparkSession, store_path: Path
 ) -> None:
-    # A task that failed would be another kind of exception.
-    with pytest.raises(AnalysisException) as caught:
-        load(schema, **options).collect()
-    assert said in str(caught.value)
+    for city in ("Lima", "Oslo"):
+        send("source-both", [b"%d" % number for number in range(60)], keys=[city], tags=city[:1])
+
+    async def consume() -> Counter[tuple[Any, ...]]:
+        seen: Counter[tuple[Any, ...]] = Counter()
+        async with PullConsumer(servers.name_server, group="both") as consumer:
+            await consumer.subscribe("source-both")
+            while seen.total() < 120 and (messages := await consumer.poll(timeout_ms=20_000)):
+                seen.update(
+                    (m.queue.queue_id, m.queue_offset, m.body, m.tags, *m.keys, m.message_id)
+                    for m in messages
+                )
+        return seen
+
+    consumed = asyncio.run(consume())
+    assert consumed.total() == len(consumed) == 120
+    through = load(subscribe="source-both")
+    straight = spark.read.format("rocketpipe").option("subscribe", "source-both")
+    columns = ["queue_id", "queue_offset", "body", "tags", "keys", "message_id"]
+    rows = {}
+    for name, frame in {"broker": through, "log": straight.load(str(store_path))}.items():
+        rows[name] = Counter(
+            (
+                row.queue_id,
+                row.queue_offset,
+                bytes(row.body),
+                row.tags,
+                *row["keys"],
+                row.message_id,
+            )
+            for row in frame.select(*columns).collect()
+        )
+    assert rows["broker"] == consumed
+    assert rows["log"] == consumed
+
+
+@pytest.mark.spark
+def test_conditions_save_reading(send: Any, servers: Cluster, spark: SparkSession) -> None:
+    spark.conf.set(PUSH_DOWN_SETTING, "true")
+    for tag in "ab":
+        send("source-push", [b"x" * 1000] * 200, tags=tag)
+    counted = 0
+
+    def read(condition: str) -> tuple[int, int]:
+        """How many rows there are, and how many bytes the tasks handed over for them."""
+        nonlocal counted
+        reader = spark.read.format("rocketpipe").option("nameServer", servers.name_server)
+        reader = reader.option("subscribe", "source-push").option("pushDown", "true")
+        frame = reader.load().where(condition).select("body")
+        plan = frame._jdf.queryExecution().executedPlan()
+        found = len(plan.executeCollect())
+        # Spark counts on from read to read.
+        before = counted
+        metrics = plan.collectLeaves().apply(0).metrics()
+        counted = int(metrics.apply("pythonDataReceived").value())
+        return found, counted - before
+
+    found, everything = read("true")
+    assert found == 400
+    assert everything > 400_000
+    for condition, share in {
+        "tags = 'a'": 0.5,
+        "queue_id = 1 AND topic = 'source-push'": 0.25,
+        "queue_offset >= 10 AND queue_offset < 20": 0.1,
+        "store_timestamp < '2001-01-01'": 0.0,
+    }.items():
+        found, handed = read(condition)
+        assert found == 400 * share, condition
+        assert handed <= everything * (share + 0.05), condition
+    spark.conf.unset(PUSH_DOWN_SETTING)
 
 
 @pytest.mark.spark
@@ -209,9 +280,3 @@ def test_a_message_that_cannot_be_read_is_named(send_raw: Any, load: Any) -> Non
         frame.collect()
     others = load("queue_offset BIGINT", subscribe="source-damaged")
     assert [row.queue_offset for row in others.collect()] == [0]
-
-
-@pytest.mark.spark
-def test_an_attempt_to_write_is_told_that_it_is_too_early(spark: SparkSession) -> None:
-    with pytest.raises(AnalysisException, match="rocketpipe cannot write yet"):
-        spark.range(1).write.format("rocketpipe").mode("append").option("topic", "a").save()

@@ -1,0 +1,8 @@
+"""The data pipeline on Spark: see docs/spark.md.
+
+Spark imports this package to find the source, so it imports little by itself.
+"""
+
+from rocketpipe.pipeline.shipping import register
+
+__all__ = ["register"]

@@ -1,46 +1,32 @@
-"""Reads what the topics hold now, through their brokers.
+"""Reads what the topics hold now.
 
-The driver plans: it asks where the topics live and where their queues end. Tasks read: each pulls
-its part of one queue and hands over Arrow batches. What comes in after the plan is not read, and
-what is removed after it is missed loudly.
+The driver plans: it asks where the topics live and where their queues begin and end. Tasks read:
+each its part, through the brokers or from the log, and hands over Arrow batches. What comes in
+after the plan is not read, and what is removed after it is missed loudly.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from rocketpipe.client.consumer.pull import PULL_TIMEOUT_MS, pull_request
-from rocketpipe.client.session import Session
-from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.subscription import EVERYTHING
-from rocketpipe.pipeline.options import ReadOptions
-from rocketpipe.pipeline.ranges import QueueRange, plan
-from rocketpipe.pipeline.rows import check_columns, record_batches
-from rocketpipe.record.codec import RecordView, view_records
-from rocketpipe.remoting.caller import Caller
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.edges import Edge
+from rocketpipe.pipeline.gaps import Gap, missing
+from rocketpipe.pipeline.open_places import open_places
+from rocketpipe.pipeline.option_text import EARLIEST, LATEST
+from rocketpipe.pipeline.options import ENDING_OFFSETS, STARTING_OFFSETS, ReadOptions
+from rocketpipe.pipeline.places import Ends, Places, QueuesUnreachable
+from rocketpipe.pipeline.ranges import MEASURED_FROM, Part, QueueRange, plan
+from rocketpipe.pipeline.rows import check_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-class MessagesGone(RocketPipeError):
-    """A queue no longer has a message that the plan of this read counted on."""
-
-    def __init__(self, part: QueueRange, offset: QueueOffset) -> None:
-        queue = part.queue
-        super().__init__(
-            f"topic {queue.topic!r}: message {offset} in queue {queue.queue_id} of broker "
-            f"{queue.broker_name!r} was removed after this read was planned (up to {part.end}): "
-            "read again"
-        )
-        self.part = part
-        self.offset = offset
 
 
 class BatchReader(DataSourceReader):
@@ -51,19 +37,41 @@ class BatchReader(DataSourceReader):
 
         Raises:
             ColumnError: If the schema asks for what messages do not have.
+            OptionError: If the options are those of a stream.
         """
-        check_columns(schema)
+        check_columns(schema, options)
+        options.check_batch()
         self._options = options
         self._schema = schema
+        self._wanted = options.wanted
 
-    def partitions(self) -> list[QueueRange]:
-        """One part for each queue that has messages.
+    def partitions(self) -> Sequence[Part]:
+        """What each task reads.
 
         Raises:
-            NoRoute: If no NameServer knows one of the topics.
-            ConnectionLost: If no NameServer, or one of the brokers, can be reached.
+            UnknownTopic: If there is no such topic.
+            OptionError: If an option names a queue that is not there.
+            MessagesGone: If messages were asked for that have aged out.
+            QueuesUnreachable: If one of the brokers cannot be asked.
+            ConnectionLost: If no NameServer can be reached.
         """
-        return asyncio.run(self._plan())
+        with closing(open_places(self._options)) as places:
+            ranges = self._ranges(places)
+            sizes = {}
+            for each in ranges:
+                if each.count < MEASURED_FROM:
+                    continue
+                size = places.size_of(each.queue, each.start, each.end)
+                if size is not None:
+                    sizes[each.queue] = size
+            addresses = places.addresses()
+        planned = plan(
+            ranges,
+            sizes,
+            max_bytes=self._options.max_bytes_per_partition,
+            min_partitions=self._options.min_partitions,
+        )
+        return [Part(each, addresses) for each in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part; closing the iterator early ends its connection.
@@ -73,44 +81,66 @@ class BatchReader(DataSourceReader):
             UnreadableMessage: If a record is damaged, or its body does not inflate.
             ConnectionLost: If the broker is out of reach.
         """
-        if not isinstance(partition, QueueRange):
-            return  # where no part was planned, Spark makes one up
-        with asyncio.Runner() as runner:
-            caller = Caller()
-            try:
-                messages = self._messages(runner, caller, partition)
-                yield from record_batches(messages, partition.queue.broker_name, self._schema)
-            finally:
-                runner.run(caller.__aexit__(None, None, None))
+        from rocketpipe.pipeline.reading import read_part
 
-    async def _plan(self) -> list[QueueRange]:
-        async with Session(self._options.name_servers) as session:
-            found = []
-            for topic in self._options.topics:
-                route = await session.routes.get(topic)
-                for queue in route.readable_queues(topic):
-                    address = session.leader_of(queue, route)
-                    ends = await session.ends_of(queue, address)
-                    found.append(QueueRange(queue, address, *ends))
-            return plan(found)
+        if isinstance(partition, Part):  # where none was planned, Spark makes one up
+            yield from read_part(partition, self._options, self._schema, self._wanted)
 
-    def _messages(
-        self, runner: asyncio.Runner, caller: Caller, part: QueueRange
-    ) -> Iterator[RecordView]:
-        expected = part.start
-        while expected < part.end:
-            records = runner.run(self._pull(caller, part, expected))
-            if not records:
-                raise MessagesGone(part, expected)
-            for message in view_records(records):
-                if expected == part.end:
-                    return
-                if message.queue_offset != expected:
-                    raise MessagesGone(part, expected)
-                yield message
-                expected = QueueOffset(expected + 1)
+    def _ranges(self, places: Places) -> list[QueueRange]:
+        """The offsets that can be needed, of the queues that have any."""
+        options, wanted = self._options, self._wanted
+        queues = options.selection.queues(places)
+        start, end = options.start or Edge(EARLIEST), options.end or Edge(LATEST)
+        start.check_known(STARTING_OFFSETS, queues)
+        end.check_known(ENDING_OFFSETS, queues)
+        queues = [queue for queue in queues if wanted.wants_queue(queue.topic, queue.queue_id)]
+        ends = places.ends(queues)
+        if unasked := [queue for queue in queues if queue not in ends]:
+            raise QueuesUnreachable(unasked)
+        begins, finishes = start.resolve(places, queues, ends), end.resolve(places, queues, ends)
+        ranges = (
+            wanted.cut(self._there(queue, begins[queue], finishes[queue], ends[queue]))
+            for queue in queues
+        )
+        return [in_time for each in ranges if (in_time := self._in_time(places, each)).count > 0]
 
-    async def _pull(self, caller: Caller, part: QueueRange, offset: QueueOffset) -> bytes:
-        request = pull_request(self._options.group, part.queue, offset, EVERYTHING, suspend_ms=0)
-        reply = await caller.call(part.address, request, PULL_TIMEOUT_MS)
-        return reply.messages
+    def _there(
+        self, queue: MessageQueue, begin: QueueOffset, finish: QueueOffset, ends: Ends
+    ) -> QueueRange:
+        """What of a range there is; ``onGap`` says what becomes of the rest."""
+        least, greatest = ends
+        if begin < min(least, finish):
+            missing(Gap(queue, begin, min(least, finish)), self._options.on_gap)
+        if finish > greatest and begin < finish:
+            missing(Gap(queue, max(begin, greatest), finish), self._options.on_gap)
+        start = max(begin, least)
+        return QueueRange(queue, start, max(start, min(finish, greatest)))
+
+    def _in_time(self, places: Places, whole: QueueRange) -> QueueRange:
+        """What of a range was stored when the query wants it.
+
+        Times of a queue only grow, unless its broker's clock was set back: then a search by time
+        finds one of several places, here as everywhere in RocketMQ.
+        """
+        if self._wanted.stored_ms is None or whole.count <= 0:
+            return whole
+        first_ms, after_ms = self._wanted.stored_ms
+        start, end = whole.start, whole.end
+        if first_ms > 0:
+            start = max(start, min(end, places.at_time(whole.queue, first_ms)))
+        if after_ms < 1 << 62:
+            end = min(end, max(start, places.at_time(whole.queue, after_ms)))
+        return QueueRange(whole.queue, QueueOffset(start), QueueOffset(end))
+
+
+class FilteringBatchReader(BatchReader):
+    """A read that takes note of a query's conditions, and reads less.
+
+    Spark refuses a reader that has this method unless
+    ``spark.sql.python.filterPushdown.enabled`` is set: so it is a class of its own.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
+        """Read what these may leave; each row is left to Spark to look at again."""
+        self._wanted = self._wanted.narrowed(filters)
+        return filters

@@ -1,58 +1,162 @@
 """What a reader is told: Spark's text options as one checked value.
 
-    nameServer   where to ask for the topics: host:port, several with ';' between
-    subscribe    the topics to read, with ',' between
-    groupId      the consumer group in whose name brokers are asked; nothing is committed for it
+    nameServer            where to ask for the topics: host:port, several with ';' between
+    path                  or: the directory of a store, whose log is read without a broker
+    brokerName            for a path: what the column ``broker`` shows
+    subscribe             the topics to read, with ',' between
+    subscribePattern      or: a regular expression that fits the whole name of each
+    assign                or: queues, as JSON: {"orders": {"broker-a": [0, 1]}}
+    groupId               the consumer group whose progress a stream's is shown as
+    startingOffsets       earliest, latest, or JSON: {"orders": {"broker-a": {"0": 42}}}
+    startingTimestamp     or: the time of the first message, in ms or as ISO 8601
+    endingOffsets         the same for the end of a batch read; the offset itself is not read
+    endingTimestamp
+    minPartitions         the least number of tasks that share a read
+    maxBytesPerPartition  the most that one of them reads, about
+    maxOffsetsPerTrigger  the most messages that a stream takes at once
+    maxBytesPerTrigger    or bytes, about
+    onGap                 fail or skip, where messages have aged out
+    columns               the columns to give, with ',' between
+    decode                json or text: what bodies hold
+    decodeSchema          the columns of a body that is JSON, as SQL writes them
+    keys                  only messages with one of these keys, with ',' between
+    pushDown              true: conditions of a WHERE are used to read less
+    batchRows             the most rows handed over at once
+    maxPullBytes          the most that a broker is asked for at once
 
 Spark takes no notice of the letter case of options, so neither does this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from pathlib import Path
+from typing import Final, Literal, TypeVar, cast
+
+from pyspark.sql.types import StructType
 
 from rocketpipe.client.name_servers import NameServers
-from rocketpipe.errors import InvalidName, RocketPipeError
-from rocketpipe.model.names import check_consumer_group, check_topic
+from rocketpipe.errors import InvalidName
+from rocketpipe.model.names import check_consumer_group
+from rocketpipe.pipeline.ddl import SchemaTextError, parse_schema
+from rocketpipe.pipeline.edges import Edge
+from rocketpipe.pipeline.filters import Wanted
+from rocketpipe.pipeline.option_text import (
+    EARLIEST,
+    LATEST,
+    OptionError,
+    byte_count,
+    count,
+    flag,
+    moment_ms,
+    one_of,
+)
+from rocketpipe.pipeline.selection import ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN, Selection
 
 NAME_SERVER: Final = "nameServer"
-SUBSCRIBE: Final = "subscribe"
+PATH: Final = "path"
+BROKER_NAME: Final = "brokerName"
 GROUP_ID: Final = "groupId"
+STARTING_OFFSETS: Final = "startingOffsets"
+STARTING_TIMESTAMP: Final = "startingTimestamp"
+ENDING_OFFSETS: Final = "endingOffsets"
+ENDING_TIMESTAMP: Final = "endingTimestamp"
+MIN_PARTITIONS: Final = "minPartitions"
+MAX_BYTES_PER_PARTITION: Final = "maxBytesPerPartition"
+MAX_OFFSETS_PER_TRIGGER: Final = "maxOffsetsPerTrigger"
+MAX_BYTES_PER_TRIGGER: Final = "maxBytesPerTrigger"
+ON_GAP: Final = "onGap"
+COLUMNS: Final = "columns"
+DECODE: Final = "decode"
+DECODE_SCHEMA: Final = "decodeSchema"
+KEYS: Final = "keys"
+PUSH_DOWN: Final = "pushDown"
+BATCH_ROWS: Final = "batchRows"
+MAX_PULL_BYTES: Final = "maxPullBytes"
 
 DEFAULT_GROUP: Final = "rocketpipe-spark"
+"""In whose name brokers are asked where no group was given; nothing is committed for it."""
 
-_KNOWN: Final = {name.lower(): name for name in (NAME_SERVER, SUBSCRIBE, GROUP_ID)}
+DEFAULT_PARTITION_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_BATCH_ROWS: Final = 50_000
+MOST_BATCH_ROWS: Final = 1_000_000
+DEFAULT_PULL_BYTES: Final = 4 * 1024 * 1024
+MOST_PULL_BYTES: Final = 64 * 1024 * 1024
+
+_KNOWN: Final = {
+    name.lower(): name
+    for name in (
+        NAME_SERVER,
+        PATH,
+        BROKER_NAME,
+        SUBSCRIBE,
+        SUBSCRIBE_PATTERN,
+        ASSIGN,
+        GROUP_ID,
+        STARTING_OFFSETS,
+        STARTING_TIMESTAMP,
+        ENDING_OFFSETS,
+        ENDING_TIMESTAMP,
+        MIN_PARTITIONS,
+        MAX_BYTES_PER_PARTITION,
+        MAX_OFFSETS_PER_TRIGGER,
+        MAX_BYTES_PER_TRIGGER,
+        ON_GAP,
+        COLUMNS,
+        DECODE,
+        DECODE_SCHEMA,
+        KEYS,
+        PUSH_DOWN,
+        BATCH_ROWS,
+        MAX_PULL_BYTES,
+    )
+}
 # What other connectors, and RocketMQ's own clients, call the same thing.
 _CALLED_ELSEWHERE: Final = {
     "namesrvaddr": NAME_SERVER,
     "endpoints": NAME_SERVER,
+    "kafka.bootstrap.servers": NAME_SERVER,
     "topic": SUBSCRIBE,
     "topics": SUBSCRIBE,
-    "path": SUBSCRIBE,  # load("orders") arrives as this
     "group": GROUP_ID,
     "consumergroup": GROUP_ID,
+    "kafka.group.id": GROUP_ID,
+    "failondataloss": ON_GAP,
+    "maxrecordsperpartition": MAX_BYTES_PER_PARTITION,
 }
 
-
-class OptionError(RocketPipeError, ValueError):
-    """An option that is missing, unknown or wrong; the text names it and the next step."""
-
-    def __init__(self, option: str, reason: str) -> None:
-        super().__init__(f"option {option!r} {reason}")
-        self.option = option
-        self.reason = reason
+ValueT = TypeVar("ValueT")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Where to read, and what."""
+    """Where to read, what, from where to where, and in which portions."""
 
-    name_servers: str
-    topics: tuple[str, ...]
-    group: str
+    selection: Selection
+    name_servers: str | None = None
+    path: Path | None = None
+    broker_name: str | None = None
+    group: str = DEFAULT_GROUP
+    commits: bool = False
+    """Whether a group was named, so that a stream's progress is told to the brokers."""
+    start: Edge | None = None
+    """None: the earliest for a batch, the latest for a stream."""
+    end: Edge | None = None
+    min_partitions: int = 1
+    max_bytes_per_partition: int = DEFAULT_PARTITION_BYTES
+    max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    on_gap: Literal["fail", "skip"] = "fail"
+    columns: tuple[str, ...] = ()
+    """Empty: all of them."""
+    decode: Literal["json", "text"] | None = None
+    decode_schema: StructType | None = None
+    keys: frozenset[str] | None = None
+    push_down: bool = False
+    batch_rows: int = DEFAULT_BATCH_ROWS
+    max_pull_bytes: int = DEFAULT_PULL_BYTES
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -64,18 +168,84 @@ class ReadOptions:
         given = {name.lower(): value.strip() for name, value in options.items()}
         for name in sorted(given.keys() - _KNOWN.keys()):
             raise OptionError(name, f"is unknown: {_suggestion(name)}")
+        name_servers, path = _where(given)
+        decode, decode_schema = _decoding(given)
         return cls(
-            name_servers=_name_servers(_required(given, NAME_SERVER, "127.0.0.1:9876")),
-            topics=_topics(_required(given, SUBSCRIBE, "orders")),
+            selection=Selection.parse(given),
+            name_servers=name_servers,
+            path=path,
+            broker_name=_broker_name(given, path),
             group=_group(given.get(GROUP_ID.lower(), DEFAULT_GROUP)),
+            commits=GROUP_ID.lower() in given,
+            start=_edge(given, STARTING_OFFSETS, STARTING_TIMESTAMP, starts=True),
+            end=_edge(given, ENDING_OFFSETS, ENDING_TIMESTAMP, starts=False),
+            min_partitions=_given(given, MIN_PARTITIONS, count, 1),
+            max_bytes_per_partition=_given(
+                given, MAX_BYTES_PER_PARTITION, byte_count, DEFAULT_PARTITION_BYTES
+            ),
+            max_offsets_per_trigger=_given(given, MAX_OFFSETS_PER_TRIGGER, count, None),
+            max_bytes_per_trigger=_given(given, MAX_BYTES_PER_TRIGGER, byte_count, None),
+            on_gap=cast(
+                'Literal["fail", "skip"]',
+                one_of(ON_GAP, given.get(ON_GAP.lower(), "fail"), ("fail", "skip")),
+            ),
+            columns=_names(given, COLUMNS),
+            decode=decode,
+            decode_schema=decode_schema,
+            keys=frozenset(_names(given, KEYS)) or None,
+            push_down=_given(given, PUSH_DOWN, flag, False),
+            batch_rows=_limited(given, BATCH_ROWS, count, DEFAULT_BATCH_ROWS, MOST_BATCH_ROWS),
+            max_pull_bytes=_limited(
+                given, MAX_PULL_BYTES, byte_count, DEFAULT_PULL_BYTES, MOST_PULL_BYTES
+            ),
         )
 
+    @property
+    def wanted(self) -> Wanted:
+        """What the options alone ask of rows."""
+        return Wanted(keys=self.keys)
 
-def _required(given: Mapping[str, str], name: str, example: str) -> str:
-    value = given.get(name.lower())
-    if not value:
-        raise OptionError(name, f'is missing: add .option("{name}", "{example}")')
-    return value
+    def check_batch(self) -> None:
+        """Refuse what a read of the present contents cannot do.
+
+        Raises:
+            OptionError: If it should start where nothing is.
+        """
+        if self.start is not None and self.start.is_latest:
+            raise OptionError(
+                STARTING_OFFSETS,
+                "is latest, where a batch would find nothing: give earliest or offsets, or use "
+                "readStream",
+            )
+
+    def check_stream(self) -> None:
+        """Refuse what a stream cannot do.
+
+        Raises:
+            OptionError: If it should end somewhere.
+        """
+        if self.end is not None:
+            option = ENDING_OFFSETS if self.end.timestamp_ms is None else ENDING_TIMESTAMP
+            raise OptionError(
+                option, "is for spark.read; a stream ends with .trigger(availableNow=True)"
+            )
+
+
+def _where(given: Mapping[str, str]) -> tuple[str | None, Path | None]:
+    servers, path = given.get(NAME_SERVER.lower()), given.get(PATH)
+    if not servers and not path:
+        raise OptionError(
+            NAME_SERVER,
+            f'is missing: add .option("{NAME_SERVER}", "127.0.0.1:9876"), or '
+            f'.option("{PATH}", "<store directory>") to read a log on disk',
+        )
+    if servers and path and GROUP_ID.lower() not in given:
+        raise OptionError(
+            PATH,
+            f"is given beside {NAME_SERVER!r}: leave one of them out, or add {GROUP_ID!r} to read "
+            "the log and tell the brokers how far the group has come",
+        )
+    return _name_servers(servers) if servers else None, Path(path) if path else None
 
 
 def _name_servers(text: str) -> str:
@@ -87,17 +257,11 @@ def _name_servers(text: str) -> str:
         ) from error
 
 
-def _topics(text: str) -> tuple[str, ...]:
-    # Twice the same topic would read its messages twice.
-    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not topics:
-        raise OptionError(SUBSCRIBE, "names no topic: give one, or several with ',' between")
-    try:
-        for topic in topics:
-            check_topic(topic)
-    except InvalidName as error:
-        raise OptionError(SUBSCRIBE, f"is wrong: {error}") from error
-    return topics
+def _broker_name(given: Mapping[str, str], path: Path | None) -> str | None:
+    name = given.get(BROKER_NAME.lower())
+    if name and path is None:
+        raise OptionError(BROKER_NAME, f"is for {PATH!r}: brokers that are asked tell their names")
+    return name or None
 
 
 def _group(name: str) -> str:
@@ -106,6 +270,68 @@ def _group(name: str) -> str:
     except InvalidName as error:
         raise OptionError(GROUP_ID, f"is wrong: {error}") from error
     return name
+
+
+def _edge(given: Mapping[str, str], by_offset: str, by_time: str, *, starts: bool) -> Edge | None:
+    offsets, time = given.get(by_offset.lower()), given.get(by_time.lower())
+    if offsets and time:
+        raise OptionError(by_time, f"is given beside {by_offset!r}: leave one of them out")
+    default = EARLIEST if starts else LATEST
+    if time:
+        return Edge(default, timestamp_ms=moment_ms(by_time, time))
+    if offsets:
+        return Edge.parse(by_offset, offsets, default=default)
+    return None
+
+
+def _decoding(
+    given: Mapping[str, str],
+) -> tuple[Literal["json", "text"] | None, StructType | None]:
+    decode = given.get(DECODE)
+    schema_text = given.get(DECODE_SCHEMA.lower())
+    if decode:
+        decode = one_of(DECODE, decode, ("json", "text"))
+    if schema_text and decode != "json":
+        raise OptionError(DECODE_SCHEMA, f'is for JSON bodies: add .option("{DECODE}", "json")')
+    schema = None
+    if schema_text:
+        try:
+            schema = parse_schema(schema_text)
+        except SchemaTextError as error:
+            raise OptionError(
+                DECODE_SCHEMA, f'is wrong: {error}; write it like "city STRING, amount DOUBLE"'
+            ) from error
+    return cast('Literal["json", "text"] | None', decode or None), schema
+
+
+def _names(given: Mapping[str, str], option: str) -> tuple[str, ...]:
+    text = given.get(option.lower())
+    if text is None:
+        return ()
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise OptionError(option, "names nothing: give one, or several with ',' between")
+    return names
+
+
+def _given(
+    given: Mapping[str, str], option: str, parse: Callable[[str, str], ValueT], default: ValueT
+) -> ValueT:
+    text = given.get(option.lower())
+    return default if text is None else parse(option, text)
+
+
+def _limited(
+    given: Mapping[str, str],
+    option: str,
+    parse: Callable[[str, str], int],
+    default: int,
+    most: int,
+) -> int:
+    value = _given(given, option, parse, default)
+    if value > most:
+        raise OptionError(option, f"is {value}: {most} is the most")
+    return value
 
 
 def _suggestion(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Topics as a Spark source: ``spark.read.format("rocketpipe")``.
+"""Topics as a Spark source and sink: ``format("rocketpipe")``.
 
 Spark imports this file in a process of its own whenever anybody uses any Python source for the
 first time. So it imports little, and Arrow and the client only when a read needs them.
@@ -6,20 +6,15 @@ first time. So it imports little, and Arrow and the client only when a read need
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
 from pyspark.sql.types import StructType
-
-from rocketpipe.errors import RocketPipeError
-from rocketpipe.pipeline.options import ReadOptions
 
 if TYPE_CHECKING:
     from rocketpipe.pipeline.batch import BatchReader
-
-
-class NotYet(RocketPipeError):
-    """Something that this source will do in a later version; the text says what it does now."""
+    from rocketpipe.pipeline.stream import StreamReader
+    from rocketpipe.pipeline.writer import BatchWriter
 
 
 class RocketPipeSource(DataSource):
@@ -30,15 +25,24 @@ class RocketPipeSource(DataSource):
         return "rocketpipe"
 
     def schema(self) -> StructType:
-        """Every column of a message; give a schema of your own to read fewer.
+        """Every column of a message, or those the options ask for.
+
+        Spark asks for it at ``load()``, so what is wrong with the options shows there.
 
         Raises:
             OptionError: If an option is missing, unknown or wrong.
+            ColumnError: If an option names a column that there is not.
+            UnknownTopic: If there is no such topic.
+            ConnectionLost: If no NameServer can be reached.
         """
-        from rocketpipe.pipeline.rows import SCHEMA
+        from rocketpipe.pipeline.open_places import check_places
+        from rocketpipe.pipeline.options import ReadOptions
+        from rocketpipe.pipeline.rows import schema_of
 
-        ReadOptions.parse(self.options)  # a wrong option fails here, at load(), not in a task
-        return SCHEMA
+        options = ReadOptions.parse(self.options)
+        schema = schema_of(options)
+        check_places(options)
+        return schema
 
     def reader(self, schema: StructType) -> BatchReader:
         """A read of what the topics hold now.
@@ -47,17 +51,45 @@ class RocketPipeSource(DataSource):
             OptionError: If an option is missing, unknown or wrong.
             ColumnError: If the schema asks for what messages do not have.
         """
-        from rocketpipe.pipeline.batch import BatchReader
+        from rocketpipe.pipeline.batch import BatchReader, FilteringBatchReader
+        from rocketpipe.pipeline.options import ReadOptions
 
-        return BatchReader(ReadOptions.parse(self.options), schema)
+        options = ReadOptions.parse(self.options)
+        kind = FilteringBatchReader if options.push_down else BatchReader
+        return kind(options, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        raise NotYet(
-            "rocketpipe cannot write yet: spark.read works; to send, use rocketpipe.Producer"
-        )
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        """A reader that follows the topics.
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 - Spark's
-        self.writer(schema, overwrite)
+        Raises:
+            OptionError: If an option is missing, unknown or wrong.
+            ColumnError: If the schema asks for what messages do not have.
+        """
+        from rocketpipe.pipeline.options import ReadOptions
+        from rocketpipe.pipeline.stream import StreamReader
 
-    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802 - Spark's name
-        raise NotYet("rocketpipe cannot be streamed yet: read what is there with spark.read")
+        return StreamReader(ReadOptions.parse(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """A writer of one frame.
+
+        Raises:
+            OptionError: If an option is missing, unknown or wrong.
+            BadColumn: If the frame has what cannot be sent.
+        """
+        from rocketpipe.pipeline.writer import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """A writer of a stream's batches.
+
+        Raises:
+            OptionError: If an option is missing, unknown or wrong.
+            BadColumn: If the frame has what cannot be sent.
+        """
+        from rocketpipe.pipeline.writer import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)

@@ -1,0 +1,338 @@
+"""Follows the topics: Spark asks how far they reach, and has the parts between two places read.
+
+Planning runs in one Python process beside the driver, for as long as the query does; reading in
+tasks, which know nothing but their part. Spark's checkpoint is the truth about how far the query
+has come. The consumer group, if one is named, is told of it so that its lag shows in every tool.
+
+    queue or topic added      read from its earliest message, from the next batch on
+    broker out of reach       its queues stay where they are; a warning
+    topic deleted             the same
+    messages aged out         a gap: an error, or a warning and on from what is left
+    topic deleted and made    a gap as well: the offset is beyond the queue's end
+    anew
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from rocketpipe.errors import CallTimeout, ConnectionLost
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.admission import share_out, share_out_bytes
+from rocketpipe.pipeline.edges import Edge
+from rocketpipe.pipeline.gaps import Gap, missing
+from rocketpipe.pipeline.offsets import StreamOffset
+from rocketpipe.pipeline.open_places import open_places
+from rocketpipe.pipeline.option_text import LATEST
+from rocketpipe.pipeline.options import STARTING_OFFSETS, ReadOptions
+from rocketpipe.pipeline.places import Ends, Places, QueuesUnreachable, UnknownTopic
+from rocketpipe.pipeline.progress import GroupProgress
+from rocketpipe.pipeline.ranges import MEASURED_FROM, MESSAGE_BYTES, Part, plan
+from rocketpipe.pipeline.rows import check_columns
+from rocketpipe.remoting.log_budget import LogBudget
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # Spark 4.0 and 4.1 have no limits, and tell no start
+    _BASES: tuple[type, ...] = (DataSourceStreamReader,)
+    _ALL: tuple[type, ...] = ()
+else:
+    _BASES = (DataSourceStreamReader, SupportsTriggerAvailableNow)
+    _ALL = (ReadAllAvailable,)
+
+log = logging.getLogger("rocketpipe.pipeline")
+
+_lost: Final = LogBudget()
+
+
+class StreamReader(*_BASES):  # type: ignore[misc]
+    """One query's reader."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        """Prepare; nothing is asked yet.
+
+        Raises:
+            ColumnError: If the schema asks for what messages do not have.
+            OptionError: If the options are those of a batch.
+        """
+        check_columns(schema, options)
+        options.check_stream()
+        self._options = options
+        self._schema = schema
+        self._places: Places | None = None
+        self._progress: GroupProgress | None = None
+        self._seen: StreamOffset | None = None
+        """Where the last batch ended, for a Spark that does not tell."""
+        self._until: Mapping[MessageQueue, QueueOffset] | None = None
+        """Where all ends, if only what is available now is read."""
+        self._latest: StreamOffset | None = None
+
+    # On the driver
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new query begins.
+
+        Raises:
+            UnknownTopic: If there is no such topic.
+            OptionError: If an option names a queue that is not there.
+            QueuesUnreachable: If one of the brokers cannot be asked.
+            ConnectionLost: If no NameServer can be reached.
+        """
+        places = self._open()
+        queues = self._options.selection.queues(places)
+        start = self._options.start or Edge(LATEST)
+        start.check_known(STARTING_OFFSETS, queues)
+        if not queues:
+            log.warning(
+                "no topic fits yet pattern=%s: the query waits for one",
+                self._options.selection.pattern,
+            )
+        ends = self._all_ends(places, queues)
+        self._seen = StreamOffset(start.resolve(places, queues, ends))
+        return self._seen.to_json()
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Where the next batch ends; ``start`` itself if there is nothing new.
+
+        Spark 4.0 and 4.1 give no arguments.
+
+        Raises:
+            MessagesGone: If messages have aged out since ``start`` and may not be skipped.
+            QueuesUnreachable: If a query is to end with what was available when it began, and that
+                cannot be read now.
+        """
+        began = StreamOffset.from_json(start) if start is not None else self._seen
+        if began is None:
+            began = StreamOffset.from_json(self.initialOffset())
+        if start is not None:
+            self._tell(began.ends)  # all before it is done: Spark runs one batch at a time
+        end = self._next(began, is_limited=not isinstance(limit, _ALL))
+        self._seen = end
+        return end.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """How much a batch takes, as far as Spark wants to know; all limits are kept anyway."""
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Have this query end where the queues end now.
+
+        Raises:
+            UnknownTopic: If there is no such topic.
+            QueuesUnreachable: If one of the brokers cannot be asked.
+            ConnectionLost: If no NameServer can be reached.
+        """
+        places = self._open()
+        ends = self._all_ends(places, self._options.selection.queues(places))
+        self._until = {queue: greatest for queue, (_, greatest) in ends.items()}
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Where the queues ended when the last batch was planned, for the query's progress."""
+        return self._latest.to_json() if self._latest is not None else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Part]:
+        """What each task reads of a batch; the same for the same places, whenever it is asked.
+
+        Raises:
+            UnreadableOffset: If the checkpoint is another source's.
+        """
+        began, ended = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        self._seen = ended  # Spark 4.0 and 4.1 tell where a restarted query is with an empty batch
+        ranges = ended.since(began) if start != end else []
+        if not ranges:
+            return []
+        planned = plan(
+            ranges,
+            ended.sizes,
+            max_bytes=self._options.max_bytes_per_partition,
+            min_partitions=self._options.min_partitions,
+        )
+        addresses = self._addresses(sorted({each.queue.topic for each in ranges}))
+        return [Part(each, addresses) for each in planned]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell the group's brokers how far the query has come."""
+        self._tell(StreamOffset.from_json(end).ends)
+
+    def stop(self) -> None:
+        """Let go of connections and files."""
+        places, self._places = self._places, None
+        progress, self._progress = self._progress, None
+        for held in (places, progress):
+            if held is not None:
+                held.close()
+
+    # In a task
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one part.
+
+        Raises:
+            MessagesGone: If the queue lost messages since the plan, and they may not be skipped.
+            UnreadableMessage: If a record is damaged, or its body does not inflate.
+            ConnectionLost: If the broker is out of reach.
+        """
+        from rocketpipe.pipeline.reading import read_part
+
+        if isinstance(partition, Part):
+            yield from read_part(partition, self._options, self._schema, self._options.wanted)
+
+    def _next(self, start: StreamOffset, *, is_limited: bool) -> StreamOffset:
+        places = self._open()
+        there = places.ends(self._queues(places, start))
+        if self._until is not None:
+            there = self._available(there, start)
+        begins = {queue: self._begin(queue, start, ends) for queue, ends in there.items()}
+        self._latest = StreamOffset(
+            {**start.ends, **{queue: greatest for queue, (_, greatest) in there.items()}}
+        )
+        until = self._until or {}
+        pending = {
+            queue: count
+            for queue, (_, greatest) in there.items()
+            if (count := min(greatest, until.get(queue, greatest)) - begins[queue]) > 0
+        }
+        sizes = self._sizes(places, begins, pending)
+        granted = self._granted(pending, sizes) if is_limited else pending
+        ends = dict(start.ends)
+        moved = {}
+        for queue, begin in begins.items():
+            count = granted.get(queue, 0)
+            ends[queue] = QueueOffset(begin + count)
+            if begin != start.ends.get(queue):
+                moved[queue] = begin
+        if ends == start.ends:
+            return start
+        return StreamOffset(
+            ends,
+            moved,
+            {
+                queue: size * granted[queue] // pending[queue]
+                for queue, size in sizes.items()
+                if granted.get(queue)
+            },
+        )
+
+    def _all_ends(
+        self, places: Places, queues: Sequence[MessageQueue]
+    ) -> Mapping[MessageQueue, Ends]:
+        ends = places.ends(queues)
+        if unasked := [queue for queue in queues if queue not in ends]:
+            raise QueuesUnreachable(unasked)
+        return ends
+
+    def _available(
+        self, there: Mapping[MessageQueue, Ends], start: StreamOffset
+    ) -> Mapping[MessageQueue, Ends]:
+        """The queues that were there when a query of what is available began."""
+        assert self._until is not None
+        unread = [
+            queue
+            for queue, end in self._until.items()
+            if queue not in there and start.ends.get(queue, -1) < end
+        ]
+        if unread:
+            raise QueuesUnreachable(unread)  # it would end, as if all had been read
+        return {queue: ends for queue, ends in there.items() if queue in self._until}
+
+    def _queues(self, places: Places, start: StreamOffset) -> list[MessageQueue]:
+        try:
+            return self._options.selection.queues(places)
+        except (ConnectionLost, CallTimeout) as error:
+            # Without a NameServer nothing new is found; brokers that are known can be asked.
+            if _lost.allows():
+                log.warning("topics not looked up reason=%s%s", error, _lost.suppressed())
+            return sorted(start.ends)
+        except UnknownTopic as error:
+            # It was there when the query began. What is left of the others is still read.
+            if _lost.allows():
+                log.warning("topic not found reason=%s%s", error, _lost.suppressed())
+            found: list[MessageQueue] = []
+            for topic in self._options.selection.topics:
+                try:
+                    found.extend(places.queues(topic))
+                except UnknownTopic:
+                    continue
+            return sorted(found)
+
+    def _begin(self, queue: MessageQueue, start: StreamOffset, ends: Ends) -> QueueOffset:
+        """Where the next batch begins in a queue; ``onGap`` says whether it may skip."""
+        least, greatest = ends
+        known = start.ends.get(queue)
+        if known is None or least <= known <= greatest:
+            return least if known is None else known
+        if known < least:
+            missing(Gap(queue, known, least), self._options.on_gap)
+        else:
+            # All that was there is gone, and what is there now was never read.
+            missing(Gap(queue, greatest, known), self._options.on_gap)
+        return least
+
+    def _sizes(
+        self,
+        places: Places,
+        begins: Mapping[MessageQueue, QueueOffset],
+        pending: Mapping[MessageQueue, int],
+    ) -> dict[MessageQueue, int]:
+        sizes = {}
+        for queue, count in pending.items():
+            if count < MEASURED_FROM and self._options.max_bytes_per_trigger is None:
+                continue
+            begin = begins[queue]
+            size = places.size_of(queue, begin, QueueOffset(begin + count))
+            if size is not None:
+                sizes[queue] = size
+        return sizes
+
+    def _granted(
+        self, pending: Mapping[MessageQueue, int], sizes: Mapping[MessageQueue, int]
+    ) -> Mapping[MessageQueue, int]:
+        granted = pending
+        if (most := self._options.max_bytes_per_trigger) is not None:
+            known = {queue: sizes.get(queue, n * MESSAGE_BYTES) for queue, n in pending.items()}
+            granted = share_out_bytes(granted, known, most)
+        if (count := self._options.max_offsets_per_trigger) is not None:
+            granted = share_out(granted, count)
+        return granted
+
+    def _addresses(self, topics: Sequence[str]) -> Mapping[str, str]:
+        places = self._open()
+        for topic in topics:
+            try:
+                places.queues(topic)  # a restarted query asks for nothing else before it plans
+            except UnknownTopic:
+                continue  # whoever reads it will say so
+        return places.addresses()
+
+    def _tell(self, ends: Mapping[MessageQueue, QueueOffset]) -> None:
+        if not self._options.commits or self._options.name_servers is None:
+            return
+        if self._progress is None:
+            self._progress = GroupProgress(self._options.name_servers, self._options.group)
+        self._progress.tell(ends)
+
+    def _open(self) -> Places:
+        if self._places is None:
+            self._places = open_places(self._options)
+        return self._places

@@ -1,0 +1,177 @@
+"""The oldest Spark that is served, and a cluster whose executors do not have this package."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from tests.compat import spark_program
+
+from rocketpipe import Producer
+from rocketpipe.pipeline.launch import prepare_alone
+from rocketpipe.pipeline.shipping import package_root
+from rocketpipe.testing import serving
+
+pytestmark = [pytest.mark.compat, pytest.mark.spark]
+
+OLDEST = "pyspark==4.0.*"
+MESSAGES = 80
+NEEDED_BY_WORKERS = ("pyspark", "py4j", "pyarrow", "numpy", "numpy.libs", "msgspec")
+
+
+def environment(**more: str) -> dict[str, str]:
+    environ = dict(os.environ)
+    prepare_alone(environ)
+    environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    return environ | more
+
+
+def send(name_server: str) -> None:
+    async def work() -> None:
+        async with Producer(name_server) as producer:
+            for number in range(MESSAGES):
+                await producer.send("spark-compat", b"%d" % number, timeout_ms=30_000)
+
+    asyncio.run(work())
+
+
+def seen_by(
+    python: Path, master: str, directory: Path, environ: dict[str, str], *more: str
+) -> dict[str, Any]:
+    with serving(directory) as servers:
+        send(servers.name_server)
+        ran = subprocess.run(
+            [
+                str(python),
+                spark_program.__file__,
+                master,
+                servers.name_server,
+                "spark-compat",
+                str(directory),
+                *more,
+            ],
+            capture_output=True,
+            text=True,
+            env=environ,
+            cwd=directory,
+            timeout=280,
+            check=False,
+        )
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("SEEN ")]
+    assert lines, ran.stdout[-2000:] + ran.stderr[-6000:]
+    found: dict[str, Any] = json.loads(lines[0].removeprefix("SEEN "))
+    return found
+
+
+def python_in(directory: Path, paths: Sequence[Path]) -> Path:
+    """A Python that sees these directories after its own packages."""
+    venv.create(directory, with_pip=False, symlinks=True)
+    [packages] = directory.glob("lib/python3*/site-packages")
+    (packages / "others.pth").write_text("".join(f"{path}\n" for path in paths))
+    return directory / "bin" / "python"
+
+
+def test_the_oldest_spark_reads_batches_and_streams(tmp_path: Path) -> None:
+    ours = Path(pyspark.__file__).parents[1]
+    python = python_in(tmp_path / "venv", [ours, package_root()])
+    [packages] = (tmp_path / "venv").glob("lib/python3*/site-packages")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(packages), OLDEST]
+    installed = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    if installed.returncode != 0:
+        pytest.skip(f"{OLDEST} cannot be installed: {installed.stderr.strip()[-300:]}")
+    environ = environment(PYSPARK_PYTHON=str(python))
+    seen = seen_by(python, "local[2]", tmp_path, environ)
+    assert seen["version"].startswith("4.0.")
+    everything = list(range(MESSAGES))
+    assert seen["batch"] == everything
+    assert seen["one queue"] == MESSAGES // 4
+    # This Spark does not tell a limited source to go on: each start reads one batch.
+    assert seen["batches"] == [[30], [30]]
+    assert len(seen["stream"]) == len(set(seen["stream"])) == 60
+
+
+def test_a_cluster_gets_the_package_by_register(tmp_path: Path) -> None:
+    lean = tmp_path / "lean"
+    lean.mkdir()
+    ours = Path(pyspark.__file__).parents[1]
+    for name in NEEDED_BY_WORKERS:
+        if (ours / name).exists():
+            (lean / name).symlink_to(ours / name)
+    workers = python_in(tmp_path / "workers", [lean])
+    missing = subprocess.run([str(workers), "-c", "import rocketpipe"], capture_output=True)
+    assert missing.returncode != 0
+    environ = environment(
+        SPARK_HOME=str(Path(pyspark.__file__).parent),
+        SPARK_DAEMON_MEMORY="256m",
+        SPARK_NO_DAEMONIZE="1",
+    )
+    with standalone(tmp_path, environ) as master:
+        seen = seen_by(
+            Path(sys.executable),
+            master,
+            tmp_path,
+            environ | {"PYSPARK_PYTHON": str(workers), "PYSPARK_DRIVER_PYTHON": sys.executable},
+            "register",
+        )
+    everything = list(range(MESSAGES))
+    assert seen["batch"] == everything
+    assert seen["one queue"] == MESSAGES // 4
+    assert seen["batches"] == [[30, 30, 20], []]
+    assert seen["stream"] == everything
+
+
+@contextmanager
+def standalone(directory: Path, environ: dict[str, str]) -> Iterator[str]:
+    """A master and two workers on loopback, for the length of the block."""
+    spark_class = str(Path(environ["SPARK_HOME"]) / "bin" / "spark-class")
+    with ExitStack() as running:
+
+        def start(name: str, *arguments: str) -> Path:
+            log = directory / f"{name}.log"
+            child = subprocess.Popen(
+                [spark_class, f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]],
+                stdout=running.enter_context(log.open("ab")),
+                stderr=subprocess.STDOUT,
+                env=environ,
+                cwd=directory,
+            )
+            running.callback(child.wait, 60)
+            running.callback(child.terminate)
+            return log
+
+        log = start(
+            "master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
+        )
+        line = said(log, "Starting Spark master at ")
+        master = line.split("Starting Spark master at ")[1].split()[0]
+        for number in (1, 2):
+            log = start(
+                f"worker-{number}",
+                "worker.Worker",
+                *("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0"),
+                *("--work-dir", str(directory / f"work-{number}"), master),
+            )
+            said(log, "Successfully registered with master")
+        yield master
+
+
+def said(log: Path, words: str) -> str:
+    """Wait for a line of a log."""
+    deadline_s = time.monotonic() + 90
+    while time.monotonic() < deadline_s:
+        for line in log.read_text(errors="replace").splitlines():
+            if words in line:
+                return line
+        time.sleep(0.1)
+    pytest.fail(f"{log.name} never said {words!r}")

@@ -1,0 +1,60 @@
+"""Queues in memory, for planners: what they have, who answers, and what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.places import Ends, UnknownTopic
+
+
+def queue(name: str) -> MessageQueue:
+    """``queue("orders/broker-a/0")``"""
+    topic, broker, number = name.split("/")
+    return MessageQueue(topic=topic, broker_name=broker, queue_id=int(number))
+
+
+class FakePlaces:
+    """``FakePlaces({"orders/a/0": (0, 10)})``: change ``held`` as a broker would."""
+
+    def __init__(self, held: Mapping[str, tuple[int, int]], message_bytes: int = 100) -> None:
+        self.held = {queue(name): ends for name, ends in held.items()}
+        self.silent: set[str] = set()
+        """Brokers out of reach."""
+        self.message_bytes = message_bytes
+        self.is_closed = False
+
+    def grow(self, name: str, count: int) -> None:
+        least, greatest = self.held[queue(name)]
+        self.held[queue(name)] = (least, greatest + count)
+
+    def topics(self) -> frozenset[str]:
+        return frozenset(each.topic for each in self.held)
+
+    def queues(self, topic: str) -> Sequence[MessageQueue]:
+        found = sorted(each for each in self.held if each.topic == topic)
+        if not found:
+            raise UnknownTopic(topic, "nobody", "create it first")
+        return found
+
+    def ends(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, Ends]:
+        return {
+            each: (QueueOffset(self.held[each][0]), QueueOffset(self.held[each][1]))
+            for each in queues
+            if each.broker_name not in self.silent
+        }
+
+    def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
+        """Message n is stored at n seconds."""
+        least, greatest = self.held[queue]
+        return QueueOffset(min(greatest, max(least, -(-timestamp_ms // 1000))))
+
+    def size_of(self, queue: MessageQueue, start: QueueOffset, end: QueueOffset) -> int | None:
+        return (end - start) * self.message_bytes
+
+    def addresses(self) -> Mapping[str, str]:
+        return {each.broker_name: f"{each.broker_name}:10911" for each in self.held}
+
+    def close(self) -> None:
+        self.is_closed = True

@@ -1,0 +1,337 @@
+"""From a part of the plan to rows: through the broker, and straight from its files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from rocketpipe.errors import ConnectionLost
+from rocketpipe.model.flags import Compression, with_compression
+from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline import broker_reading, log_reading, reading
+from rocketpipe.pipeline.broker_places import BrokerPlaces
+from rocketpipe.pipeline.filters import Wanted
+from rocketpipe.pipeline.gaps import MessagesGone
+from rocketpipe.pipeline.log_directory import LogDirectory, LogNotFound
+from rocketpipe.pipeline.log_places import LogPlaces
+from rocketpipe.pipeline.options import ReadOptions
+from rocketpipe.pipeline.places import Places
+from rocketpipe.pipeline.ranges import Part, QueueRange
+from rocketpipe.pipeline.reading import read_part
+from rocketpipe.pipeline.rows import SCHEMA, UnreadableMessage
+from rocketpipe.pipeline.selection import Selection
+from rocketpipe.store.config import FlushMode
+from rocketpipe.store.disk import Disk
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.testing import Cluster
+from rocketpipe.testing.small_store import HOST, StepClock, put, small_store
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+NUMBERS = StructType([SCHEMA["queue_id"], SCHEMA["queue_offset"], SCHEMA["body"]])
+ALL = Wanted()
+
+
+def options(**fields: Any) -> ReadOptions:
+    return ReadOptions(selection=Selection(topics=("any",)), **fields)
+
+
+def whole(places: Places, topic: str) -> Part:
+    ends = places.ends(places.queues(topic))
+    ranges = tuple(QueueRange(queue, *ends[queue]) for queue in sorted(ends))
+    part = Part(tuple(each for each in ranges if each.count), places.addresses())
+    places.close()
+    return part
+
+
+def rows_of(
+    part: Part, given: ReadOptions, schema: StructType = SCHEMA, wanted: Wanted = ALL
+) -> list[dict[str, Any]]:
+    return [row for batch in read_part(part, given, schema, wanted) for row in batch.to_pylist()]
+
+
+def both_ways(
+    servers: Cluster, store_path: Path, topic: str, count: int, **fields: Any
+) -> list[tuple[Part, ReadOptions]]:
+    """A topic's part and options through the broker, and from its files once they have it all."""
+    until = time.monotonic() + 30
+    while True:
+        in_files = whole(LogPlaces(store_path), topic)
+        if sum(each.count for each in in_files.ranges) >= count:
+            break
+        assert time.monotonic() < until, "the broker publishes what it has within seconds"
+    through = whole(BrokerPlaces(servers.name_server, "spark"), topic)
+    assert through.ranges == in_files.ranges
+    return [
+        (through, options(name_servers=servers.name_server, group="spark", **fields)),
+        (in_files, options(path=store_path, **fields)),
+    ]
+
+
+@pytest.mark.parametrize("name", ["4.9.7-stop", "4.9.7-kill", "5.5.0-stop", "5.5.0-kill"])
+def test_a_directory_of_apaches_broker_reads_as_that_broker_answered(
+    name: str, tmp_path: Path, unpack_golden: Callable[..., Path]
+) -> None:
+    store = unpack_golden(name, tmp_path)
+    told = json.loads((GOLDEN / f"{name}.json").read_text())
+    rows = {}
+    for topic in sorted({message["topic"] for message in told["messages"]}):
+        part = whole(LogPlaces(store), topic)
+        for each in part.ranges:
+            least, greatest = told["offsets"][f"{topic}@{each.queue.queue_id}"]
+            # A delayed message was delivered between the answers and the end.
+            assert each.start == least
+            assert each.end in (greatest, greatest + (topic == "mixed_TOPIC-1"))
+        for row in rows_of(part, options(path=store)):
+            rows[row["topic"], row["queue_id"], row["queue_offset"]] = row
+    for message in told["messages"]:
+        row = rows.pop((message["topic"], message["queue"], message["offset"]))
+        assert row["log_offset"] == message["log_offset"]
+        assert dict(row["properties"]) == message["properties"]
+        assert row["reconsume_times"] == message["reconsume"]
+        assert hashlib.sha256(row["body"]).hexdigest() == message["body_sha256"]
+    assert {topic for topic, _, _ in rows} <= {"mixed_TOPIC-1"}
+    assert len(rows) <= 1
+
+
+def test_rows_are_the_same_through_the_broker_and_from_its_files(
+    servers: Cluster, store_path: Path, send: Any, send_raw: Any
+) -> None:
+    send("both", [b"%d" % number for number in range(300)], tags="new", keys=["A", "B"])
+    flag = with_compression(0, Compression.ZLIB)
+    send_raw("both", zlib.compress(b"packed" * 1000), sys_flag=flag, born_timestamp=-(1 << 60))
+    send_raw("both", b"odd", properties="a\x011\x02a\x012")
+    through, in_files = (
+        rows_of(*way) for way in both_ways(servers, store_path, "both", 302, batch_rows=70)
+    )
+    assert through == in_files
+    assert len(through) == 302
+    bodies = [row["body"] for row in through]
+    assert sorted(bodies) == sorted([*(b"%d" % n for n in range(300)), b"packed" * 1000, b"odd"])
+
+
+def test_only_what_is_wanted_comes_either_way(
+    servers: Cluster, store_path: Path, send: Any
+) -> None:
+    # Two tags that Java hashes alike: the text has to be compared too.
+    send("wanted", [b"1", b"2"], tags="Aa", keys=["k1"])
+    send("wanted", [b"3"], tags="BB", keys=["k2", "k3"])
+    send("wanted", [b"4", b"5"])
+    for part, given in both_ways(servers, store_path, "wanted", 5):
+
+        def bodies(wanted: Wanted, part: Part = part, given: ReadOptions = given) -> list[bytes]:
+            return sorted(row["body"] for row in rows_of(part, given, NUMBERS, wanted))
+
+        assert bodies(Wanted(tags=frozenset({"Aa"}))) == [b"1", b"2"]
+        assert bodies(Wanted(tags=frozenset({"BB", "none"}))) == [b"3"]
+        assert bodies(Wanted(tags=frozenset({"a | b"}))) == []
+        assert bodies(Wanted(keys=frozenset({"k3", "k1"}))) == [b"1", b"2", b"3"]
+        assert bodies(Wanted(offsets=(1, 5))) == [
+            row["body"] for row in rows_of(part, given, NUMBERS) if row["queue_offset"] >= 1
+        ]
+        assert bodies(Wanted(stored_ms=(0, 5))) == []
+        assert len(bodies(Wanted(stored_ms=(5, 1 << 62)))) == 5
+
+
+def test_a_part_of_a_queue_is_read_from_its_first_offset_to_before_its_last(
+    servers: Cluster, store_path: Path, send_raw: Any
+) -> None:
+    for number in range(20):
+        send_raw("middle", b"%d" % number)
+    for part, given in both_ways(servers, store_path, "middle", 20):
+        cut = QueueRange(part.ranges[0].queue, QueueOffset(5), QueueOffset(9))
+        rows = rows_of(Part((cut, cut), part.addresses), given, NUMBERS)
+        assert [row["body"] for row in rows] == [b"5", b"6", b"7", b"8"] * 2
+
+
+def test_offsets_that_a_queue_does_not_have_are_a_gap_either_way(
+    servers: Cluster, store_path: Path, send_raw: Any
+) -> None:
+    send_raw("shorter", b"only one")
+    for part, given in both_ways(servers, store_path, "shorter", 1):
+        longer = QueueRange(part.ranges[0].queue, QueueOffset(0), QueueOffset(4))
+        beyond = Part((longer,), part.addresses)
+        with pytest.raises(MessagesGone) as caught:
+            rows_of(beyond, given, NUMBERS)
+        assert (caught.value.gap.first, caught.value.gap.following) == (1, 4)
+        skipping = options(
+            path=given.path, name_servers=given.name_servers, group="spark", on_gap="skip"
+        )
+        assert [row["body"] for row in rows_of(beyond, skipping, NUMBERS)] == [b"only one"]
+
+
+def test_bodies_are_decoded_and_bad_ones_keep_their_row(
+    servers: Cluster, store_path: Path, send: Any
+) -> None:
+    send("decoded", [b'{"city": "Oslo"}', b"{oops"])
+    schema = (
+        StructType([SCHEMA["queue_offset"]]).add("city", "string").add("decode_error", "string")
+    )
+    for part, given in both_ways(servers, store_path, "decoded", 2, decode="json"):
+        rows = rows_of(part, given, schema)
+        assert sorted((row["city"] or "", row["decode_error"] is None) for row in rows) == [
+            ("", False),
+            ("Oslo", True),
+        ]
+
+
+def test_a_body_that_does_not_inflate_is_named_with_its_place_either_way(
+    servers: Cluster, store_path: Path, send_raw: Any
+) -> None:
+    send_raw("damaged", b"fine")
+    send_raw("damaged", b"not zlib at all", sys_flag=with_compression(0, Compression.ZLIB))
+    for way in both_ways(servers, store_path, "damaged", 2):
+        with pytest.raises(UnreadableMessage, match="message 1 in queue 0 of broker 'broker-a'"):
+            rows_of(*way)
+
+
+def test_many_portions_and_batches_make_the_same_rows(
+    servers: Cluster, store_path: Path, send_raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_reading, "PORTION_BYTES", 300)
+    monkeypatch.setattr(log_reading, "READ_BYTES", 300)
+    monkeypatch.setattr(reading, "BATCH_BYTES", 150)
+    flag = with_compression(0, Compression.ZLIB)
+    for number in range(12):
+        send_raw("portions", zlib.compress(b"%03d" % number * 33), sys_flag=flag)
+        send_raw("portions-between", b"x" * 100)
+    for part, given in both_ways(servers, store_path, "portions", 12, max_pull_bytes=500):
+        batches = list(read_part(part, given, NUMBERS, ALL))
+        assert len(batches) == 12  # of two inflated bodies each would be too long
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        assert [row["body"] for row in rows] == [b"%03d" % n * 33 for n in range(12)]
+
+
+def test_closing_a_read_early_leaves_nothing_behind(
+    servers: Cluster, store_path: Path, send_raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_reading, "PORTION_BYTES", 1)
+    for number in range(200):
+        send_raw("early", b"%d" % number)
+    for part, given in both_ways(servers, store_path, "early", 200, max_pull_bytes=500):
+        batches = read_part(part, given, NUMBERS, ALL)
+        next(batches)
+        batches.close()
+
+
+def test_a_broker_that_stays_away_is_told_after_some_time(
+    monkeypatch: pytest.MonkeyPatch, servers: Cluster, send_raw: Any
+) -> None:
+    monkeypatch.setattr(broker_reading, "PATIENCE_MS", 0)
+    queue = MessageQueue(topic="away", broker_name="broker-z", queue_id=0)
+    part = Part((QueueRange(queue, QueueOffset(0), QueueOffset(1)),), {"broker-z": "127.0.0.1:1"})
+    with pytest.raises(ConnectionLost):
+        rows_of(part, options(name_servers=servers.name_server), NUMBERS)
+
+
+def test_an_address_that_is_no_more_is_asked_for_anew(
+    servers: Cluster, store_path: Path, send_raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_reading, "AGAIN_MS", 1)
+    send_raw("moved", b"here")
+    part, given = both_ways(servers, store_path, "moved", 1)[0]
+    stale = Part(part.ranges, dict.fromkeys(part.addresses, "127.0.0.1:1"))
+    assert [row["body"] for row in rows_of(stale, given, NUMBERS)] == [b"here"]
+
+
+@pytest.fixture
+def closed_store(tmp_path: Path) -> Path:
+    """A store of two queues whose records lie among each other, in several segments."""
+    config = small_store(tmp_path / "closed", FlushMode.ASYNC)
+    store = MessageStore.open(
+        config, disk=Disk(), clock=StepClock(), store_host=HOST, threads=False
+    )
+    for number in range(120):
+        store.append([[put(b"%d" % number, queue_id=number % 2)]])
+    store.dispatch()
+    store.close()
+    return tmp_path / "closed"
+
+
+def bodies_of(rows: Sequence[dict[str, Any]]) -> list[int]:
+    return [int(row["body"]) for row in rows]
+
+
+def test_records_far_apart_and_in_several_segments_are_gathered(
+    closed_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reading, "_MAX_BETWEEN", 0)
+    rows = rows_of(whole(LogPlaces(closed_store), "plain"), options(path=closed_store), NUMBERS)
+    assert bodies_of(rows) == [*range(0, 120, 2), *range(1, 120, 2)]
+
+
+def test_what_retention_took_after_the_plan_is_a_gap(closed_store: Path) -> None:
+    part = whole(LogPlaces(closed_store), "plain")
+    first, second, *_ = sorted((closed_store / "commitlog").iterdir())
+    first.unlink()
+    left = LogOffset(int(second.name))
+    with pytest.raises(MessagesGone) as caught:
+        rows_of(part, options(path=closed_store), NUMBERS)
+    assert caught.value.gap.first == 0
+    rows = rows_of(part, options(path=closed_store, on_gap="skip"), NUMBERS)
+    with LogDirectory(closed_store) as directory:
+        assert directory.log.first_offset == left
+        kept = [range(directory.ends("plain", number)[0], 60) for number in (0, 1)]
+    assert bodies_of(rows) == [2 * at for at in kept[0]] + [2 * at + 1 for at in kept[1]]
+
+
+@pytest.mark.parametrize("at", [30, 95], ids=["its place", "its body"])
+def test_a_bit_that_flipped_in_the_log_is_never_shown(closed_store: Path, at: int) -> None:
+    segment = min((closed_store / "commitlog").iterdir())
+    data = bytearray(segment.read_bytes())
+    data[at] ^= 4
+    segment.write_bytes(data)
+    part = whole(LogPlaces(closed_store), "plain")
+    with pytest.raises(UnreadableMessage, match="message 0 in queue 0"):
+        rows_of(part, options(path=closed_store), NUMBERS)
+
+
+def test_a_log_that_a_task_cannot_see_is_told_so(tmp_path: Path) -> None:
+    queue = MessageQueue(topic="any", broker_name="broker-a", queue_id=0)
+    part = Part((QueueRange(queue, QueueOffset(0), QueueOffset(1)),), {})
+    with pytest.raises(LogNotFound, match="executors see"):
+        rows_of(part, options(path=tmp_path / "elsewhere"), NUMBERS)
+
+
+@pytest.mark.spark
+def test_spark_gets_the_same_rows_either_way_lean_and_decoded(
+    spark: SparkSession, servers: Cluster, store_path: Path, send: Any
+) -> None:
+    bodies = [b'{"city": "Oslo", "n": %d}' % number for number in range(500)]
+    send("spark-both", [*bodies, b"{oops"], tags="new", keys=["A", "B"])
+    both_ways(servers, store_path, "spark-both", 501)
+    whole_frames, decoded = [], []
+    for where in ({"nameServer": servers.name_server}, {"path": str(store_path)}):
+        reader = spark.read.format("rocketpipe").options(subscribe="spark-both", **where)
+        whole_frames.append(sorted(map(str, reader.load().collect())))
+        typed = reader.option("decode", "json").schema(
+            "queue_offset BIGINT, n INT, decode_error STRING"
+        )
+        decoded.append(typed.load().selectExpr("sum(n)", "count(*)", "count(decode_error)").first())
+    assert whole_frames[0] == whole_frames[1]
+    assert len(whole_frames[0]) == 501
+    assert decoded == [(sum(range(500)), 501, 1)] * 2
+
+
+@pytest.mark.spark
+def test_spark_reads_a_directory_of_apaches_broker(
+    spark: SparkSession, tmp_path: Path, unpack_golden: Callable[..., Path]
+) -> None:
+    store = unpack_golden("5.5.0-kill", tmp_path)
+    told = json.loads((GOLDEN / "5.5.0-kill.json").read_text())["messages"]
+    frame = spark.read.format("rocketpipe").options(path=str(store), subscribe="orders").load()
+    found = frame.selectExpr("queue_id", "queue_offset", "sha2(body, 256)", "properties").collect()
+    assert sorted((row[0], row[1], row[2], sorted(row[3].items())) for row in found) == sorted(
+        (one["queue"], one["offset"], one["body_sha256"], sorted(one["properties"].items()))
+        for one in told
+        if one["topic"] == "orders"
+    )

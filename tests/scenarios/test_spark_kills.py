@@ -1,0 +1,124 @@
+"""Streaming queries whose driver, workers or broker are killed, then started again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from tests.scenarios import killed_query
+
+from rocketpipe import Producer
+from rocketpipe.testing import serving
+
+MESSAGES = 90
+
+
+def send(name_server: str) -> None:
+    async def work() -> None:
+        async with Producer(name_server) as producer:
+            for number in range(MESSAGES):
+                await producer.send("killed", b"%d" % number, timeout_ms=30_000)
+
+    asyncio.run(work())
+
+
+def run(name_server: str, directory: Path, step: str, *more: str) -> int:
+    """Run the query once; its whole family is gone afterwards."""
+    with (directory / "query.log").open("ab") as log:
+        program = subprocess.Popen(
+            [sys.executable, killed_query.__file__, name_server, str(directory), step, *more],
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        return program.wait(200)
+    finally:
+        try:
+            os.killpg(program.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        program.wait()
+
+
+def read_back(directory: Path) -> Counter[int]:
+    table = ds.dataset(directory / "out", format="parquet", exclude_invalid_files=True).to_table()
+    places = zip(*(table[name].to_pylist() for name in ("queue_id", "queue_offset")), strict=True)
+    assert max(Counter(places).values()) == 1
+    return Counter(int(body) for body in table["body"].to_pylist())
+
+
+def check(steps: tuple[str, ...], directory: Path) -> None:
+    with serving(directory) as servers:
+        send(servers.name_server)
+        for step in steps:
+            assert run(servers.name_server, directory, step) != 0, step
+            assert (directory / f"died-{step}").exists()
+        assert run(servers.name_server, directory, "none") == 0
+    assert read_back(directory) == Counter(range(MESSAGES))
+
+
+@pytest.mark.spark
+def test_a_query_whose_driver_is_killed_reads_every_message_once(tmp_path: Path) -> None:
+    check(("read", "after"), tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+@pytest.mark.parametrize("step", [step for step in killed_query.STEPS if step != "broker"])
+def test_a_query_that_is_killed_anywhere_reads_every_message_once(
+    tmp_path: Path, step: str
+) -> None:
+    check((step,), tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+def test_a_query_whose_broker_is_killed_reads_every_message_once(
+    tmp_path: Path, lasting_port: int
+) -> None:
+    name_server = f"127.0.0.1:{lasting_port}"
+
+    def serve() -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", "--small-files"]
+        command += ["--data", str(tmp_path / "store")]
+        command += ["--namesrv", name_server, "--broker", "127.0.0.1:0"]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+        assert child.stdout is not None
+        assert any(line.startswith("ready ") for line in child.stdout)
+        return child
+
+    lives = [serve()]
+    stopped = threading.Event()
+
+    def serve_again() -> None:
+        lives[0].wait()
+        if not stopped.is_set():
+            lives.append(serve())
+
+    again = threading.Thread(target=serve_again)
+    again.start()
+    try:
+        send(name_server)
+        # The query may outlive the broker's death, or end of it and be started again.
+        ran = run(name_server, tmp_path, "broker", str(lives[0].pid))
+        assert (tmp_path / "died-broker").exists()
+        again.join(60)
+        assert ran == 0 or run(name_server, tmp_path, "none") == 0
+    finally:
+        stopped.set()
+        for child in lives:
+            child.kill()
+            child.wait()
+            assert child.stdout is not None
+            child.stdout.close()
+        again.join(60)
+    assert read_back(tmp_path) == Counter(range(MESSAGES))
