@@ -7,6 +7,7 @@ import itertools
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,11 +53,11 @@ def result(*, durable: bool | None = True) -> SendResult:
 
 
 def test_a_send_says_where_it_went(record: Recorder, path: Path) -> None:
-    with record.sending("7", "orders", b"body", key="k", tag="paid", due_ns=9) as sending:
+    with record.sending("7", "orders", b"body", key="k", tag="paid") as sending:
         sending.stored(result())
     begun, done = read_history(path)
     assert (begun.at_ns, begun.who, begun.what, begun.phase) == (1, "one", What.SEND, Phase.INVOKE)
-    assert (begun.id, begun.key, begun.tag, begun.due_ns) == ("7", "k", "paid", 9)
+    assert (begun.id, begun.key, begun.tag) == ("7", "k", "paid")
     assert begun.crc == zlib.crc32(b"body")
     assert (done.at_ns, done.phase, done.id) == (2, Phase.OK, "7")
     assert (done.queue, done.offset) == ("orders/broker-a/1", 4)
@@ -84,6 +85,23 @@ def test_a_send_in_doubt_and_one_without_a_result_are_unknown(record: Recorder, 
     with record.sending("8", "orders", b"body"):
         pass
     assert [event.phase for event in read_history(path)][1::2] == [Phase.INFO, Phase.INFO]
+
+
+@pytest.mark.parametrize("facts", [{"half": True}, {"due_ns": 9}])
+def test_what_waits_does_not_say_where_it_will_be(
+    record: Recorder, path: Path, facts: dict[str, Any]
+) -> None:
+    with record.sending("7", "orders", b"body", **facts) as sending:
+        sending.stored(result())
+    begun, done = read_history(path)
+    assert {name: getattr(begun, name) for name in facts} == facts
+    assert (done.phase, done.queue, done.offset) == (Phase.OK, "", -1)
+
+
+def test_a_question_that_was_answered_was_stored_somewhere(record: Recorder, path: Path) -> None:
+    with record.sending("7", "orders", b"body") as sending:
+        sending.stored()
+    assert [(event.phase, event.queue) for event in read_history(path)][1] == (Phase.OK, "")
 
 
 def test_a_handler_is_done_or_failed_or_never_heard_of_again(record: Recorder, path: Path) -> None:

@@ -23,6 +23,8 @@ a lock, so that only a death or a fault is a cause there. Among other groups a m
 saves its offsets: whoever gets its queue afterwards, and nobody had it in between, gets none of
 what it had handled.
 
+What a transaction, a recall, an acknowledgement or a batch promises is in ``fate_checks``.
+
 With ids that are unique and offsets that servers give there is nothing to search for: each check
 goes through the history once.
 """
@@ -31,13 +33,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from rocketpipe.model.names import DLQ_PREFIX, RETRY_PREFIX
+from rocketpipe.testing.fate_checks import fates_kept
 from rocketpipe.testing.history import Event, Phase
-from rocketpipe.testing.history_facts import Delivery, Facts, Group, Place, holder_at
+from rocketpipe.testing.history_facts import Anomaly, Delivery, Facts, Group, Place, holder_at
 
 #: So many of a kind are told; one is enough to look for its cause.
 EXAMPLES: Final = 10
@@ -47,25 +49,15 @@ class HistoryBroken(AssertionError):
     """Something is in a history that must not be; the message names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Anomaly:
-    """One thing that must not be; ``kind`` is a name from the top of this file."""
-
-    kind: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.what}"
-
-
 def check(events: Iterable[Event], *, drained: bool = True) -> list[Anomaly]:
     """Find all anomalies of a history; none is the good news.
 
-    ``drained`` is whether members were given the time to handle everything: what was not handled
-    then is lost.
+    ``drained`` is whether members were given the time to handle everything, and no transaction is
+    open any more: what was not handled then is lost.
     """
     facts = Facts.of(events)
     found = [*_contents(facts), *_places(facts), *_repeats(facts), *_ordered(facts)]
+    found += fates_kept(facts, drained=drained)
     if drained:
         found += [*_lost(facts), *_missed(facts)]
     return [*found, *_dead_letters(facts, drained=drained)]
@@ -114,10 +106,10 @@ def _lost(facts: Facts) -> Iterator[Anomaly]:
     for group in facts.groups.values():
         if group.broadcast or group.dead_letters_of is not None:
             continue
-        handled = {d.id for d in facts.of_group(group.name) if d.end is Phase.OK}
+        handled = facts.done_with(group.name)
         dead = facts.dead_letters(group.name)
-        given_up = _given_up(facts, group.name)
-        for sent in facts.stored():
+        given_up = facts.given_up(group.name)
+        for sent in facts.owed():
             if not group.wants(sent.topic, sent.tag) or sent.id in handled:
                 continue
             if sent.id not in dead and sent.id not in given_up:
@@ -130,7 +122,7 @@ def _missed(facts: Facts) -> Iterator[Anomaly]:
             continue
         handled = {(d.who, d.id) for d in facts.of_group(group.name)}
         for member, (joined_ns, left_ns) in group.members.items():
-            for sent in facts.stored():
+            for sent in facts.owed():
                 if not group.wants(sent.topic, sent.tag) or (member, sent.id) in handled:
                     continue
                 # Who left may or may not have had time for it.
@@ -152,15 +144,7 @@ def _places(facts: Facts) -> Iterator[Anomaly]:
             places[message_id].add(place)
     for message_id, copies in places.items():
         sent = facts.sends.get(message_id)
-        if sent is None:
-            continue
-        allowed = sum(
-            1
-            for attempt in sent.attempts
-            if attempt.end is Phase.INFO or facts.faulty(attempt.at_ns, attempt.end_ns)
-        )
-        stored = sum(attempt.end is Phase.OK for attempt in sent.attempts)
-        if len(copies) > max(1, stored) + allowed:
+        if sent is not None and len(copies) > facts.copies(sent):
             yield Anomaly("stored twice", f"{message_id} at {sorted(copies)}")
     yield from _went_back(facts)
 
@@ -189,6 +173,8 @@ def _repeats(facts: Facts) -> Iterator[Anomaly]:
     last: dict[tuple[str, str, Place], Delivery] = {}
     for delivery in facts.deliveries:
         group = facts.groups[delivery.group]
+        if group.popped:
+            continue  # there acknowledgements count, and not who has a queue
         if facts.has_shares(delivery) and holder_at(facts.holdings(delivery), delivery) is None:
             yield Anomaly("stranger", f"{delivery}, whose share never had that queue")
         # Of a broadcast group every member has a place of its own in each queue.
@@ -248,7 +234,7 @@ def _overlaps(facts: Facts, deliveries: Sequence[Delivery]) -> Iterator[Anomaly]
 
 def _out_of_order(facts: Facts, group: Group, deliveries: Sequence[Delivery]) -> Iterator[Anomaly]:
     """Nothing is handled before all that is before it, in its queue or of its key, was handled."""
-    given_up = facts.dead_letters(group.name) | _given_up(facts, group.name)
+    given_up = facts.dead_letters(group.name) | facts.given_up(group.name)
     before = _predecessors(facts, group)
     done: dict[str, int] = {}
     for delivery in deliveries:
@@ -295,24 +281,12 @@ def _predecessors(facts: Facts, group: Group) -> dict[Place, list[str]]:
 # What is given up
 
 
-def _given_up(facts: Facts, group: str) -> set[str]:
-    """The messages whose last attempt failed."""
-    attempts = facts.groups[group].max_attempts
-    if attempts is None:
-        return set()
-    return {
-        delivery.id
-        for delivery in facts.of_group(group)
-        if delivery.end is Phase.FAIL and delivery.times >= attempts
-    }
-
-
 def _dead_letters(facts: Facts, *, drained: bool) -> Iterator[Anomaly]:
     for group in facts.groups.values():
         reader = facts.reader_of_dead(group.name)
         if group.max_attempts is None or reader is None:
             continue
-        dead, given_up = facts.dead_letters(group.name), _given_up(facts, group.name)
+        dead, given_up = facts.dead_letters(group.name), facts.given_up(group.name)
         handled = {d.id for d in facts.of_group(group.name) if d.end is Phase.OK}
         if drained:
             for message_id in sorted(given_up - dead - handled):

@@ -13,6 +13,8 @@ so that the files of many processes make one history.
     record = Recorder(journal, "one")
     with record.sending("7", "orders", body) as sending:
         sending.stored(await producer.send("orders", body, keys=["7"]))
+
+``FateRecorder`` has the rest: transactions, recalls, pops and staged batches.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import Any, Final, Protocol, Self
 import msgspec
 
 from rocketpipe.client.consumer.assignment import Strategy
+from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.errors import InvalidName, MessageRefused, RocketPipeError
 from rocketpipe.model.route import MessageQueue
@@ -61,6 +64,15 @@ class What(StrEnum):
     KILL = "kill"
     #: Something else breaks at ``invoke`` and is whole again at ``ok``.
     FAULT = "fault"
+    #: A transaction is committed or rolled back.
+    DECIDE = "decide"
+    #: A message that waits for its moment is taken back.
+    RECALL = "recall"
+    #: A popped message is acknowledged, or is to be hidden for another time.
+    ACK = "ack"
+    HIDE = "hide"
+    #: A stage is to show: one try at a batch.
+    COMMIT = "commit"
 
 
 class Phase(StrEnum):
@@ -88,6 +100,12 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     crc: int = 0
     #: When it may be handled at the earliest.
     due_ns: int = 0
+    #: It shows only once it is committed: as a half message, or with all of its stage.
+    half: bool = False
+    stage: str = ""
+    commit: bool = False
+    #: A popped message is hidden from others until then.
+    until_ns: int = 0
     queue: str = ""
     offset: int = -1
     group: str = ""
@@ -99,8 +117,11 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     tags: tuple[str, ...] = ()
     ordered: bool = False
     broadcast: bool = False
+    #: Nobody owns its queues: what is acknowledged does not come again, whoever asks.
+    popped: bool = False
     #: After so many retries a message is a dead letter; None if nobody counts.
     max_attempts: int | None = None
+    #: A fault's, or a batch's.
     name: str = ""
     #: Whether messages may come twice because of it; and of which broker, or of any.
     repeats: bool = True
@@ -129,6 +150,21 @@ class Received(Protocol):
 def queue_name(queue: MessageQueue) -> str:
     """A queue as histories have it: ``topic/broker/number``."""
     return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
+
+
+def place_of(group: str, message: Received) -> dict[str, Any]:
+    """The fields of an event that say which message, and from where."""
+    queue = queue_name(message.queue)
+    if isinstance(message, PoppedMessage):
+        # It is given the topic that was asked for, also when it comes again.
+        topic = message.handle.retry.topic(message.queue.topic, group)
+        queue = f"{topic}/{message.queue.broker_name}/{message.queue.queue_id}"
+    return {
+        "group": group,
+        "id": message.keys[0] if message.keys else "",
+        "queue": queue,
+        "offset": int(message.queue_offset),
+    }
 
 
 class Journal:
@@ -163,10 +199,12 @@ class Sending:
     """A send under way."""
 
     def __init__(self) -> None:
+        self.is_stored = False
         self.result: SendResult | None = None
 
-    def stored(self, result: SendResult) -> None:
-        """Note where it went."""
+    def stored(self, result: SendResult | None = None) -> None:
+        """Note that a broker has it, and where, if the sender was told."""
+        self.is_stored = result is None or result.durable is not None
         self.result = result
 
 
@@ -196,8 +234,13 @@ class Recorder:
         key: str = "",
         tag: str = "",
         due_ns: int = 0,
+        half: bool = False,
     ) -> Iterator[Sending]:
-        """Record a send, whose result the block notes by ``stored``; an error goes on its way."""
+        """Record a send, whose result the block notes by ``stored``; an error goes on its way.
+
+        What waits for its moment, or for a decision, lies elsewhere until then: its place is what
+        deliveries say.
+        """
         self.note(
             What.SEND,
             Phase.INVOKE,
@@ -207,48 +250,28 @@ class Recorder:
             key=key,
             tag=tag,
             due_ns=due_ns,
+            half=half,
         )
         sending = Sending()
         phase = Phase.INFO
         try:
             yield sending
-            phase = Phase.OK if sending.result is not None else Phase.INFO
+            phase = Phase.OK if sending.is_stored else Phase.INFO
         except _NOT_SENT:
             phase = Phase.FAIL
             raise
         finally:
+            place: dict[str, Any] = {}
             result = sending.result
-            if phase is Phase.OK and result is not None and result.durable is not None:
-                self.note(
-                    What.SEND,
-                    Phase.OK,
-                    id=message_id,
-                    topic=topic,
-                    queue=queue_name(result.queue),
-                    offset=int(result.queue_offset),
-                )
-            else:
-                fallen = Phase.INFO if phase is Phase.OK else phase
-                self.note(What.SEND, fallen, id=message_id, topic=topic)
+            if phase is Phase.OK and result is not None and not (half or due_ns):
+                place = {"queue": queue_name(result.queue), "offset": int(result.queue_offset)}
+            self.note(What.SEND, phase, id=message_id, topic=topic, **place)
 
     @contextmanager
     def handling(self, group: str, message: Received) -> Iterator[None]:
         """Record what a handler does with a message; it fails if the block raises."""
-        seen: dict[str, Any] = {
-            "group": group,
-            "id": message.keys[0] if message.keys else "",
-            "queue": queue_name(message.queue),
-            "offset": int(message.queue_offset),
-        }
-        self.note(
-            What.HANDLE,
-            Phase.INVOKE,
-            topic=message.topic,
-            tag=message.tags or "",
-            crc=zlib.crc32(message.body),
-            times=message.reconsume_times,
-            **seen,
-        )
+        seen = place_of(group, message)
+        self.got(group, message)
         try:
             yield
         except Exception:
@@ -257,12 +280,26 @@ class Recorder:
         # Whoever is cancelled in a handler has neither done nor failed it.
         self.note(What.HANDLE, Phase.OK, **seen)
 
+    def got(self, group: str, message: Received, *, until_ns: int = 0) -> None:
+        """Record that a message came, and until when it is hidden from others, if it is."""
+        self.note(
+            What.HANDLE,
+            Phase.INVOKE,
+            topic=message.topic,
+            tag=message.tags or "",
+            crc=zlib.crc32(message.body),
+            times=message.reconsume_times,
+            until_ns=until_ns,
+            **place_of(group, message),
+        )
+
     def joined(
         self,
         group: str,
         *topics: str,
         ordered: bool = False,
         broadcast: bool = False,
+        popped: bool = False,
         tags: Sequence[str] = (),
         max_attempts: int | None = None,
     ) -> None:
@@ -274,6 +311,7 @@ class Recorder:
             topics=topics,
             ordered=ordered,
             broadcast=broadcast,
+            popped=popped,
             tags=tuple(tags),
             max_attempts=max_attempts,
         )

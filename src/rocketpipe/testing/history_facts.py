@@ -7,10 +7,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rocketpipe.model.names import DLQ_PREFIX
+from rocketpipe.testing.fates import Fates
 from rocketpipe.testing.history import Event, Phase, What
 
 #: A queue's name and an offset in it.
 Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """One thing that must not be; ``kind`` is a name from the top of a file of checks."""
+
+    kind: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what}"
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +46,8 @@ class Send:
     tag: str
     crc: int
     due_ns: int
+    half: bool = False
+    stage: str = ""
     attempts: list[Attempt] = field(default_factory=list)
 
     @property
@@ -48,7 +62,7 @@ class Send:
 
     def __str__(self) -> str:
         places = [f"{place[0]}:{place[1]}" for a in self.attempts if (place := a.place)]
-        return f"{self.id} stored at {', '.join(places)}"
+        return f"{self.id} stored at {', '.join(places)}" if places else self.id
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +78,7 @@ class Delivery:
     times: int
     place: Place
     at_ns: int
+    until_ns: int = 0
     end: Phase | None = None
     end_ns: int | None = None
 
@@ -78,6 +93,7 @@ class Group:
     name: str
     ordered: bool = False
     broadcast: bool = False
+    popped: bool = False
     max_attempts: int | None = None
     topics: set[str] = field(default_factory=set)
     tags: frozenset[str] = frozenset()
@@ -135,6 +151,7 @@ class Facts:
         self.sends: dict[str, Send] = {}
         self.deliveries: list[Delivery] = []
         self.groups: dict[str, Group] = {}
+        self.fates = Fates()
         self._of_group: defaultdict[str, list[Delivery]] = defaultdict(list)
         self._open: dict[tuple[str, str, Place], Delivery] = {}
         self._holdings: defaultdict[tuple[str, str], list[Holding]] = defaultdict(list)
@@ -157,7 +174,7 @@ class Facts:
             What.FAULT: facts._fault,
         }
         for event in events:
-            take[event.what](event)
+            take.get(event.what, facts.fates.take)(event)
         return facts
 
     # Questions
@@ -165,6 +182,29 @@ class Facts:
     def stored(self) -> Iterator[Send]:
         """The messages that brokers said they have."""
         return (sent for sent in self.sends.values() if sent.is_stored)
+
+    def owed(self) -> Iterator[Send]:
+        """Those that have to be handled: stored, and neither half, nor taken back, nor a stage's.
+
+        Of a stage it counts which of its batch's tries was the one.
+        """
+        for sent in self.stored():
+            if sent.stage or (sent.half and not self.fates.is_committed(sent.id)):
+                continue
+            if not self.fates.may_be_recalled(sent.id):
+                yield sent
+
+    def copies(self, sent: Send) -> int:
+        """In how many places a message may be."""
+        if sent.stage:
+            return 1
+        if sent.half:
+            return len(sent.attempts)  # each is one request, and is decided once
+        unsure = sum(
+            attempt.end is Phase.INFO or self.faulty(attempt.at_ns, attempt.end_ns)
+            for attempt in sent.attempts
+        )
+        return max(1, sum(attempt.end is Phase.OK for attempt in sent.attempts)) + unsure
 
     def of_group(self, group: str) -> Sequence[Delivery]:
         """The deliveries to one group, in the order of time."""
@@ -190,6 +230,22 @@ class Facts:
         """The ids that were found among a group's dead letters."""
         reader = self.reader_of_dead(group)
         return set() if reader is None else {d.id for d in self.of_group(reader.name)}
+
+    def done_with(self, group: str) -> set[str]:
+        """The ids of what a group has handled; what was perhaps acknowledged may not come again."""
+        handled = {delivery.id for delivery in self.of_group(group) if delivery.end is Phase.OK}
+        return handled | self.fates.may_be_acked(group)
+
+    def given_up(self, group: str) -> set[str]:
+        """The ids of a group's messages whose last attempt failed."""
+        attempts = self.groups[group].max_attempts
+        if attempts is None:
+            return set()
+        return {
+            delivery.id
+            for delivery in self.of_group(group)
+            if delivery.end is Phase.FAIL and delivery.times >= attempts
+        }
 
     def holdings(self, delivery: Delivery) -> Sequence[Holding]:
         """Who of its group had the queue of a delivery, and when."""
@@ -229,15 +285,26 @@ class Facts:
         if event.phase is Phase.INVOKE:
             sent = self.sends.setdefault(
                 event.id,
-                Send(event.id, event.topic, event.key, event.tag, event.crc, event.due_ns),
+                Send(
+                    event.id,
+                    event.topic,
+                    event.key,
+                    event.tag,
+                    event.crc,
+                    event.due_ns,
+                    event.half,
+                    event.stage,
+                ),
             )
             sent.attempts.append(Attempt(event.who, event.at_ns))
+            if event.stage:
+                self.fates.stage(event).ids.append(event.id)
             return
         known = self.sends.get(event.id)
         for attempt in reversed(known.attempts if known is not None else []):
             if attempt.who == event.who and attempt.end_ns is None:
                 attempt.end, attempt.end_ns = event.phase, event.at_ns
-                if event.phase is Phase.OK:
+                if event.phase is Phase.OK and event.queue:
                     attempt.place = event.queue, event.offset
                 return
 
@@ -259,6 +326,7 @@ class Facts:
             event.times,
             place,
             event.at_ns,
+            event.until_ns,
         )
         self.groups.setdefault(event.group, Group(event.group))
         self._open[key] = delivery
@@ -269,6 +337,7 @@ class Facts:
         group = self.groups.setdefault(event.group, Group(event.group))
         group.ordered = event.ordered
         group.broadcast = event.broadcast
+        group.popped = event.popped
         group.max_attempts = event.max_attempts
         group.topics.update(event.topics)
         group.tags = frozenset(event.tags)
