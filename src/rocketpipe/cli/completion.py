@@ -14,7 +14,7 @@ from typing import Final
 SHELLS: Final = ("bash", "zsh")
 
 _SCRIPT: Final = Template("""\
-# In your ${file}:  eval "$$(rocketpipe completion ${shell})"
+# In your ${file}:  eval "$$(rocketpipe completion ${kind})"
 ${head}_rocketpipe() {
     local current="$${COMP_WORDS[COMP_CWORD]}" previous="$${COMP_WORDS[COMP_CWORD-1]}"
     local path="" word words=""
@@ -71,7 +71,7 @@ def script(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:
     )
     head = "autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else ""
     return _SCRIPT.substitute(
-        shell=shell,
+        kind=shell,
         file=f"~/.{shell}rc",
         head=head,
         paths="|".join(f'"{path}"' for path in parsers if path),
