@@ -83,3 +83,10 @@ def test_a_moment_says_its_zone_and_an_unknown_one_is_none() -> None:
     assert moment(None) is None
     assert moment(-1) is None
     assert moment(1 << 62) == f"{1 << 62} ms"
+
+
+def test_a_table_may_have_titles_of_its_own_and_programs_get_the_keys() -> None:
+    for form, head in (("table", "#QID"), ("csv", "queue")):
+        out = io.StringIO()
+        Printer(form, out).rows([{"queue": 1}], ["queue"], ["#QID"])
+        assert out.getvalue().splitlines()[0] == head

@@ -52,7 +52,11 @@ def test_offset_ids_of_both_widths_are_those_of_apache_5_3_3(apache: dict[str, A
         assert str(parsed) == case["offset_id"]
 
 
-@given(st.sampled_from([4, 16]).flatmap(lambda n: st.binary(min_size=n, max_size=n)), INT32, INT64)
+@given(
+    st.sampled_from([4, 16]).flatmap(lambda n: st.binary(min_size=n, max_size=n)),
+    st.integers(0, 65535),
+    INT64,
+)
 def test_an_offset_id_is_read_back(ip: bytes, port: int, log_offset: int) -> None:
     written = OffsetId(Host(ip, port), LogOffset(log_offset))
     assert OffsetId.parse(str(written)) == written
@@ -66,6 +70,12 @@ def test_an_offset_id_is_read_back(ip: bytes, port: int, log_offset: int) -> Non
 def test_what_is_no_offset_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidName, match="offset id"):
         OffsetId.parse(text)
+
+
+def test_an_id_that_a_producer_gave_is_no_offset_id() -> None:
+    key = UniqueKeys(bytes([10, 0, 0, 1]), 4711, 1).next(0)
+    with pytest.raises(InvalidName, match="an id that a producer gave"):
+        OffsetId.parse(key)
 
 
 # Unique keys

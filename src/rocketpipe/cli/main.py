@@ -47,6 +47,9 @@ NOUNS: Final = (
     Noun("cluster", "clusters", "list clusters"),
     Noun("store", "stores", "check, dump, rebuild, export, back up and restore a store's files"),
     Noun("config", "config", "show what a server would be told, and check files of settings"),
+    Noun("bench", "bench", "measure how fast a cluster takes messages and hands them out"),
+    Noun("doctor", "doctor", "look a cluster over, and say what to do about what is found"),
+    Noun("mqadmin", "mqadmin.command", "do what RocketMQ's mqadmin does, by its verbs and flags"),
     Noun("completion", "completion", "print what a shell needs to complete this command"),
 )
 

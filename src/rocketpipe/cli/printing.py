@@ -31,15 +31,23 @@ class Printer:
         self._out = out or sys.stdout
         self._colours = form == "table" and has_colours(self._out)
 
-    def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """Print rows by the keys of their columns, which are printed even if there is no row."""
+    def rows(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        columns: Sequence[str],
+        titles: Sequence[str] | None = None,
+    ) -> None:
+        """Print rows by the keys of their columns, which are printed even if there is no row.
+
+        A table has ``titles`` over its columns if they are given, else the keys in capitals.
+        """
         kept = list(rows)
         if self.form == "json":
             self._json([{name: row.get(name) for name in columns} for row in kept])
         elif self.form == "csv":
             self._csv(kept, columns)
         else:
-            self._table(kept, columns)
+            self._table(kept, columns, titles or [_title(name) for name in columns])
 
     def record(self, record: Mapping[str, Any]) -> None:
         """Print one thing: a line for each of its facts, or one object."""
@@ -71,8 +79,9 @@ class Printer:
         writer.writerow(columns)
         writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
 
-    def _table(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        titles = [_title(name) for name in columns]
+    def _table(
+        self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], titles: Sequence[str]
+    ) -> None:
         texts = [[_shown(row.get(name)) for name in columns] for row in rows]
         right = [_are_numbers([row.get(name) for row in rows]) for name in columns]
         wide = [max(map(len, column)) for column in zip(titles, *texts, strict=True)]
@@ -139,11 +148,11 @@ def _shown(value: object) -> str:
         return " ".join(f"{name}={_shown(each)}" for name, each in value.items()) or UNKNOWN
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return ",".join(map(_shown, value)) or UNKNOWN
-    return _on_one_line(str(value))
+    return on_one_line(str(value))
 
 
-def _on_one_line(text: str) -> str:
-    # What others wrote must neither break the table nor steer the terminal.
+def on_one_line(text: str) -> str:
+    """Text of others as it may be printed: it neither breaks a table nor steers the terminal."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )

@@ -34,6 +34,7 @@ _UNIQUE_TAIL: Final = Struct(">HIIH")
 #: A clock that was set back by less than this is taken to stand still.
 _CLOCK_STEP_MS: Final = 1_000_000
 _MAX_HANDLE: Final = 1024
+_MAX_PORT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,12 @@ class OffsetId:
             InvalidName: If it is none.
         """
         raw = _unhex("offset id", text)
-        return cls(Host.unpack(raw[:-8]), LogOffset(_OFFSET.unpack_from(raw, len(raw) - 8)[0]))
+        host = Host.unpack(raw[:-8])
+        # The ids that producers give are as long, and have other things where the port is.
+        if not 0 <= host.port <= _MAX_PORT:
+            reason = "names no port of a broker: is it an id that a producer gave?"
+            raise InvalidName("offset id", text, reason)
+        return cls(host, LogOffset(_OFFSET.unpack_from(raw, len(raw) - 8)[0]))
 
     def __str__(self) -> str:
         return offset_id(self.host.pack(), self.log_offset)

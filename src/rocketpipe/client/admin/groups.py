@@ -137,7 +137,12 @@ class GroupAdmin:
         )
 
     async def delete(
-        self, group: str, *, offsets: bool = False, cluster: str | None = None
+        self,
+        group: str,
+        *,
+        offsets: bool = False,
+        cluster: str | None = None,
+        broker: str | None = None,
     ) -> None:
         """Delete a group's settings, and how far it has come if ``offsets`` are to go too.
 
@@ -145,10 +150,10 @@ class GroupAdmin:
         there is no error.
 
         Raises:
-            NoBroker: If there is no such cluster.
+            NoBroker: If there is no such cluster or broker.
             PartlyDone: If some brokers still have it.
         """
-        leaders = await self._fleet.leaders(cluster=cluster)
+        leaders = await self._fleet.leaders(cluster=cluster, broker=broker)
         await self._fleet.tell(leaders, DeleteGroup(group_name=group, clean_offset=offsets))
 
     async def names(self, *, cluster: str | None = None, internal: bool = False) -> list[str]:

@@ -1,0 +1,40 @@
+"""``rocketpipe mqadmin``: RocketMQ's own verbs and flags, for scripts and for hands that know them.
+
+As with the original, nothing is asked before it is done. What is printed has the original's titles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from rocketpipe.cli.mqadmin import brokers, groups, messages, topics
+from rocketpipe.cli.mqadmin.flags import OriginalVerbs
+
+EXAMPLES: Final = """\
+examples:
+  rocketpipe mqadmin clusterList -n 127.0.0.1:9876
+  rocketpipe mqadmin updateTopic -n 127.0.0.1:9876 -c DefaultCluster -t orders -r 4 -w 4
+  rocketpipe mqadmin consumerProgress -n 127.0.0.1:9876 -g shop
+  rocketpipe mqadmin resetOffsetByTime -g shop -t orders -s now
+  rocketpipe-mqadmin topicStatus -t orders
+
+Unlike our own commands these ask nothing before they destroy, as the original.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Teach the parser the original verbs."""
+    parser.epilog = EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    verbs = OriginalVerbs(parser)
+    for noun in (brokers, topics, groups, messages):
+        noun.add_verbs(verbs)
+
+
+def main() -> int:
+    """Run ``rocketpipe-mqadmin``, which is ``rocketpipe mqadmin``."""
+    from rocketpipe.cli.main import main as whole
+
+    return whole(["mqadmin", *sys.argv[1:]])
