@@ -55,6 +55,8 @@ async def test_an_unknown_topic_is_sent_where_it_would_be_created(offered: int, 
         await cache.get_for_send("new")
         assert known.asked == ["new", "TBW102", "new", "TBW102"]  # a guess is not kept
         assert cache.remembered("new") is None
+        # What was sent may be a transaction: the broker that has it must hear from its producer.
+        assert set(cache.brokers()) == {broker.broker_name for broker in guess.brokers}
 
 
 async def test_no_route_at_the_end_is_an_error_that_names_topic_servers_and_what_they_know() -> (

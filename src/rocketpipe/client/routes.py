@@ -70,6 +70,8 @@ class RouteCache:
         #: The one that was asked for longest ago comes first.
         self._entries: dict[str, _Entry] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute | None]] = {}
+        #: The brokers that make topics on a send, as last told: what was sent is at one of them.
+        self._makers: dict[str, BrokerAddresses] = {}
 
     async def get(self, topic: str) -> TopicRoute:
         """The route of a topic that exists.
@@ -102,6 +104,7 @@ class RouteCache:
         pattern = await self._ask(AUTO_CREATE_TOPIC)
         if pattern is None:
             raise await self._no_route(topic, "no broker creates topics on a send: create it first")
+        self._makers = {broker.broker_name: broker for broker in pattern.brokers}
         return _narrowed(pattern)
 
     async def refresh(self, topic: str) -> TopicRoute | None:
@@ -142,9 +145,10 @@ class RouteCache:
             self._on_changed(topic)
 
     def brokers(self) -> dict[str, BrokerAddresses]:
-        """Every broker that a remembered route names, by its name."""
+        """Every broker that a remembered route names, or that made a topic, by its name."""
         latest = sorted(self._entries.values(), key=lambda entry: entry.confirmed_ms)
-        return {broker.broker_name: broker for entry in latest for broker in entry.route.brokers}
+        named = {broker.broker_name: broker for entry in latest for broker in entry.route.brokers}
+        return {**self._makers, **named}
 
     async def close(self) -> None:
         """Ask no more; whoever waits for an answer gets none."""

@@ -154,6 +154,8 @@ class _Peers:
                 self._refuse(f"{self._most} connections are the most, {address} is sent away")
                 continue
             connected.setblocking(False)
+            # asyncio sets it only where the socket says that it is TCP, which accepted ones do not.
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             arriving = self._loop.create_task(self._welcome(connected))
             self._arriving.add(arriving)
             arriving.add_done_callback(self._arriving.discard)

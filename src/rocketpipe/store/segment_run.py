@@ -306,8 +306,9 @@ def _zero(segment: Segment, start: int, dirty_end: int | None) -> bool:
         data = segment.read(at, min(_CHUNK, end - at))
         if not data:
             break
-        if data.strip(b"\x00"):
-            segment.write(at, bytes(len(data)))
+        zeros = bytes(len(data))
+        if data != zeros:
+            segment.write(at, zeros)
             changed = True
         at += len(data)
     return changed
