@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.cli.main import main
+from rocketpipe.testing.servers import serving
 
 pytestmark = pytest.mark.scenario
 
@@ -52,6 +53,13 @@ def test_damage_is_found_and_told_by_the_exit_code(stopped_store: Path, capsys: 
     capsys.readouterr()
     assert main(["store", "check", str(stopped_store)]) == 1
     assert segment.name in capsys.readouterr().out
+
+
+def test_a_store_in_use_is_not_backed_up(tmp_path: Path, capsys: Capture) -> None:
+    with serving(tmp_path):
+        command = ["store", "backup", str(tmp_path / "store"), str(tmp_path / "backup")]
+        assert main(command) == 1
+    assert "is locked" in capsys.readouterr().err
 
 
 def test_what_is_no_store_is_told_so(tmp_path: Path, capsys: Capture) -> None:

@@ -56,6 +56,7 @@ from rocketpipe.errors import StoreError
 from rocketpipe.model.ids import UniqueKeys
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.remoting.caller import Caller
+from rocketpipe.remoting.connection import Answer
 from rocketpipe.remoting.patience import Patience
 from rocketpipe.remoting.router import Router
 from rocketpipe.remoting.server import Server
@@ -96,10 +97,14 @@ async def broker(
     clock: Clock | None = None,
     chance: random.Random | None = None,
     watch: Callable[[Core], None] | None = None,
+    around: Callable[[Answer], Answer] | None = None,
+    disk: Disk | None = None,
 ) -> AsyncIterator[str]:
     """Run a broker inside the block, which is given the address it listens on.
 
-    ``watch`` is given the parts before they serve, for whoever measures them.
+    ``watch`` is given the parts before they serve, for whoever measures them. ``around`` is for
+    tests: what it makes of the router's answers is what peers get, and lanes are off. So is
+    ``disk``, in the place of the machine's.
 
     Raises:
         OSError: If the port is taken.
@@ -107,7 +112,7 @@ async def broker(
     """
     clock = clock or SystemClock()
     chance = chance or random.Random()  # noqa: S311 - it spreads load, it guards nothing
-    disk = Disk()
+    disk = disk or Disk()
     async with Server.bound(config.host, config.port) as server, Caller() as caller:
         address = advertised_address(config.advertise, server.address)
         store_host = (await host_of(address)).pack()
@@ -218,9 +223,9 @@ async def broker(
                 running(clients.keep_current(), "silent clients"),
                 _running_wings(wings),
                 server.serving(
-                    router.answer,
+                    router.answer if around is None else around(router.answer),
                     clients.forget_peer,
-                    lane=lanes,
+                    lane=lanes if around is None else None,
                     clock=clock,
                     patience=Patience(silence_ms=1000 * config.connection_idle_s),
                     max_connections=config.max_connections,

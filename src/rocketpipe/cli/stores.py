@@ -22,7 +22,14 @@ from rocketpipe.store.backup import back_up, restore
 from rocketpipe.store.check import check_store
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.disk import Disk
-from rocketpipe.store.maintenance import dump, dump_queue, export_range, rebuild_derived
+from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.maintenance import (
+    dump,
+    dump_queue,
+    export_range,
+    locked,
+    rebuild_derived,
+)
 
 EXAMPLES: Final = """\
 examples:
@@ -171,7 +178,9 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _backup(options: argparse.Namespace) -> int:
-    made = back_up(Disk(), _store(options), options.target, clock=SystemClock())
+    root = _store(options)
+    with locked(Disk(), StoreLayout(root)):
+        made = back_up(Disk(), root, options.target, clock=SystemClock())
     Printer(options.output).record(
         {
             "backup": str(options.target),

@@ -170,7 +170,7 @@ def rebuild_derived(config: StoreConfig, disk: Disk, clock: Clock) -> int:
     """
     layout = StoreLayout(config.root)
     config = _with_sizes_of_files(config, disk, layout)
-    with _locked(disk, layout) as marks:
+    with locked(disk, layout) as marks:
         with log_of(disk, layout) as files:
             kept = set(last_files_of_expired(disk, layout, files.first_offset))
         # From here on a start is one after a crash, which looks at what there is.
@@ -210,7 +210,7 @@ def truncate(config: StoreConfig, disk: Disk, clock: Clock, offset: LogOffset) -
         DiskError: a file cannot be read, written or removed.
     """
     layout = StoreLayout(config.root)
-    with _locked(disk, layout) as marks:
+    with locked(disk, layout) as marks:
         with log_of(disk, layout) as files:
             last = _last_before(files, offset)
             end = files.first_offset if last is None else LogOffset(last.at + len(last.record))
@@ -306,7 +306,12 @@ def _remove_newest_first(disk: Disk, directory: Path, kept: set[Path]) -> None:
 
 
 @contextmanager
-def _locked(disk: Disk, layout: StoreLayout) -> Iterator[Marks]:
+def locked(disk: Disk, layout: StoreLayout) -> Iterator[Marks]:
+    """Keep brokers away from a store inside the block.
+
+    Raises:
+        StoreLocked: One is using it.
+    """
     marks = Marks(disk, layout)
     marks.take_lock()
     try:

@@ -2,6 +2,16 @@
 
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.cluster import Cluster, cluster
+from rocketpipe.testing.kit import Kit, kit
 from rocketpipe.testing.servers import Servers, ServersFailed, serving
 
-__all__ = ["Cluster", "ManualClock", "Servers", "ServersFailed", "cluster", "serving"]
+__all__ = [
+    "Cluster",
+    "Kit",
+    "ManualClock",
+    "Servers",
+    "ServersFailed",
+    "cluster",
+    "kit",
+    "serving",
+]
