@@ -38,6 +38,15 @@ def test_other_languages_and_what_is_marked_do_not_run(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "snippets: 0 of 0 pages with code ran\n")
 
 
+def test_commands_that_are_marked_run_in_their_turn(tmp_path: Path) -> None:
+    text = (
+        "```python\nopen('a', 'w').write('one')\n```\n\n```sh run\ntest $(cat a) = one\n"
+        "rocketpipe --version > b\n```\n\n```python\nassert 'rocketpipe' in open('b').read()\n```\n"
+    )
+    assert run(tmp_path / "page.md", text).returncode == 0
+    assert run(tmp_path / "other.md", text.replace("test", "false; test")).returncode == 1
+
+
 PAGE_WITH_SERVERS = """
 ```sh
 rocketpipe serve --data somewhere   # until it is stopped

@@ -1,20 +1,26 @@
-"""Run the Python code printed in README.md and docs/, page by page.
+"""Run the code printed in README.md and docs/, page by page.
 
 The blocks of a page marked ```python run one after the other in one process, so that a page may
-build on what it showed above; a block that is not meant to run is marked ```python no-run. Where a
-page tells the reader to start ``rocketpipe serve``, it is started first, on free ports, and the
-page's code is pointed to it. Blocks keep the line numbers that they have in the page, so that a
-traceback points there.
+build on what it showed above; a block that is not meant to run is marked ```python no-run. Commands
+run in their turn if they are marked ```sh run, and each must succeed. Where a page tells the reader
+to start ``rocketpipe serve``, it is started first, on free ports, and the page's code is pointed to
+it. Blocks keep the line numbers that they have in the page, so that a traceback points there.
+
+Pages in Chinese have the code of the English ones, as tests/test_docs.py sees to.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rocketpipe.testing import servers
@@ -40,9 +46,12 @@ def runnable(page: str) -> str:
     """The page as a program: its code where it stood, and every other line empty."""
     lines = [""] * page.count("\n")
     for block in FENCE.finditer(page):
+        first = page.count("\n", 0, block.start("body"))
+        if block["info"].split() == ["sh", "run"]:
+            script = textwrap.dedent(block["body"])
+            lines[first] = f'__import__("subprocess").run(["sh", "-ec", {script!r}], check=True)'
         if block["info"].split() != ["python"]:
             continue
-        first = page.count("\n", 0, block.start("body"))
         for number, line in enumerate(block["body"].splitlines(), first):
             lines[number] = line.removeprefix(block["indent"])
     return "\n".join(lines) + "\n"
@@ -59,8 +68,8 @@ def serve_command(page: str) -> list[str] | None:
     return None
 
 
-def run_program(path: Path, program: str, directory: Path) -> None:
-    """Run a page's code.
+def run_program(path: Path, program: str, directory: Path, name_server: str = "") -> None:
+    """Run a page's code, whose commands find the name server by themselves.
 
     Raises:
         PageFailed: with all that it printed.
@@ -70,6 +79,11 @@ def run_program(path: Path, program: str, directory: Path) -> None:
             [sys.executable, "-c", UNDER_ITS_NAME, str(path)],
             input=program,
             cwd=directory,
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                "ROCKETPIPE_NAMESRV": name_server or PRINTED_ADDRESS,
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -97,10 +111,22 @@ def run_page(path: Path) -> None:
         try:
             with servers.serving(Path(scratch), arguments) as running:
                 program = runnable(page).replace(PRINTED_ADDRESS, running.name_server)
-                run_program(path, program, Path(scratch))
+                run_program(path, program, Path(scratch), running.name_server)
         except servers.ServersFailed as error:
             log = Path(scratch, servers.LOG_NAME).read_text(encoding="utf-8")
             raise PageFailed(f"rocketpipe serve: {error}\n{log}") from error
+
+
+def run_lane(pages: Iterable[Path]) -> int:
+    """Run pages one after the other; how many failed is returned, and why is printed."""
+    failed = 0
+    for page in pages:
+        try:
+            run_page(page)
+        except PageFailed as error:
+            failed += 1
+            print(f"{page}: {error}")
+    return failed
 
 
 def main() -> int:
@@ -109,16 +135,15 @@ def main() -> int:
     parser.add_argument("pages", nargs="*", type=Path)
     pages = parser.parse_args().pages or [
         root / "README.md",
-        *sorted((root / "docs").rglob("*.md")),
+        *(page for page in sorted((root / "docs").rglob("*.md")) if ".zh" not in page.suffixes),
     ]
     with_code = [page for page in pages if runnable(page.read_text(encoding="utf-8")).strip()]
-    failed = 0
+    # Spark alone keeps two cores busy, and its workers have ten seconds to start: one at a time.
+    lanes: tuple[list[Path], list[Path]] = ([], [])
     for page in with_code:
-        try:
-            run_page(page)
-        except PageFailed as error:
-            failed += 1
-            print(f"{page}: {error}")
+        lanes["pyspark" in page.read_text(encoding="utf-8")].append(page)
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        failed = sum(threads.map(run_lane, lanes))
     print(f"snippets: {len(with_code) - failed} of {len(with_code)} pages with code ran")
     return 1 if failed else 0
 
