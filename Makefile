@@ -84,7 +84,7 @@ faults: setup ## Torn files, flipped bits, failing disks, power cuts, killed pro
 
 .PHONY: scenario
 scenario: setup ## Tests with real servers on sockets
-	@$(PYTEST) -m "scenario and not (spark or compat or soak)" $(OR_NONE)
+	@$(PYTEST) -n 2 -m "scenario and not (spark or compat or soak)" --ignore=tests/faults $(OR_NONE)
 
 .PHONY: spark
 spark: setup ## Tests that start Spark

@@ -169,6 +169,8 @@ async def test_more_consumers_than_queues_share_the_work(tmp_path: Path, share: 
                 pop=True if share is None else None,
                 start=FIRST,
                 concurrency=2,
+                # Nobody may hold so many that there are none for the last to come.
+                tuning=PushTuning(pop_count=2, pop_in_hand=2),
             )
 
             @consumer.on("orders")

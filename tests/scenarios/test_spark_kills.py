@@ -68,7 +68,7 @@ def check(steps: tuple[str, ...], directory: Path) -> None:
 
 @pytest.mark.spark
 def test_a_query_whose_driver_is_killed_reads_every_message_once(tmp_path: Path) -> None:
-    check(("read", "after"), tmp_path)
+    check(("after",), tmp_path)
 
 
 @pytest.mark.spark
