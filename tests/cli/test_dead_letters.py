@@ -48,9 +48,11 @@ def test_dead_letters_are_shown_and_replayed_once(
     servers: Servers, command: Command, answer: Answer
 ) -> None:
     assert answer("dlq", "list") == []
-    assert answer("dlq", "show", "shop") == []
+    for verb in (("show", "shop"), ("replay", "shop", "--all", "--yes")):
+        assert "no group 'shop'" in command("dlq", *verb, code=1)
     command("topic", "create", "orders", "-q", "1")
     command("group", "create", "shop")
+    assert answer("dlq", "show", "shop") == []
     command("offsets", "reset", "shop", "orders", "--to", "earliest", "--yes")
     sent = [
         *answer("message", "send", "orders", "order 1", "--tag", "paid", "--key", "A1"),

@@ -63,6 +63,8 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
 
 async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     letters = await admin.dead_letters.letters(options.group, limit=options.limit)
+    if not letters:
+        await admin.groups.show(options.group)  # a name that no group has is a mistake
     rows = []
     for letter in letters:
         replayed = await admin.dead_letters.replayed(options.group, letter)
@@ -73,6 +75,8 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
 
 async def _replay(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     letters = await admin.dead_letters.letters(options.group)
+    if not letters:
+        await admin.groups.show(options.group)
     if options.id:
         wanted = set(options.id)
         letters = [each for each in letters if wanted & {each.message_id, each.offset_id}]
