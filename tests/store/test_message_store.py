@@ -374,3 +374,29 @@ def test_threads_sync_and_prepare_while_others_append(real: MessageStore) -> Non
     again = MessageStore.open(real.config, disk=Disk(), clock=SystemClock(), store_host=HOST)
     assert [body[:-2000] for body in bodies(again)] == [b"%d" % n for n in range(100)]
     again.close()
+
+
+class Ticking(ManualClock):
+    """A clock that goes on by a millisecond each time it is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reads = 0
+
+    def monotonic_ms(self) -> int:
+        self._reads += 1
+        return self._reads
+
+
+def test_a_round_of_syncs_that_falls_due_in_between_waits_for_the_next_dispatch() -> None:
+    config = StoreConfig.embedded(ROOT, flush=FlushMode.ASYNC)
+    store = MessageStore.open(
+        config, disk=SimDisk(), clock=Ticking(), store_host=HOST, threads=False
+    )
+    # Far more readings of the clock than a round lasts: one falls on the very edge.
+    for _ in range(7000):
+        store.append([[put(b"m")]])
+        store.dispatch()
+        assert store.derived.synced_to <= store.positions.durable
+    assert store.derived.synced_to > 0
+    store.close()

@@ -244,7 +244,8 @@ class MessageStore:
         return count
 
     def _tend(self) -> bool:
-        if self.derived.is_due and not self._log_covers_derived():
+        # Asked once: a round that falls due meanwhile would find a log that was not synced.
+        if not self.derived.is_due or not self._log_covers_derived():
             return False
         return self.derived.tend(self.positions.written, self._last_ms)
 
