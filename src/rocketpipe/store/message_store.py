@@ -245,9 +245,8 @@ class MessageStore:
 
     def _tend(self) -> bool:
         # Asked once: a round that falls due meanwhile would find a log that was not synced.
-        if not self.derived.is_due or not self._log_covers_derived():
-            return False
-        return self.derived.tend(self.positions.written, self._last_ms)
+        due = self.derived.is_due and self._log_covers_derived()
+        return due and self.derived.tend(self.positions.written, self._last_ms)
 
     def delete_before(self, offset: LogOffset) -> int:
         """Remove the segments before an offset, and what speaks of them; gives how many.
