@@ -18,7 +18,6 @@ from pathlib import Path
 
 from rocketpipe import ConsumeFromWhere, Decision
 from rocketpipe.blocking import Producer, PullConsumer
-from rocketpipe.record.codec import RecordView
 
 NAME_SERVERS = os.environ.get("ROCKETPIPE_NAMESRV", "127.0.0.1:9876")
 TOPIC = "TopicTransactions"
@@ -48,21 +47,20 @@ class Orders:
         with self._open() as database:
             database.execute("insert into orders values (?, ?)", (message_id, what))
 
-    def has(self, message_id: str) -> bool:
-        """Whether the row of a message was committed."""
+    def decision(self, message_id: str) -> Decision:
+        """What becomes of a message: it shows if its row was committed."""
         with self._open() as database:
             found = database.execute("select 1 from orders where message_id = ?", (message_id,))
-            return found.fetchone() is not None
+            return Decision.COMMIT if found.fetchone() else Decision.ROLLBACK
 
 
 def main(directory: Path) -> None:
     orders = Orders(directory / "orders.db")
     shown: list[str] = []
 
-    def check(message: RecordView) -> Decision:
-        return Decision.COMMIT if orders.has(message.message_id) else Decision.ROLLBACK
-
-    with Producer(NAME_SERVERS, group="shop", check=check) as producer:
+    with Producer(
+        NAME_SERVERS, group="shop", check=lambda message: orders.decision(message.message_id)
+    ) as producer:
         for what in ("espresso", "unicorn", "tea"):
             try:
                 with producer.transaction(TOPIC, what.encode(), keys=[what]) as begun:

@@ -1,19 +1,33 @@
-"""The documentation as a whole: links lead somewhere, and languages do not drift apart."""
+"""The documentation as a whole: links lead somewhere, languages do not drift apart, and what one is
+told to type, to set or to watch is there.
+"""
 
 from __future__ import annotations
 
+import argparse
 import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
+
+from rocketpipe.cli.main import NOUNS, parser_of
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), ROOT / "examples" / "README.md"]
 IN_CHINESE = [page for page in PAGES if ".zh" in page.suffixes]
 
 FENCE = re.compile(r"^ *```[^\n]*\n.*?^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
+BLOCK = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(rocketpipe [^`\n]+)`")
+METRIC = re.compile(r"\brocket(?:mq|pipe)_[a-z]+_[a-z_]+\b")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -68,3 +82,98 @@ def test_a_page_in_chinese_has_the_code_of_the_one_in_english(page: Path) -> Non
         for text in (page.read_text(encoding="utf-8"), english.read_text(encoding="utf-8"))
     ]
     assert depths[0] == depths[1], "a section is missing, or is new"
+
+
+# What a reader is told to type
+
+
+def blocks(page: Path, *languages: str) -> Iterator[str]:
+    for info, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if info.split()[:1] in [[language] for language in languages]:
+            yield body
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """The words of each command of ours that a page shows, in blocks and in its lines."""
+    lines = [line for body in blocks(page, "sh") for line in body.replace("\\\n", "").splitlines()]
+    if page.parent.name != "reference":  # those are printed from the parsers
+        lines += INLINE.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
+    for line in lines:
+        found = re.match(r"(?:sudo )?(?:[\w/.]*/)?rocketpipe (?P<words>.+)", line.strip())
+        if found and not re.search(r"[…|]|\bNOUN\b", found["words"].partition("#")[0]):
+            yield shlex.split(found["words"], comments=True)
+
+
+@cache
+def parser_for(*, administers: bool) -> argparse.ArgumentParser:
+    """All commands; ``broker`` is a server, or a noun with verbs behind it."""
+    return parser_of([noun.name for noun in NOUNS], running=administers)
+
+
+def verbs_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_have_verbs_and_options_that_there_are(page: Path) -> None:
+    for words in commands(page):
+        administers = words[0] == "broker" and words[1:] != [] and words[1][0] != "-"
+        parser = parser_for(administers=administers)
+        left = list(words)
+        while (verbs := verbs_of(parser)) and left and not left[0].startswith("-"):
+            assert left[0] in verbs, f"rocketpipe {shlex.join(words)}: no {left[0]}"
+            parser = verbs[left.pop(0)]
+        for word in left:
+            if re.match(r"--?[a-z]", word):
+                option = word.partition("=")[0]
+                assert option in parser._option_string_actions, (
+                    f"rocketpipe {shlex.join(words)}: no {option}"
+                )
+
+
+def test_metrics_that_pages_name_are_measured() -> None:
+    measured = set(METRIC.findall((DOCS / "reference" / "metrics.md").read_text()))
+    assert len(measured) > 20
+    for page in PAGES:
+        named = set(METRIC.findall(page.read_text(encoding="utf-8")))
+        assert named <= measured, f"{page.name}: {sorted(named - measured)}"
+
+
+def test_alerts_are_rules_that_prometheus_reads() -> None:
+    rules = [
+        rule
+        for body in blocks(DOCS / "how-to" / "monitor.md", "yaml")
+        for group in yaml.safe_load(body).get("groups", ())
+        for rule in group["rules"]
+    ]
+    assert len(rules) >= 8
+    for rule in rules:
+        assert set(rule) <= {"alert", "expr", "for", "annotations"}
+        assert rule["annotations"]["summary"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_settings_that_pages_show_are_known(page: Path, tmp_path: Path) -> None:
+    for body in blocks(page, "toml"):
+        path = tmp_path / "settings.toml"
+        path.write_text(body)
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "rocketpipe.cli.main",
+                "config",
+                "check",
+                "--for",
+                "serve",
+                path,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ", 0 warnings" in done.stdout, done.stdout

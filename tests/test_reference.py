@@ -20,12 +20,15 @@ def printed(directory: Path, *pages: str) -> dict[str, str]:
         check=True,
         timeout=60,
     )
-    return {path.name: path.read_text() for path in directory.iterdir()}
+    return {
+        path.relative_to(directory).as_posix(): path.read_text() for path in directory.rglob("*.md")
+    }
 
 
 def test_command_errors_and_api_are_what_the_program_prints(tmp_path: Path) -> None:
-    pages = printed(tmp_path, "cli", "errors", "api")
-    assert sorted(pages) == ["api.md", "cli.md", "errors.md"]
+    api = [path.relative_to(PAGES).with_suffix("").as_posix() for path in PAGES.rglob("api/*.md")]
+    pages = printed(tmp_path, "cli", "errors", "api", *api)
+    assert len(pages) == 3 + len(api)
     for name, text in pages.items():
         assert (PAGES / name).read_text() == text, f"docs/reference/{name}: make docs"
 
@@ -49,5 +52,56 @@ def test_a_page_that_there_is_not_is_named(tmp_path: Path) -> None:
 
 
 def test_no_page_names_a_place_in_memory() -> None:
-    for path in PAGES.iterdir():
+    for path in PAGES.rglob("*.md"):
         assert " at 0x" not in path.read_text(), path.name
+
+
+PARTS = """
+def told():
+    "Says something."
+
+def silent(): ...
+
+class Half:
+    "Says something."
+    def method(self): ...
+"""
+
+PRINTED = """
+import sys
+sys.path[:0] = ["tools", sys.argv[1]]
+import api_entry, api_pages, rocketpipe
+
+for name in ("told", "silent", "Half"):
+    try:
+        print(*api_entry.entry(api_entry.Name("rocketpipe_parts", name), "##"))
+    except api_entry.Silent as error:
+        print(error)
+rocketpipe.__all__.append("main")
+rocketpipe.main = print
+print(api_pages.unlisted())
+"""
+
+
+def test_a_public_name_without_a_docstring_or_a_page_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rocketpipe_parts.py").write_text(PARTS)
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTED, tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "told()\n" in done.stdout, done.stderr
+    assert "silent says nothing about itself" in done.stdout
+    assert "Half.method says nothing about itself" in done.stdout
+    assert "['rocketpipe.main']" in done.stdout
+
+
+def test_signatures_have_types_defaults_results_and_what_is_raised() -> None:
+    text = (PAGES / "api" / "producing.md").read_text()
+    send = text.partition("### Producer.send\n")[2].partition("### Producer.send_async")[0]
+    assert "    timeout_ms: int | None = None,\n" in send
+    assert ") -> SendResult\n" in send
+    assert "- `CallTimeout`: If no answer came in time; the message may be stored." in send
+    assert "| `durable` | `bool \\| None` |  | Whether the broker has it as safe" in text

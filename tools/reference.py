@@ -1,32 +1,30 @@
 """Prints the reference pages from the code that they tell of.
 
-python tools/reference.py docs/reference [cli errors metrics api]
+python tools/reference.py docs/reference [cli errors metrics api api/producing …]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import enum
-import inspect
+import importlib
+import pkgutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Final
+from typing import Final
+
+import api_pages  # beside this file
+from api_entry import cell, first_line
 
 import rocketpipe
-import rocketpipe.blocking
-import rocketpipe.pipeline
-import rocketpipe.testing
 from rocketpipe import errors
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.measuring import families
 from rocketpipe.cli.main import NOUNS, parser_of
-from rocketpipe.client import members
 from rocketpipe.metrics import Family
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
@@ -59,6 +57,15 @@ Everything that is raised on purpose is a `rocketpipe.RocketPipeError`; the clas
 
 """
 
+PARTS: Final = """
+## Errors of single parts
+
+These stand beside what raises them.
+
+| error | in | is a | |
+|---|---|---|---|
+"""
+
 CODES: Final = """
 ## Codes of answers
 
@@ -89,25 +96,13 @@ API: Final = """\
 # The Python API
 
 What `rocketpipe`, `rocketpipe.blocking`, `rocketpipe.pipeline` and `rocketpipe.testing` export is
-public, with `rocketpipe.errors`; everything else may change. How it is used is told by
-[the client's page](../client.md) and [the how-tos](../README.md).
+public, with `rocketpipe.errors` and what else is named here; everything else may change. How it is
+used is told by [the client's page](../client.md) and [the how-tos](../README.md). What may be
+raised is also in [errors](errors.md). Times are whole milliseconds where a name ends in `_ms`.
 """
 
-BLOCKING: Final = """
-## rocketpipe.blocking
-
-The same names, arguments and results without `async`, for threads. These have a blocking face:
-{faces}. The rest is the very same: {same}.
-"""
-
-#: What a session asks of its members, and nobody else.
-_SESSIONS_BUSINESS: Final = {
-    name
-    for told in vars(members).values()
-    if getattr(told, "__module__", None) == members.__name__
-    for name in vars(told)
-}
-_STARS: Final = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
+#: Where errors stand that users of clients, of Spark and of the test kit meet.
+_USERS_MEET: Final = ("rocketpipe.client", "rocketpipe.pipeline", "rocketpipe.testing")
 #: Labels that every series has.
 _EVERYWHERE: Final = {"cluster", "node_type", "node_id"}
 
@@ -160,16 +155,11 @@ def _argument(action: argparse.Action) -> tuple[str, str] | None:
             shown += f" {choices or _code(action.metavar or action.dest.upper())}"
     else:
         shown = f"{_code(action.metavar or action.dest)} {choices}".rstrip()
-    return shown, _cell((action.help or "").replace("%%", "%"))
+    return shown, cell((action.help or "").replace("%%", "%"))
 
 
 def _code(name: str | tuple[str, ...]) -> str:
-    return _cell(f"`{name if isinstance(name, str) else ' '.join(name)}`")
-
-
-def _cell(text: str) -> str:
-    """Text for a table, where a bar would end the cell, in code too."""
-    return text.replace("|", "\\|")
+    return cell(f"`{name if isinstance(name, str) else ' '.join(name)}`")
 
 
 def _below(epilog: str) -> Iterator[str]:
@@ -193,7 +183,14 @@ def errors_page() -> Iterator[str]:
     for error in _errors(errors.RocketPipeError):
         parent = "" if error is errors.RocketPipeError else f"`{error.__mro__[1].__name__}`"
         again = "yes" if error.retryable else ""
-        yield f"| `{error.__name__}` | {parent} | {again} | {_first_line(error)} |\n"
+        told = cell(first_line(error, error.__name__))
+        yield f"| `{error.__name__}` | {parent} | {again} | {told} |\n"
+    yield PARTS
+    for error in _errors_of_parts():
+        where = f"`{error.__module__}`"
+        parent = f"`{error.__mro__[1].__name__}`"
+        told = cell(first_line(error, error.__name__))
+        yield f"| `{error.__name__}` | {where} | {parent} | {told} |\n"
     yield CODES
     for code in ResponseCode:
         if code is not ResponseCode.SUCCESS:
@@ -208,6 +205,21 @@ def _errors(root: type[errors.RocketPipeError]) -> Iterator[type[errors.RocketPi
     for error in vars(errors).values():
         if isinstance(error, type) and error.__bases__[0] is root:
             yield from _errors(error)
+
+
+def _errors_of_parts() -> list[type[errors.RocketPipeError]]:
+    """The errors that stand beside the part that raises them, by their names."""
+    for module in pkgutil.walk_packages(rocketpipe.__path__, "rocketpipe."):
+        if not module.name.rpartition(".")[2].startswith("_"):
+            importlib.import_module(module.name)
+    found: dict[str, type[errors.RocketPipeError]] = {}
+    waiting = [errors.RocketPipeError]
+    while waiting:
+        for error in waiting.pop().__subclasses__():
+            waiting.append(error)
+            if error.__module__.startswith(_USERS_MEET) and not error.__name__.startswith("_"):
+                found[error.__name__] = error
+    return [found[name] for name in sorted(found)]
 
 
 # Metrics
@@ -255,119 +267,15 @@ def _labels(family: Family) -> tuple[str, ...]:
 
 
 def api_page() -> Iterator[str]:
-    """Every public name: how it is called, and the first sentence it says about itself."""
+    """The index of the API's pages.
+
+    Raises:
+        SystemExit: If a name is exported and on no page.
+    """
+    if names := api_pages.unlisted():
+        raise SystemExit(f"on no page of tools/api_pages.py: {', '.join(names)}")
     yield API
-    yield "\n## rocketpipe\n"
-    yield from _names(rocketpipe)
-    ours = sorted(set(rocketpipe.blocking.__all__))
-    same = [n for n in ours if getattr(rocketpipe.blocking, n) is getattr(rocketpipe, n)]
-    faces = [name for name in ours if name not in same]
-    yield BLOCKING.format(faces=_coded(faces), same=_coded(same))
-    for name in faces:
-        yield from _class(name, getattr(rocketpipe.blocking, name), head_only=True)
-    for module in (rocketpipe.pipeline, rocketpipe.testing):
-        yield f"\n## {module.__name__}\n"
-        yield from _names(module)
-
-
-def _coded(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
-def _names(module: ModuleType) -> Iterator[str]:
-    for name in sorted(module.__all__, key=str.lower):
-        value = getattr(module, name)
-        if inspect.isclass(value):
-            yield from _class(name, value)
-        elif callable(value):
-            yield f"\n### {name}\n\n{_first_line(value)}\n\n{_signature(name, value)}"
-        elif not name.startswith("__"):
-            yield f"\n### {name}\n\nReturned by a handler, it gives the message up at once.\n"
-
-
-def _class(name: str, value: type[Any], *, head_only: bool = False) -> Iterator[str]:
-    yield f"\n### {name}\n\n{_first_line(value)}\n"
-    if issubclass(value, enum.Enum):
-        yield f"\nOne of {_coded(each.name for each in value)}.\n"
-        return
-    if "__init__" in vars(value) and not issubclass(value, Exception):
-        yield f"\n{_signature(name, value)}"
-    if not head_only:
-        yield from _table(_members(value))
-    if value is rocketpipe.Admin:  # its nouns are there once it is made, and nothing is opened yet
-        for noun, part in vars(rocketpipe.Admin("127.0.0.1:9876")).items():
-            if not noun.startswith("_"):
-                yield f"\n`admin.{noun}`: {_first_line(type(part))}\n"
-                yield from _table(_members(type(part)))
-
-
-def _table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    told = list(rows)
-    if told:
-        yield "\n| | |\n|---|---|\n"
-        yield from (f"| {_code(name)} | {text} |\n" for name, text in told)
-
-
-def _members(value: type[Any]) -> Iterator[tuple[str, str]]:
-    for name, member in inspect.getmembers_static(value):
-        inside = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-        if name.startswith("_") or name in _SESSIONS_BUSINESS or not inspect.getdoc(inside):
-            continue
-        if inspect.isfunction(inside):
-            wait = "await " if inspect.iscoroutinefunction(inside) else ""
-            given = ", ".join(_arguments(inside, typed=False, bound=True))
-            yield f"{wait}{name}({given})", _first_line(inside)
-        elif isinstance(inside, property):
-            yield name, _first_line(inside)
-
-
-def _signature(name: str, value: Callable[..., Any]) -> str:
-    """How it is called, a line for each argument where one line is not enough."""
-    parts = _arguments(value)
-    flat = f"{name}({', '.join(parts)})"
-    if len(flat) > 90:
-        flat = f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
-    return f"```python no-run\n{flat}\n```\n"
-
-
-def _arguments(value: Callable[..., Any], *, typed: bool = True, bound: bool = False) -> list[str]:
-    """The arguments, ``bound`` to an object or not, as they would be written."""
-    parts: list[str] = []
-    named_only = False
-    for each in list(inspect.signature(value).parameters.values())[1 if bound else 0 :]:
-        if each.kind is each.KEYWORD_ONLY and not named_only:
-            parts.append("*")
-        named_only = named_only or each.kind in (each.KEYWORD_ONLY, each.VAR_POSITIONAL)
-        stars = _STARS.get(str(each.kind.name), "")
-        text = stars + each.name
-        if typed and each.annotation is not each.empty:
-            text += f": {_annotation(each.annotation)}"
-        if each.default is not each.empty:
-            equals = " = " if typed else "="
-            text += equals + _default(each.default)
-        parts.append(text)
-    return parts
-
-
-def _annotation(given: object) -> str:
-    text = given if isinstance(given, str) else inspect.formatannotation(given)
-    return text.replace("'", "")
-
-
-def _default(value: object) -> str:
-    """A default as one would write it: by its name, where it is no plain value."""
-    if isinstance(value, enum.Enum):
-        return f"{type(value).__name__}.{value.name}"
-    if value is None or isinstance(value, bool | int | float | str | bytes | tuple):
-        return repr(value).replace("'", '"')
-    home = vars(sys.modules[type(value).__module__])
-    named = (name for name, known in home.items() if known is value and name[0] != "_")
-    return next(named, "…")
-
-
-def _first_line(value: object) -> str:
-    text = (inspect.getdoc(value) or "").partition("\n")[0]
-    return _cell(text.replace("; see the top of this file", "").replace("``", "`"))
+    yield from api_pages.index()
 
 
 PAGES: Final[dict[str, Callable[[], Iterator[str]]]] = {
@@ -375,6 +283,7 @@ PAGES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "errors": errors_page,
     "metrics": metrics_page,
     "api": api_page,
+    **{f"api/{name}": partial(api_pages.page_of, page) for name, page in api_pages.PAGES.items()},
 }
 
 
@@ -386,10 +295,11 @@ def main() -> int:
     options = parser.parse_args()
     if strange := set(options.pages) - set(PAGES):
         parser.error(f"no such page: {', '.join(sorted(strange))}; there are {', '.join(PAGES)}")
-    options.directory.mkdir(parents=True, exist_ok=True)
     for name in options.pages or PAGES:
         text = MARK + "".join(PAGES[name]())
-        (options.directory / f"{name}.md").write_text(text, encoding="utf-8")
+        path = options.directory / f"{name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

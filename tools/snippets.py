@@ -4,7 +4,9 @@ The blocks of a page marked ```python run one after the other in one process, so
 build on what it showed above; a block that is not meant to run is marked ```python no-run. Commands
 run in their turn if they are marked ```sh run, and each must succeed. Where a page tells the reader
 to start ``rocketpipe serve``, it is started first, on free ports, and the page's code is pointed to
-it. Blocks keep the line numbers that they have in the page, so that a traceback points there.
+it. Blocks keep the line numbers that they have in the page, so that a traceback points there. Pages
+that use Spark share a process, one after the other: a Java of its own for each takes longer than
+what most of them do with it.
 
 Pages in Chinese have the code of the English ones, as tests/test_docs.py sees to.
 """
@@ -12,6 +14,7 @@ Pages in Chinese have the code of the English ones, as tests/test_docs.py sees t
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -19,8 +22,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from rocketpipe.testing import servers
@@ -31,15 +35,34 @@ PRINTED_ADDRESS = "127.0.0.1:9876"
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
 )
-# Compiled under the page's name, so that a traceback points into the page.
-UNDER_ITS_NAME = """
-import sys
-exec(compile(sys.stdin.read(), sys.argv[1], "exec"), {"__name__": "__main__"})
+# Compiled under the page's name, so that a traceback points into the page. How many pages failed is
+# its exit code.
+ONE_BY_ONE = """
+import json, os, sys, traceback
+
+failed = 0
+for path, program, directory, name_server in json.load(sys.stdin):
+    os.chdir(directory)
+    os.environ["ROCKETPIPE_NAMESRV"] = name_server
+    try:
+        exec(compile(program, path, "exec"), {"__name__": "__main__"})
+    except BaseException:
+        traceback.print_exc()
+        failed += 1
+    if "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+        if session := SparkSession.getActiveSession():
+            session.stop()
+sys.exit(failed)
 """
 
 
-class PageFailed(Exception):
-    """A page's code, or the servers that it asks for, did not run."""
+class PagesFailed(Exception):
+    """Code of so many pages, or the servers that it asks for, did not run."""
+
+    def __init__(self, reason: str, count: int = 1) -> None:
+        super().__init__(reason)
+        self.count = count
 
 
 def runnable(page: str) -> str:
@@ -68,64 +91,66 @@ def serve_command(page: str) -> list[str] | None:
     return None
 
 
-def run_program(path: Path, program: str, directory: Path, name_server: str = "") -> None:
-    """Run a page's code, whose commands find the name server by themselves.
+def served(path: Path, stack: ExitStack) -> tuple[str, str, str, str]:
+    """What a page runs, where, and by which name server, which serves as long as the stack lives.
 
     Raises:
-        PageFailed: with all that it printed.
-    """
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", UNDER_ITS_NAME, str(path)],
-            input=program,
-            cwd=directory,
-            env={
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                "ROCKETPIPE_NAMESRV": name_server or PRINTED_ADDRESS,
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=PAGE_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise PageFailed(f"still running after {PAGE_TIMEOUT_S} s") from error
-    if done.returncode:
-        raise PageFailed(done.stdout)
-
-
-def run_page(path: Path) -> None:
-    """Run one page, in a directory of its own.
-
-    Raises:
-        PageFailed: its code does not do what the page says.
+        PagesFailed: the servers that it asks for do not start.
     """
     page = path.read_text(encoding="utf-8")
+    program, scratch = runnable(page), stack.enter_context(tempfile.TemporaryDirectory())
     arguments = serve_command(page)
-    with tempfile.TemporaryDirectory() as scratch:
-        if arguments is None:
-            run_program(path, runnable(page), Path(scratch))
-            return
+    if arguments is None:
+        return str(path), program, scratch, PRINTED_ADDRESS
+    try:
+        running = stack.enter_context(servers.serving(Path(scratch), arguments))
+    except servers.ServersFailed as error:
+        log = Path(scratch, servers.LOG_NAME).read_text(encoding="utf-8")
+        raise PagesFailed(f"rocketpipe serve: {error}\n{log}") from error
+    name_server = running.name_server
+    return str(path), program.replace(PRINTED_ADDRESS, name_server), scratch, name_server
+
+
+def run_together(pages: Sequence[Path]) -> None:
+    """Run pages one after the other in one process, each in a directory of its own.
+
+    Raises:
+        PagesFailed: code does not do what its page says; with all that was printed.
+    """
+    timeout_s = PAGE_TIMEOUT_S * len(pages)
+    with ExitStack() as stack:
+        jobs = [served(page, stack) for page in pages]
         try:
-            with servers.serving(Path(scratch), arguments) as running:
-                program = runnable(page).replace(PRINTED_ADDRESS, running.name_server)
-                run_program(path, program, Path(scratch), running.name_server)
-        except servers.ServersFailed as error:
-            log = Path(scratch, servers.LOG_NAME).read_text(encoding="utf-8")
-            raise PageFailed(f"rocketpipe serve: {error}\n{log}") from error
+            done = subprocess.run(
+                [sys.executable, "-c", ONE_BY_ONE],
+                input=json.dumps(jobs),
+                cwd=jobs[0][2],
+                env={
+                    **os.environ,
+                    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                },
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise PagesFailed(f"still running after {timeout_s} s", len(pages)) from error
+    if done.returncode:  # a signal ends all that had not ended yet
+        failed = done.returncode if 0 < done.returncode <= len(pages) else len(pages)
+        raise PagesFailed(done.stdout, failed)
 
 
-def run_lane(pages: Iterable[Path]) -> int:
-    """Run pages one after the other; how many failed is returned, and why is printed."""
+def run_lane(groups: Iterable[Sequence[Path]]) -> int:
+    """Run groups one after the other, print why pages failed, and give how many did."""
     failed = 0
-    for page in pages:
+    for pages in groups:
         try:
-            run_page(page)
-        except PageFailed as error:
-            failed += 1
-            print(f"{page}: {error}")
+            run_together(pages)
+        except PagesFailed as error:
+            failed += error.count
+            print(f"{', '.join(map(str, pages))}: {error}")
     return failed
 
 
@@ -139,11 +164,10 @@ def main() -> int:
     ]
     with_code = [page for page in pages if runnable(page.read_text(encoding="utf-8")).strip()]
     # Spark alone keeps two cores busy, and its workers have ten seconds to start: one at a time.
-    lanes: tuple[list[Path], list[Path]] = ([], [])
-    for page in with_code:
-        lanes["pyspark" in page.read_text(encoding="utf-8")].append(page)
-    with ThreadPoolExecutor(len(lanes)) as threads:
-        failed = sum(threads.map(run_lane, lanes))
+    with_spark = [page for page in with_code if "pyspark" in page.read_text(encoding="utf-8")]
+    alone = [[page] for page in with_code if page not in with_spark]
+    with ThreadPoolExecutor(2) as threads:
+        failed = sum(threads.map(run_lane, (alone, [with_spark] if with_spark else [])))
     print(f"snippets: {len(with_code) - failed} of {len(with_code)} pages with code ran")
     return 1 if failed else 0
 
