@@ -27,9 +27,8 @@ from itertools import islice
 from pathlib import Path
 
 from rocketpipe import Producer
-from rocketpipe.blocking import ConsumeFromWhere, PullConsumer
+from rocketpipe.blocking import Batching, ConsumeFromWhere, PullConsumer
 from rocketpipe.blocking import Producer as BlockingProducer
-from rocketpipe.client.producer.batching import Batching
 from rocketpipe.testing.servers import serving
 
 TOPIC = "bench"

@@ -8,6 +8,7 @@ Everything runs in one go against the same broker, which has a process of its ow
     16 tasks     the same from 16
     batched      the same from 256 tasks with automatic batching
     oneway       sends that nobody answers
+    consume      what was sent, by a push consumer whose handler counts
     decode       records as a pull brings them, into messages; no broker
 
 Kinds take turns. The best round of each is shown, but of ratios the median of the rounds counts: a
@@ -27,9 +28,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from rocketpipe import Producer
+from rocketpipe import Batching, ConsumeFromWhere, Producer, PushConsumer
 from rocketpipe.client.consumer.received import ReceivedMessage, received
-from rocketpipe.client.producer.batching import Batching
 from rocketpipe.client.producer.outgoing import Outgoing, template
 from rocketpipe.model.host import Host
 from rocketpipe.model.ids import UniqueKeys
@@ -113,6 +113,27 @@ async def rate(send: Callable[[], Awaitable[object]], tasks: int, messages: int)
     return Rate(messages / (time.perf_counter() - began), spent / messages * 1e6)
 
 
+async def consume_rate(name_server: str, group: str, messages: int) -> Rate:
+    """Have messages handled that are there already, from joining the group to the last of them."""
+    first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    consumer = PushConsumer(name_server, group=group, start=first)
+    handled, enough = 0, asyncio.Event()
+
+    @consumer.on(TOPIC)
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal handled
+        handled += len(message.body) == len(BODY)
+        if handled >= messages:
+            enough.set()
+
+    gc.collect()
+    began, cpu = time.perf_counter(), time.process_time()
+    async with consumer:
+        await enough.wait()
+        spent = time.process_time() - cpu
+        return Rate(handled / (time.perf_counter() - began), spent / handled * 1e6)
+
+
 def decode_rate(messages: int) -> float:
     """Messages a second, from a pull's answer to a handler that looks at body and tag."""
     queue = MessageQueue(topic=TOPIC, broker_name="broker-a", queue_id=0)
@@ -182,6 +203,9 @@ async def run(name_server: str, broker: str, rounds: int, messages: int) -> None
                 rounds_of.setdefault(name, []).append(measured)
                 print(f"round {number + 1}  {name:10} {measured.messages_s:10,.0f} messages/s")
             await plain.send(TOPIC, BODY, timeout_ms=60_000)  # what went oneway has been taken
+            measured = await consume_rate(name_server, f"bench-{number}", messages)
+            rounds_of.setdefault("consume", []).append(measured)
+            print(f"round {number + 1}  {'consume':10} {measured.messages_s:10,.0f} messages/s")
         transport.close()
     report(rounds_of, max(decode_rate(messages) for _ in range(rounds)))
 

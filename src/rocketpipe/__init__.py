@@ -1,28 +1,42 @@
-"""RocketMQ in Python: clients, servers, and a data pipeline on Spark."""
+"""RocketMQ in Python: clients, servers, and a data pipeline on Spark.
+
+What is exported here is loaded when it is first used: a program pays for the clients it has, and a
+command of the shell for none.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from rocketpipe._version import __version__
-from rocketpipe.client.admin.admin import Admin
-from rocketpipe.client.consumer.offsets import StartFrom
-from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
-from rocketpipe.client.consumer.popped import PoppedMessage
-from rocketpipe.client.consumer.pull import PullConsumer
-from rocketpipe.client.consumer.push import PushConsumer
-from rocketpipe.client.consumer.received import ReceivedMessage
-from rocketpipe.client.consumer.simple import SimpleConsumer
-from rocketpipe.client.consumer.tuning import PushTuning
-from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
-from rocketpipe.client.producer.producer import Producer
-from rocketpipe.client.producer.result import SendResult
-from rocketpipe.client.producer.transactions import Decision
-from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
-from rocketpipe.model.message import Message, StoredMessage
-from rocketpipe.model.route import MessageQueue
-from rocketpipe.model.subscription import ConsumeFromWhere
+
+if TYPE_CHECKING:
+    from rocketpipe.client.admin.admin import Admin
+    from rocketpipe.client.consumer.offsets import StartFrom
+    from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
+    from rocketpipe.client.consumer.popped import PoppedMessage
+    from rocketpipe.client.consumer.pull import PullConsumer
+    from rocketpipe.client.consumer.push import PushConsumer
+    from rocketpipe.client.consumer.received import ReceivedMessage
+    from rocketpipe.client.consumer.simple import SimpleConsumer
+    from rocketpipe.client.consumer.tuning import PushTuning
+    from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
+    from rocketpipe.client.producer.batching import Batching
+    from rocketpipe.client.producer.producer import Producer
+    from rocketpipe.client.producer.result import SendResult
+    from rocketpipe.client.producer.retry import Retries
+    from rocketpipe.client.producer.transactions import Decision
+    from rocketpipe.client.session import Session
+    from rocketpipe.model.message import Message, StoredMessage
+    from rocketpipe.model.route import MessageQueue
+    from rocketpipe.model.subscription import ConsumeFromWhere
 
 __all__ = [
     "DEAD_LETTER",
     "Admin",
+    "Batching",
     "ConsumeFromWhere",
     "Decision",
     "Idempotent",
@@ -34,6 +48,7 @@ __all__ = [
     "PushConsumer",
     "PushTuning",
     "ReceivedMessage",
+    "Retries",
     "Retry",
     "RocketPipeError",
     "SendResult",
@@ -45,3 +60,41 @@ __all__ = [
     "StoredMessage",
     "__version__",
 ]
+
+_HOME = {
+    "Admin": "client.admin.admin",
+    "StartFrom": "client.consumer.offsets",
+    "DEAD_LETTER": "client.consumer.outcome",
+    "Retry": "client.consumer.outcome",
+    "PoppedMessage": "client.consumer.popped",
+    "PullConsumer": "client.consumer.pull",
+    "PushConsumer": "client.consumer.push",
+    "ReceivedMessage": "client.consumer.received",
+    "SimpleConsumer": "client.consumer.simple",
+    "PushTuning": "client.consumer.tuning",
+    "Idempotent": "client.idempotent",
+    "Sql": "client.idempotent",
+    "SqliteLedger": "client.idempotent",
+    "Batching": "client.producer.batching",
+    "Producer": "client.producer.producer",
+    "SendResult": "client.producer.result",
+    "Retries": "client.producer.retry",
+    "Decision": "client.producer.transactions",
+    "Session": "client.session",
+    "Message": "model.message",
+    "StoredMessage": "model.message",
+    "MessageQueue": "model.route",
+    "ConsumeFromWhere": "model.subscription",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'rocketpipe' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"rocketpipe.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

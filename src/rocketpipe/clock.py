@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -42,6 +44,32 @@ async def within(clock: Clock, duration_ms: int, work: Coroutine[Any, Any, objec
 
     What did not is cancelled. Its errors come out of here.
     """
+    done = await _done(clock, duration_ms, work)
+    if done is not None:
+        done.result()
+    return done is not None
+
+
+async def in_time(
+    clock: Clock,
+    duration_ms: int,
+    work: Coroutine[Any, Any, T],
+    late: Callable[[], Exception],
+) -> T:
+    """What comes of work that may take so long and no longer; then it is cancelled.
+
+    Raises:
+        Exception: What ``late`` gives, if it takes longer; and its own errors.
+    """
+    done = await _done(clock, max(0, duration_ms), work)
+    if done is None:
+        raise late()
+    return done.result()
+
+
+async def _done(
+    clock: Clock, duration_ms: int, work: Coroutine[Any, Any, T]
+) -> asyncio.Future[T] | None:
     doing = asyncio.ensure_future(work)
     waiting = asyncio.ensure_future(clock.sleep(duration_ms))
     try:
@@ -51,6 +79,4 @@ async def within(clock: Clock, duration_ms: int, work: Coroutine[Any, Any, objec
         doing.cancel()
         waiting.cancel()
         await asyncio.wait((doing, waiting))
-    if finished:
-        doing.result()
-    return finished
+    return doing if finished else None

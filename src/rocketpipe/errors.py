@@ -20,6 +20,7 @@ RocketPipeError
 ├── RequestRejected               the peer understood and refused; carries its code
 ├── SessionClosed                 a client was used before, or after, its ``async with``
 ├── ProcessForked                 a client was opened in one process and used in its child
+├── WrongThread                   an asyncio client was used in another thread than its own
 ├── LoopBlocked                   a blocking client was called from its own loop
 ├── MessageRefused                a producer does not send this: no broker would take it
 ├── ProducerFull                  too many sends were under way, for too long           retryable
@@ -87,7 +88,12 @@ class RecordError(RocketPipeError):
 
 
 class PropertiesError(RecordError):
-    """A property string, name or value outside the rules."""
+    """A property string, name or value outside the rules; ``at`` is 0 where no byte is to blame."""
+
+    def __init__(self, reason: str, at: int | None = None) -> None:
+        super().__init__(reason, at or 0)
+        if at is None:
+            self.args = (reason,)
 
 
 class BatchError(RecordError):
@@ -211,6 +217,16 @@ class ProcessForked(RocketPipeError):
         )
         self.opened_in = opened_in
         self.used_in = used_in
+
+
+class WrongThread(RocketPipeError):
+    """An asyncio client was opened in one thread, on its loop, and used in another."""
+
+    def __init__(self) -> None:
+        self.hint = (
+            "take a client of rocketpipe.blocking, which threads may share, or one on each loop"
+        )
+        super().__init__(f"opened on the loop of another thread: {self.hint}")
 
 
 class LoopBlocked(RocketPipeError):

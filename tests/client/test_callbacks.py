@@ -13,6 +13,7 @@ from rocketpipe.model.host import Host
 from rocketpipe.model.message import StoredMessage
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.model.subscription import ConsumeType, Subscription
 from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.requests.callbacks import (
     CheckTransactionState,
@@ -20,6 +21,7 @@ from rocketpipe.protocol.requests.callbacks import (
     ResetConsumerClientOffset,
     write_reset,
 )
+from rocketpipe.protocol.requests.clients import ConsumerData
 from rocketpipe.protocol.requests.running import (
     ConsumeDirectly,
     DirectResult,
@@ -172,8 +174,25 @@ async def test_questions_of_an_operator_reach_the_groups_own() -> None:
         await found.consume_directly(ConsumeDirectly(consumer_group="g"), call())
 
 
+async def test_a_consumer_without_more_to_tell_is_told_of_as_heartbeats_have_it() -> None:
+    wanted = Subscription(topic="t", expression="A", version=17)
+
+    class Popping(Part):
+        def consumers(self) -> Sequence[ConsumerData]:
+            pops = ConsumeType.CONSUME_POP
+            return [ConsumerData(group_name="g", consume_type=pops, subscriptions=(wanted,))]
+
+    found = handlers(Popping())
+    question = GetRunningInfo(consumer_group="g", client_id="c", jstack_enable=True)
+    info = (await found.running_info(question, call())).info
+    assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_POP"
+    assert info.properties["PROP_CONSUMER_START_TIMESTAMP"] == "17"
+    assert info.subscriptions == (wanted,)
+    assert "at running_info (" in (info.stacks or "")
+
+
 async def test_a_group_that_is_not_here_is_named() -> None:
-    found = handlers(Part(consumes=["g"]), Telling(consumes=["h"]))
+    found = handlers(Part(consumes=["f"]), Telling(consumes=["h"]))
     with pytest.raises(RequestRejected, match="<g> not exist in this consumer"):
         await found.running_info(GetRunningInfo(consumer_group="g", client_id="c"), call())
     with pytest.raises(RequestRejected, match="<g> not exist in this consumer"):

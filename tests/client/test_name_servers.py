@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from tests.client.name_server_parts import KnownTopics, route, served
@@ -101,3 +102,15 @@ async def test_the_hint_names_what_was_perhaps_meant(topics: list[str], hint: st
 async def test_there_is_no_hint_from_servers_that_are_gone() -> None:
     async with Caller() as caller:
         assert await Directory(caller, NameServers((NOBODY,))).hint("t") == ""
+
+
+@pytest.mark.parametrize("text", ["a:9876,b:9876", "http://a:9876", "a:9876 b:9876"])
+def test_addresses_that_mean_something_else_are_refused_with_the_right_form(text: str) -> None:
+    with pytest.raises(ValueError, match="as host:port, several with ';' between"):
+        NameServers.parse(text)
+
+
+def test_what_is_no_text_is_no_list_of_addresses() -> None:
+    number: Any = 9876
+    with pytest.raises(TypeError, match="'a:9876;b:9876', not 9876"):
+        NameServers.parse(number)

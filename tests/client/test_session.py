@@ -20,7 +20,14 @@ from rocketpipe.client.session import (
     ROUTES_EVERY_MS,
     Session,
 )
-from rocketpipe.errors import GroupTaken, InvalidName, NoRoute, ProcessForked, SessionClosed
+from rocketpipe.errors import (
+    GroupTaken,
+    InvalidName,
+    NoRoute,
+    ProcessForked,
+    SessionClosed,
+    WrongThread,
+)
 from rocketpipe.model.route import BrokerAddresses, MessageQueue, TopicRoute
 from rocketpipe.protocol.requests.callbacks import NotifyConsumerIdsChanged
 from rocketpipe.testing import ManualClock, cluster
@@ -345,3 +352,11 @@ async def test_a_connection_to_a_broker_that_nobody_needs_any_more_is_closed() -
         for _ in range(6):
             await here.clock.advance(BEAT_EVERY_MS)
         await until(lambda: here.session.caller.connected(here.address) is None)
+
+
+async def test_another_thread_is_told_that_the_session_is_not_its_own() -> None:
+    session = Session("127.0.0.1:1")
+    async with session:
+        with pytest.raises(WrongThread):
+            await asyncio.to_thread(session.check_open)
+        session.check_open()

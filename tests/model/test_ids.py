@@ -297,3 +297,11 @@ def test_a_recall_handle_is_read_back_with_or_without_padding(
 def test_what_is_no_recall_handle_is_refused(text: str) -> None:
     with pytest.raises(InvalidName, match="recall handle"):
         RecallHandle.parse(text)
+
+
+def test_keys_that_are_taken_together_are_those_that_come_one_by_one() -> None:
+    together, singly = _keys(), _keys()
+    for count in (1, 0, 3):
+        expected = [singly.next(MID_MONTH_MS + count) for _ in range(count)]
+        assert together.take(count, MID_MONTH_MS + count) == expected
+    assert together.next(MID_MONTH_MS) == singly.next(MID_MONTH_MS)

@@ -169,3 +169,27 @@ def test_a_changed_copy_does_not_keep_the_old_properties() -> None:
     assert changed.properties == {"a": "2"}
     assert changed != message
     assert dataclasses.replace(changed, raw_properties=b"a\x011\x02") == message
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"body": "text"}, r"a body is bytes, not str: give text\.encode\(\)"),
+        ({"body": {"a": 1}}, "a body is bytes, not dict: give json"),
+        ({"topic": None}, "topic: None is NoneType, not str"),
+        ({"tags": ["a"]}, "tags: .* is list, not str; a message has one tag"),
+        ({"keys": [1]}, "keys: 1 is int, not str"),
+        ({"properties": {"a": 1}}, "properties: 1 is int, not str"),
+        ({"properties": {1: "a"}}, "properties: 1 is int, not str"),
+    ],
+)
+def test_what_is_of_the_wrong_type_is_named(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(TypeError, match=why):
+        Message(**{"topic": "t", "body": b"x", **given})
+
+
+def test_an_error_of_no_byte_names_none() -> None:
+    with pytest.raises(PropertiesError) as caught:
+        Message("t", b"x", delay_ms=-1)
+    assert "at byte" not in str(caught.value)
+    assert caught.value.at == 0

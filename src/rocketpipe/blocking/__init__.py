@@ -20,7 +20,9 @@ from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
+from rocketpipe.client.producer.batching import Batching
 from rocketpipe.client.producer.result import SendResult
+from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.transactions import Decision
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.message import Message, StoredMessage
@@ -30,6 +32,7 @@ from rocketpipe.model.subscription import ConsumeFromWhere
 __all__ = [
     "DEAD_LETTER",
     "Admin",
+    "Batching",
     "ConsumeFromWhere",
     "Decision",
     "Idempotent",
@@ -41,6 +44,7 @@ __all__ = [
     "PushConsumer",
     "PushTuning",
     "ReceivedMessage",
+    "Retries",
     "Retry",
     "RocketPipeError",
     "SendResult",

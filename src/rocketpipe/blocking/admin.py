@@ -93,6 +93,7 @@ class OffsetAdmin(Face[AsyncOffsetAdmin]):
     at_time = waits(AsyncOffsetAdmin.at_time)
     oldest_ms = waits(AsyncOffsetAdmin.oldest_ms)
     of_group = waits(AsyncOffsetAdmin.of_group)
+    known_of_group = waits(AsyncOffsetAdmin.known_of_group)
     commit = waits(AsyncOffsetAdmin.commit)
     move_to_time = waits(AsyncOffsetAdmin.move_to_time)
     move_to_ends = waits(AsyncOffsetAdmin.move_to_ends)

@@ -13,30 +13,27 @@ Ctrl-C ends the wait and leaves the ``with``, which lets handlers finish what th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from rocketpipe.blocking.background import Life
 from rocketpipe.blocking.face import Client, tells, waits
 from rocketpipe.blocking.session import Session, inner_of
 from rocketpipe.client.consumer.assignment import AVERAGE, Strategy
+from rocketpipe.client.consumer.marks import Marks
 from rocketpipe.client.consumer.offsets import StartFrom
-from rocketpipe.client.consumer.push import CONCURRENCY
 from rocketpipe.client.consumer.push import PushConsumer as AsyncPushConsumer
+from rocketpipe.client.consumer.push_plan import CONCURRENCY
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.clock import Clock
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeFromWhere
-
-TargetT = TypeVar("TargetT")
 
 
 def _queues(inner: AsyncPushConsumer) -> frozenset[MessageQueue]:
     return inner.queues
 
 
-class PushConsumer(Client[AsyncPushConsumer]):
+class PushConsumer(Client[AsyncPushConsumer], Marks):
     """Consumes topics for a group, by handlers; see the top of this file.
 
     A handler is a plain function and runs in a thread of the consumer's, so many at a time as
@@ -104,32 +101,6 @@ class PushConsumer(Client[AsyncPushConsumer]):
     def queues(self) -> frozenset[MessageQueue]:
         """The queues that are its share now."""
         return self._queues()
-
-    def on(
-        self,
-        topic: str,
-        *,
-        tags: str | None = None,
-        sql: str | None = None,
-        batch: int | None = None,
-    ) -> Callable[[TargetT], TargetT]:
-        """Mark what handles a topic: a function, an object, or a class of such objects.
-
-        All messages are wanted unless ``tags`` (``A || B``) or ``sql`` chooses. With ``batch`` the
-        handler gets lists of up to so many messages, else one message at a time.
-
-        Raises:
-            InvalidName: If no topic may have this name.
-            FilterError: If the expression does not compile.
-            ValueError: If the topic has a handler, or the consumer runs already.
-            TypeError: If what is marked cannot be called with a message.
-        """
-
-        def mark(target: TargetT) -> TargetT:
-            self.subscribe(topic, target, tags=tags, sql=sql, batch=batch)
-            return target
-
-        return mark
 
     def stop(self) -> None:
         """Have it closed, without waiting: for signal handlers, and for handlers of messages."""

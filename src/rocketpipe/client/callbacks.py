@@ -13,11 +13,13 @@ from rocketpipe.client.members import (
     TakesResets,
     TellsRunning,
 )
+from rocketpipe.client.stacks import stack_text
 from rocketpipe.errors import BodyError, RecordError, RequestRejected
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.properties import PRODUCER_GROUP
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.model.subscription import ConsumeType
+from rocketpipe.protocol.codes import OUR_VERSION, ResponseCode
 from rocketpipe.protocol.requests.callbacks import (
     CheckTransactionState,
     NotifyConsumerIdsChanged,
@@ -25,6 +27,7 @@ from rocketpipe.protocol.requests.callbacks import (
     ResetConsumerClientOffset,
     read_reset,
 )
+from rocketpipe.protocol.requests.clients import ConsumerData
 from rocketpipe.protocol.requests.running import (
     ClientOffsets,
     ClientOffsetsReply,
@@ -32,6 +35,7 @@ from rocketpipe.protocol.requests.running import (
     ConsumeDirectlyReply,
     GetClientOffsets,
     GetRunningInfo,
+    RunningInfo,
     RunningInfoReply,
 )
 from rocketpipe.record.codec import RecordView
@@ -102,11 +106,15 @@ class CallbackHandlers:
 
     @handles(GetRunningInfo)
     async def running_info(self, request: GetRunningInfo, call: Call) -> RunningInfoReply:
-        group = request.consumer_group
-        for member in self._of(group):
+        group, stacks = request.consumer_group, bool(request.jstack_enable)
+        members = self._of(group)
+        for member in members:
             if isinstance(member, TellsRunning):
-                stacks = bool(request.jstack_enable)
                 return RunningInfoReply(info=member.running_info(group, stacks=stacks))
+        for member in members:
+            for consumer in member.consumers():
+                if consumer.group_name == group:
+                    return RunningInfoReply(info=_as_heartbeats_say(consumer, stacks=stacks))
         raise _not_here(group)
 
     @handles(ConsumeDirectly)
@@ -138,6 +146,21 @@ class CallbackHandlers:
             for member in self._members()
             if any(consumer.group_name == group for consumer in member.consumers())
         ]
+
+
+def _as_heartbeats_say(consumer: ConsumerData, *, stacks: bool) -> RunningInfo:
+    """What is known of a consumer that has no more to tell: what it wants, and how it gets it."""
+    since_ms = min((wanted.version for wanted in consumer.subscriptions), default=0)
+    return RunningInfo(
+        properties={
+            "PROP_CONSUME_TYPE": consumer.consume_type or ConsumeType.CONSUME_ACTIVELY,
+            "PROP_CLIENT_VERSION": OUR_VERSION.name,
+            # RocketMQ's tools read it as a number, and have no use for a consumer without.
+            "PROP_CONSUMER_START_TIMESTAMP": str(since_ms),
+        },
+        subscriptions=consumer.subscriptions,
+        stacks=stack_text() if stacks else None,
+    )
 
 
 def _not_here(group: str) -> RequestRejected:

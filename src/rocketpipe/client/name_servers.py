@@ -35,11 +35,19 @@ class NameServers:
 
         Raises:
             ValueError: If one of them is not host:port, or there is none.
+            TypeError: If it is no text.
         """
+        if not isinstance(text, str):
+            raise TypeError(
+                f"NameServers are named in a text such as 'a:9876;b:9876', not {text!r}"
+            )
         addresses = tuple(part.strip() for part in text.split(";") if part.strip())
         if not addresses:
             raise ValueError("no NameServer given: name one as host:port, several with ';' between")
         for address in addresses:
+            if "," in address or "/" in address or " " in address:
+                hint = "name it as host:port, several with ';' between"
+                raise ValueError(f"{address!r} is no NameServer's address: {hint}")
             split_address(address)
         return cls(tuple(dict.fromkeys(addresses)))
 
@@ -86,7 +94,7 @@ class Directory:
             except (ConnectionLost, CallTimeout) as error:
                 failure = error
                 self._turn += 1
-        raise ConnectionLost(str(self.servers), f"no NameServer answers: {failure}")
+        raise self._silent(failure)
 
     async def route(self, topic: str) -> TopicRoute | None:
         """Where a topic lives; None if no NameServer that answers knows it.
@@ -113,7 +121,13 @@ class Directory:
             self._turn += 1
         if answered:
             return None
-        raise ConnectionLost(str(self.servers), f"no NameServer answers: {failure}")
+        raise self._silent(failure)
+
+    def _silent(self, failure: RocketPipeError | None) -> ConnectionLost:
+        hint = "is one running there? `rocketpipe serve` starts one, with a broker"
+        error = ConnectionLost(str(self.servers), f"no NameServer answers: {failure}; {hint}")
+        error.hint = hint
+        return error
 
     async def hint(self, topic: str) -> str:
         """What the NameServers know instead of a topic, for whoever mistyped it."""

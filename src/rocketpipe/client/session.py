@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import random
+import threading
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self
@@ -28,6 +29,7 @@ from rocketpipe.errors import (
     ProcessForked,
     RocketPipeError,
     SessionClosed,
+    WrongThread,
 )
 from rocketpipe.model.ids import UniqueKeys
 from rocketpipe.model.offsets import QueueOffset
@@ -97,6 +99,8 @@ class Session:
         self._heartbeats = self._new_heartbeats()
         self._wake = asyncio.Event()
         self._users = 0
+        #: Where it is open; 0 while it is not.
+        self._thread_id = 0
         self._gate = asyncio.Lock()
         self._running = AsyncExitStack()
 
@@ -155,9 +159,12 @@ class Session:
         Raises:
             SessionClosed: If it was not entered yet, or left already.
             ProcessForked: If it was entered in another process.
+            WrongThread: If it was entered in another thread.
         """
         if not self._users:
             raise SessionClosed("the session")
+        if threading.get_ident() != self._thread_id:
+            raise WrongThread
         if os.getpid() != self._identity.process_id:
             raise ProcessForked(self._identity.process_id, os.getpid())
 
@@ -282,6 +289,7 @@ class Session:
             # Prepared before a fork: each process is a client of its own.
             self._identity = Identity.of_this_process(self._instance, self._unit)
             self.keys = self._identity.unique_keys()
+        self._thread_id = threading.get_ident()
         self._heartbeats = self._new_heartbeats()
         self._wake = asyncio.Event()
         self._running = AsyncExitStack()
@@ -296,6 +304,7 @@ class Session:
                 await self.leave(member)
         finally:
             self._members.clear()
+            self._thread_id = 0
             await self._running.aclose()
 
     async def _keep_routes(self) -> None:

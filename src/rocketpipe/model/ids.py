@@ -19,7 +19,7 @@ import binascii
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from enum import IntEnum
-from itertools import count
+from itertools import count, islice
 from struct import Struct
 from typing import Final
 
@@ -96,6 +96,14 @@ class UniqueKeys:
             self._stem = self._stem_of(now_ms)
             self._stem_ms = now_ms
         return f"{self._stem}{next(self._counter) & 0xFFFF:04X}"
+
+    def take(self, count: int, now_ms: int) -> list[str]:
+        """Give the next so many keys, as ``next`` would one by one."""
+        if now_ms != self._stem_ms:
+            self._stem = self._stem_of(now_ms)
+            self._stem_ms = now_ms
+        stem = self._stem
+        return [f"{stem}{number & 0xFFFF:04X}" for number in islice(self._counter, count)]
 
     def _stem_of(self, now_ms: int) -> str:
         if now_ms >= self._next_month_ms:

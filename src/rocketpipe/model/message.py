@@ -28,6 +28,7 @@ class Message:
         InvalidName: If no topic may have such a name.
         PropertiesError: If a property, tag or key is one that could not be read back, or that is
             RocketMQ's own.
+        TypeError: If something is not of its type: a body is bytes, the rest is text.
     """
 
     topic: str
@@ -43,20 +44,29 @@ class Message:
     flag: int = 0
     #: Whether the send waits until the broker has the message as safe as it is set to.
     wait_stored: bool = True
+    #: Later by one of the broker's levels, which count from 1; 0 for none.
     delay_level: int = 0
+    #: Later by so many milliseconds.
     delay_ms: int | None = None
+    #: Not before this moment, in milliseconds since 1970.
     deliver_at_ms: int | None = None
 
     def __post_init__(self) -> None:
+        _check_text("topic", self.topic)
         names.check_topic(self.topic)
         if self.tags is not None:
+            _check_text("tags", self.tags, "a message has one tag")
             if well_known.is_blank(self.tags):
                 raise PropertiesError("property 'TAGS': a tag may not be blank")
             well_known.check_text(well_known.TAGS, self.tags)
         keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
         if keys:
+            for key in keys:
+                _check_text("keys", key)
             well_known.join_keys(keys)
         for name, value in self.properties.items():
+            _check_text("properties", name)
+            _check_text("properties", value)
             well_known.check_user_property(name, value)
         if not -(1 << 31) <= self.flag < 1 << 31:
             raise PropertiesError(f"flag {self.flag} does not fit 32 bits")
@@ -67,7 +77,7 @@ class Message:
             if any(delay is not None and delay < 0 for delay in delays):
                 raise PropertiesError("property 'DELAY': a delay is not negative")
         if type(self.body) is not bytes:
-            object.__setattr__(self, "body", memoryview(self.body).tobytes())
+            object.__setattr__(self, "body", _as_bytes(self.body))
         object.__setattr__(self, "keys", keys)
         properties = MappingProxyType(dict(self.properties)) if self.properties else _NO_PROPERTIES
         object.__setattr__(self, "properties", properties)
@@ -90,6 +100,21 @@ class Message:
         if self.deliver_at_ms is not None:
             found[well_known.TIMER_DELIVER_MS] = str(self.deliver_at_ms)
         return found
+
+
+def _check_text(name: str, value: object, rule: str = "") -> None:
+    if not isinstance(value, str):
+        kind = type(value).__name__
+        raise TypeError(f"{name}: {value!r:.40} is {kind}, not str{rule and '; '}{rule}")
+
+
+def _as_bytes(body: object) -> bytes:
+    try:
+        return memoryview(body).tobytes()  # type: ignore[arg-type]
+    except TypeError:
+        kind = type(body).__name__
+        how = "text.encode()" if isinstance(body, str) else "json.dumps(it).encode(), for instance"
+        raise TypeError(f"a body is bytes, not {kind}: give {how}") from None
 
 
 class Readable(ABC):

@@ -21,6 +21,9 @@ class MessageQueue(Body, frozen=True, kw_only=True, order=True):
     broker_name: str
     queue_id: Int32
 
+    def __str__(self) -> str:
+        return f"{self.topic}@{self.broker_name}:{self.queue_id}"
+
 
 class BrokerAddresses(Body, frozen=True, kw_only=True):
     """The brokers that share one name: a leader (id 0) and its followers."""

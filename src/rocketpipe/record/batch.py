@@ -17,14 +17,12 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from rocketpipe.errors import BatchError
+from rocketpipe.record import hot
 from rocketpipe.record.hot import Bytes
 from rocketpipe.record.layout import MAX_BODY_BYTES, MAX_PROPERTIES_BYTES, SHORT
 
 _HEAD: Final = Struct(">iiiii")
-_HEAD_BYTES: Final = _HEAD.size
 _MIN_ENTRY_BYTES: Final = _HEAD.size + SHORT.size
-_unpack_head: Final = _HEAD.unpack_from
-_unpack_short: Final = SHORT.unpack_from
 
 
 class Entry(NamedTuple):
@@ -55,12 +53,21 @@ def encode_batch(
         size = _MIN_ENTRY_BYTES + len(body) + len(properties)
         if length + size > max_bytes:
             raise BatchError(f"a batch of more than {max_bytes} bytes", length)
-        pieces += (_HEAD.pack(size, 0, 0, flag, len(body)), body)
-        pieces += (SHORT.pack(len(properties)), properties)
+        head, between = entry_ends(len(body), len(properties), flag)
+        pieces += (head, body, between, properties)
         length += size
     if not pieces:
         raise BatchError("a batch without messages")
     return b"".join(pieces)
+
+
+def entry_ends(body_bytes: int, properties_bytes: int, flag: int = 0) -> tuple[bytes, bytes]:
+    """What an entry has before its body, and what between body and properties.
+
+    For who writes many entries of the same lengths, and has checked that they fit.
+    """
+    size = _MIN_ENTRY_BYTES + body_bytes + properties_bytes
+    return _HEAD.pack(size, 0, 0, flag, body_bytes), SHORT.pack(properties_bytes)
 
 
 def split_batch(buffer: bytes, max_bytes: int = MAX_BODY_BYTES) -> list[tuple[int, bytes, bytes]]:
@@ -69,26 +76,9 @@ def split_batch(buffer: bytes, max_bytes: int = MAX_BODY_BYTES) -> list[tuple[in
     Raises:
         BatchError: As ``decode_batch``.
     """
-    end = len(buffer)
-    entries: list[tuple[int, bytes, bytes]] = []
-    at = 0
-    while end - at >= _MIN_ENTRY_BYTES and end <= max_bytes:
-        size, _, _, flag, body_bytes = _unpack_head(buffer, at)
-        body = at + _HEAD_BYTES
-        body_end = body + body_bytes
-        at += size
-        properties = body_end + 2
-        # One comparison with the length that follows the body: it has to bring us to the end.
-        if (
-            body_bytes < 0
-            or properties > at
-            or at > end
-            or properties + _unpack_short(buffer, body_end)[0] != at
-        ):
-            break
-        entries.append((flag, buffer[body:body_end], buffer[properties:at]))
-        if at == end:
-            return entries
+    entries = hot.split_batch(buffer, max_bytes)
+    if entries is not None:
+        return entries
     return list(decode_batch(buffer, max_bytes=max_bytes))  # which says what is wrong
 
 

@@ -9,13 +9,14 @@ and lets every loop that has sleepers work between two hops.
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
+
+from rocketpipe.config.duration import read_duration
 
 #: What lies between two hops happens at the later one: late by this part of the way, never early.
 HOPS: Final = 200
@@ -29,15 +30,6 @@ _ROUNDS_AT_ENDS: Final = 2000
 #: A loop that gives no turn for so long is blocked by the test itself, and is not waited for.
 _TURN_TIMEOUT_S: Final = 2.0
 
-_DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
-_UNITS_MS: Final[Mapping[str, int]] = {
-    "ms": 1,
-    "s": 1000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
-
 Duration = str | int | timedelta
 
 
@@ -50,10 +42,7 @@ def in_ms(duration: Duration) -> int:
     if isinstance(duration, timedelta):
         millis = round(duration / timedelta(milliseconds=1))
     elif isinstance(duration, str):
-        found = _DURATION.fullmatch(duration)
-        if found is None:
-            raise ValueError(f"{duration!r} is no duration: write one as 250ms, 10s, 16m, 2h or 1d")
-        millis = round(float(found[1]) * _UNITS_MS[found[2]])
+        millis = read_duration(duration)
     else:
         millis = duration
     if millis < 0:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 import threading
 from typing import Any
 
@@ -186,3 +187,57 @@ async def test_an_unused_consumer_has_no_threads() -> None:
     await outcome_of(waits)
     assert threading.active_count() == before
     assert message(1).topic == "orders"
+
+
+async def _yields(message: object) -> Any:
+    yield message
+
+
+def _takes_two(message: object, more: object) -> None: ...
+
+
+def _takes_none() -> None: ...
+
+
+class _TakesTwo:
+    def handle(self, message: object, more: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        (_yields, "has a `yield`, so a call of it does nothing"),
+        (lambda message: (yield message), "has a `yield`"),
+        (_takes_none, "is called with one message: too many positional"),
+        (_takes_two, "missing a required argument: 'more'"),
+        (_TakesTwo, "missing a required argument: 'more'"),
+    ],
+)
+def test_what_would_fail_for_every_message_is_refused_at_once(target: Any, why: str) -> None:
+    with pytest.raises(TypeError, match=why):
+        handler("t", target, tags=None, sql=None, batch=None)
+
+
+@pytest.mark.parametrize("target", [print, functools.partial(_takes_two, more=1), lambda *_: None])
+def test_whatever_takes_one_message_is_a_handler(target: Any) -> None:
+    assert handler("t", target, tags=None, sql=None, batch=None).topic == "t"
+
+
+async def _exits(message: object) -> None:
+    sys.exit(3)
+
+
+def _exits_in_a_thread(message: object) -> None:
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("target", [_exits, _exits_in_a_thread])
+async def test_a_handler_that_exits_has_failed_and_is_told_what_ends_consuming(
+    target: Any,
+) -> None:
+    handlers = Handlers(1, "test")
+    chosen = handler("t", target, tags=None, sql=None, batch=None)
+    outcome = await handlers.call(chosen, messages(1))
+    handlers.close()
+    assert outcome.done == 0
+    assert "consumer.stop()" in outcome.reason

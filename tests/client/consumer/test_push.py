@@ -9,10 +9,17 @@ from tests.client.consumer.counter import REFUSED, Counter, counter_and_session
 from tests.client.consumer.desk import until
 from tests.client.consumer.in_hand import QUEUE, stored
 
+from rocketpipe.client.consumer.pull_flow import PullFlow
 from rocketpipe.client.consumer.push import PushConsumer
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.session import Session
-from rocketpipe.errors import FilterError, GroupTaken, InvalidName, RequestRejected
+from rocketpipe.errors import (
+    FilterError,
+    GroupTaken,
+    InvalidName,
+    RequestRejected,
+    SessionClosed,
+)
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.subscription import ConsumeFromWhere, MessageModel
 from rocketpipe.protocol.requests.clients import Heartbeat, UnregisterClient
@@ -67,7 +74,7 @@ async def test_a_decorated_function_stays_what_it_was() -> None:
         return "billed"
 
     assert await bill(None) == "billed"
-    assert at.consumers()[0].subscriptions[0].tags == frozenset({"a", "b"})
+    assert next(iter(at._interests)).tags == frozenset({"a", "b"})
 
 
 async def test_closing_lets_handlers_finish() -> None:
@@ -159,8 +166,8 @@ async def test_suspended_before_or_after_it_began_nothing_is_fetched() -> None:
             at.resume()
             await until(lambda: seen == [0])
             at.suspend()
-            assert at._fetch is not None
-            assert at._fetch.is_suspended
+            assert isinstance(at._flow, PullFlow)
+            assert at._flow._fetch.is_suspended
 
 
 async def test_an_operator_may_move_the_group() -> None:
@@ -169,8 +176,8 @@ async def test_an_operator_may_move_the_group() -> None:
         counter.store(QUEUE, stored(0), stored(1))
         async with consumer(session, seen) as at:
             await until(lambda: seen == [0, 1])
-            at.on_offsets_reset("another", {QUEUE: QueueOffset(0)})
-            at.on_offsets_reset("g", {QUEUE: QueueOffset(1)})
+            assert isinstance(at._flow, PullFlow)
+            at._flow.moved({QUEUE: QueueOffset(1)})
             await until(lambda: seen == [0, 1, 1])
 
 
@@ -233,6 +240,20 @@ async def test_a_closed_consumer_can_be_started_again() -> None:
 
 async def test_a_broadcast_consumer_reads_no_retries_and_keeps_its_id() -> None:
     at = consumer("127.0.0.1:1", broadcast=True)
-    assert list(at.topics()) == ["orders"]
+    assert at._interests.topics == ["orders"]
     assert at.session.client_id.endswith("@DEFAULT")
-    assert at.consumers()[0].message_model is MessageModel.BROADCASTING
+    assert at._plan.model is MessageModel.BROADCASTING
+
+
+async def test_a_mark_without_its_topic_is_refused() -> None:
+    at = PushConsumer("127.0.0.1:1", group="g")
+    misused: Any = at.on
+    with pytest.raises(TypeError, match=r"mark handlers with @consumer\.on"):
+
+        @misused
+        async def bill(message: Any) -> None: ...
+
+
+async def test_nobody_waits_for_the_end_of_what_never_began() -> None:
+    with pytest.raises(SessionClosed, match="the consumer"):
+        await consumer("127.0.0.1:1").closed()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,8 +14,9 @@ from rocketpipe.client.consumer.handlers import Handlers, handler, subscription_
 from rocketpipe.client.consumer.held_queue import HeldQueue, Lease
 from rocketpipe.client.consumer.offsets import BrokerOffsets
 from rocketpipe.client.consumer.outcome import Retry
+from rocketpipe.client.consumer.read_ahead import ReadLimits, Shelf
 from rocketpipe.client.consumer.received import ReceivedMessage
-from rocketpipe.client.consumer.running import MAX_STACK_CHARS, PushReport, stack_text
+from rocketpipe.client.consumer.running import PullReport, PushReport
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RecordError
 from rocketpipe.model.offsets import QueueOffset
@@ -127,23 +126,21 @@ async def test_what_has_no_handler_or_is_no_record_is_told(consumer: Consumer) -
         await bare.consume(b"nonsense", "broker-a")
 
 
-async def test_stacks_show_tasks_and_threads_and_have_an_end() -> None:
-    begun, end = threading.Event(), threading.Event()
-
-    def wait_here() -> None:
-        begun.set()
-        end.wait(30)
-
-    thread = threading.Thread(target=wait_here, name="a thread of ours")
-    thread.start()
-    begun.wait(30)
-    task = asyncio.create_task(asyncio.Event().wait(), name="a task of ours")
-    await asyncio.sleep(0)
-    text = stack_text()
-    end.set()
-    thread.join()
-    task.cancel()
-    assert '"thread a thread of ours"' in text
-    assert "at wait_here (" in text
-    assert '"task a task of ours"' in text
-    assert len(text) <= MAX_STACK_CHARS
+async def test_a_pull_consumer_tells_what_it_has_in_hand_and_is_done_with() -> None:
+    shelf = Shelf(ReadLimits())
+    report = PullReport(Session("127.0.0.1:1", clock=ManualClock()), shelf)
+    place = shelf.open(queue(0), QueueOffset(4))
+    shelf.open(queue(1, topic="u"), QueueOffset(7))
+    shelf.add(place, messages(4, 5, 6), QueueOffset(7))
+    place.take(1)
+    place.settle()
+    wanted = subscription_to("t", tags="A")
+    info = report.running_info([wanted], stacks=True)
+    held = info.queues[queue(0)]
+    assert (held.commit_offset, held.cached_msg_count) == (5, 2)
+    assert (held.cached_msg_min_offset, held.cached_msg_max_offset) == (5, 6)
+    assert info.queues[queue(1, topic="u")].cached_msg_count == 0
+    assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+    assert info.subscriptions == (wanted,)
+    assert info.stacks
+    assert report.places("t") == {queue(0): 5}

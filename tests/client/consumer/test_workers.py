@@ -202,7 +202,7 @@ async def test_a_drained_queue_finishes_what_has_begun_and_begins_nothing_more()
         at.held.drain()
         gate.set()
         await at.held.quiet()
-        await until(lambda: at.workers._waiting.empty())
+        await until(lambda: not len(at.workers._waiting))
         assert seen == [5]
         assert at.offset == 6
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rocketpipe.errors import ConnectionLost, RocketPipeError
+from rocketpipe.model.ids import UniqueKeys
 from rocketpipe.model.route import BrokerAddresses, ClusterBrokers
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
 from rocketpipe.protocol.requests.staging import (
@@ -56,6 +57,7 @@ class Peers:
     def __init__(self, **brokers: Peer) -> None:
         self.brokers: Mapping[str, Peer] = brokers
         self.clock = ManualClock()
+        self.keys = UniqueKeys(bytes(4), 1, 1)
         self.caller = self
         self.directory = self
 

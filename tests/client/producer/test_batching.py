@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from rocketpipe.client.producer.batching import Batcher, Batching, PileKey
+from rocketpipe.client.producer.batching import Batcher, Batching
 from rocketpipe.client.producer.outgoing import Outgoing
+from rocketpipe.client.producer.piles import Key, Pile, PileKey
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.errors import ConnectionLost
 from rocketpipe.model.message import Message
@@ -17,20 +18,19 @@ from rocketpipe.model.route import MessageQueue
 from rocketpipe.testing import ManualClock
 
 QUEUE = MessageQueue(topic="t", broker_name="a", queue_id=0)
-KEY = PileKey("t", None, True)
+KEY = "t"
 
 
 class Brokers:
     """Takes piles; each waits until it is let go, or fails."""
 
     def __init__(self, *, at_once: bool = False) -> None:
-        self.piles: list[tuple[PileKey, list[bytes], int]] = []
+        self.piles: list[tuple[Key, list[bytes], int]] = []
         self.waiting: list[asyncio.Future[None]] = []
         self._at_once = at_once
 
-    async def send(
-        self, key: PileKey, parts: Sequence[Outgoing], left_ms: int
-    ) -> Sequence[SendResult]:
+    async def send(self, key: Key, pile: Pile, left_ms: int) -> Sequence[SendResult]:
+        parts = [part for part in pile.parts if isinstance(part, Outgoing)]
         self.piles.append((key, [part.body for part in parts], left_ms))
         if not self._at_once:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -50,6 +50,12 @@ def out(number: int, body: bytes = b"x") -> Outgoing:
     return Outgoing(Message("t", body), f"{number:032X}", 0, 1000)
 
 
+def add(
+    batcher: Batcher, part: Outgoing, timeout_ms: int = 1000, key: Key = KEY
+) -> asyncio.Future[SendResult]:
+    return batcher.add(key, part, part.size, timeout_ms)
+
+
 async def turn() -> None:
     for _ in range(3):
         await asyncio.sleep(0)
@@ -58,7 +64,7 @@ async def turn() -> None:
 async def test_what_is_sent_in_one_turn_of_the_loop_goes_together() -> None:
     brokers = Brokers(at_once=True)
     batcher = Batcher(Batching(), ManualClock(), brokers.send)
-    results = await asyncio.gather(*(batcher.add(KEY, out(n), 1000) for n in range(5)))
+    results = await asyncio.gather(*(add(batcher, out(n)) for n in range(5)))
     assert brokers.sizes == [5]
     assert [result.queue_offset for result in results] == [0, 1, 2, 3, 4]
     assert [result.message_id for result in results] == [f"{n:032X}" for n in range(5)]
@@ -68,25 +74,29 @@ async def test_what_is_sent_in_one_turn_of_the_loop_goes_together() -> None:
 async def test_a_full_pile_goes_at_once_by_count_and_by_bytes() -> None:
     brokers = Brokers(at_once=True)
     batcher = Batcher(Batching(max_count=2), ManualClock(), brokers.send)
-    await asyncio.gather(*(batcher.add(KEY, out(n), 1000) for n in range(5)))
+    await asyncio.gather(*(add(batcher, out(n)) for n in range(5)))
     assert brokers.sizes == [2, 2, 1]
     brokers = Brokers(at_once=True)
     size = out(0).size + 22
     batcher = Batcher(Batching(max_bytes=3 * size), ManualClock(), brokers.send)
-    await asyncio.gather(*(batcher.add(KEY, out(n), 1000) for n in range(7)))
+    await asyncio.gather(*(add(batcher, out(n)) for n in range(7)))
     assert brokers.sizes == [3, 3, 1]
     brokers = Brokers(at_once=True)
     batcher = Batcher(Batching(max_bytes=size), ManualClock(), brokers.send)
-    await asyncio.gather(batcher.add(KEY, out(0), 1000), batcher.add(KEY, out(1, bytes(500)), 1000))
+    await asyncio.gather(add(batcher, out(0)), add(batcher, out(1, bytes(500))))
     assert brokers.sizes == [1, 1]  # one that is longer than all goes alone
+    brokers = Brokers(at_once=True)
+    batcher = Batcher(Batching(), ManualClock(), brokers.send, max_bytes=2 * size)
+    await asyncio.gather(*(add(batcher, out(n)) for n in range(5)))
+    assert brokers.sizes == [2, 2, 1]  # no send may be longer
 
 
 async def test_the_next_pile_goes_when_the_one_before_it_was_answered() -> None:
     brokers = Brokers()
     batcher = Batcher(Batching(linger_ms=10), ManualClock(), brokers.send)
-    first = batcher.add(KEY, out(0), 1000)
+    first = add(batcher, out(0))
     await turn()
-    rest = [batcher.add(KEY, out(n), 1000) for n in (1, 2)]
+    rest = [add(batcher, out(n)) for n in (1, 2)]
     await turn()
     assert brokers.sizes == [1]
     brokers.waiting[0].set_result(None)
@@ -100,12 +110,12 @@ async def test_the_next_pile_goes_when_the_one_before_it_was_answered() -> None:
 async def test_nobody_waits_longer_than_the_linger() -> None:
     clock, brokers = ManualClock(), Brokers()
     batcher = Batcher(Batching(linger_ms=10), clock, brokers.send)
-    batcher.add(KEY, out(0), 1000)
+    add(batcher, out(0))
     await turn()
-    batcher.add(KEY, out(1), 1000)
+    add(batcher, out(1))
     await turn()
     await clock.advance(9)
-    batcher.add(KEY, out(2), 1000)
+    add(batcher, out(2))
     assert brokers.sizes == [1]
     await clock.advance(1)
     assert brokers.sizes == [1, 2]
@@ -117,7 +127,7 @@ async def test_nobody_waits_longer_than_the_linger() -> None:
 async def test_a_pile_has_the_time_of_the_first_that_runs_out() -> None:
     brokers = Brokers(at_once=True)
     batcher = Batcher(Batching(), ManualClock(), brokers.send)
-    await asyncio.gather(*(batcher.add(KEY, out(0), ms) for ms in (3000, 500, 1000)))
+    await asyncio.gather(*(add(batcher, out(0), ms) for ms in (3000, 500, 1000)))
     assert [left_ms for _, _, left_ms in brokers.piles] == [500]
 
 
@@ -125,16 +135,16 @@ async def test_messages_that_differ_in_topic_queue_or_waiting_go_apart() -> None
     brokers = Brokers(at_once=True)
     batcher = Batcher(Batching(), ManualClock(), brokers.send)
     keys = [KEY, PileKey("u", None, True), PileKey("t", QUEUE, True), PileKey("t", None, False)]
-    await asyncio.gather(*(batcher.add(key, out(n), 1000) for n in range(8) for key in keys))
+    await asyncio.gather(*(add(batcher, out(n), key=key) for n in range(8) for key in keys))
     assert sorted(brokers.sizes) == [8, 8, 8, 8]
 
 
 async def test_a_failure_is_everybodys_and_the_next_pile_goes_on() -> None:
     brokers = Brokers()
     batcher = Batcher(Batching(), ManualClock(), brokers.send)
-    failing = [batcher.add(KEY, out(n), 1000) for n in (0, 1)]
+    failing = [add(batcher, out(n)) for n in (0, 1)]
     await turn()
-    fine = batcher.add(KEY, out(2), 1000)
+    fine = add(batcher, out(2))
     brokers.waiting[0].set_exception(ConnectionLost("a:1", "gone"))
     for each in failing:
         with pytest.raises(ConnectionLost):
@@ -147,7 +157,7 @@ async def test_a_failure_is_everybodys_and_the_next_pile_goes_on() -> None:
 async def test_one_who_stops_waiting_does_not_disturb_the_others() -> None:
     brokers = Brokers()
     batcher = Batcher(Batching(), ManualClock(), brokers.send)
-    leaving, staying = (batcher.add(KEY, out(n), 1000) for n in (0, 1))
+    leaving, staying = (add(batcher, out(n)) for n in (0, 1))
     await turn()
     leaving.cancel()
     brokers.waiting[0].set_result(None)
@@ -157,9 +167,9 @@ async def test_one_who_stops_waiting_does_not_disturb_the_others() -> None:
 async def test_closing_sends_what_has_piled_up() -> None:
     brokers = Brokers()
     batcher = Batcher(Batching(), ManualClock(), brokers.send)
-    first = batcher.add(KEY, out(0), 1000)
+    first = add(batcher, out(0))
     await turn()
-    second = batcher.add(KEY, out(1), 1000)
+    second = add(batcher, out(1))
     closing = asyncio.create_task(batcher.close())
     await turn()
     assert brokers.sizes == [1, 1]

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from tests.client.producer.broker_parts import until
 
-from rocketpipe.client.producer.in_flight import InFlight, within
+from rocketpipe.client.producer.in_flight import InFlight
 from rocketpipe.errors import CallTimeout, ProducerFull
 from rocketpipe.testing import ManualClock
 
@@ -133,27 +133,17 @@ async def test_an_answer_that_came_is_left_alone(flying: InFlight, clock: Manual
     assert not answers[1].done()
 
 
-async def test_work_is_cut_off_at_its_time(clock: ManualClock) -> None:
-    ended = asyncio.Event()
-
-    async def work() -> int:
-        try:
-            await clock.sleep(100)
-            return 7
-        finally:
-            ended.set()
-
-    doing = asyncio.create_task(within(clock, 100, work(), late))
-    await until(lambda: len(clock._sleepers) == 2)
-    await clock.advance(100)
-    assert await doing == 7
-    ended.clear()
-    slow = asyncio.create_task(within(clock, 99, work(), late))
-    await until(lambda: len([each for each in clock._sleepers if not each[2].done()]) == 2)
-    await clock.advance(99)
-    with pytest.raises(CallTimeout):
-        await slow
-    await ended.wait()
+async def test_many_leave_at_once_and_who_entered_late_knows_the_time_left(
+    flying: InFlight, clock: ManualClock
+) -> None:
+    assert flying.try_enter(30)
+    assert await flying.enter(20, 500) == 500
+    waiting = asyncio.create_task(flying.enter(10, 500))
+    await until(lambda: bool(clock._sleepers))
+    await clock.advance(200)
+    flying.leave(50, 2)
+    assert await waiting == 300
+    assert (flying.sends, flying.held_bytes) == (1, 10)
 
 
 @pytest.mark.parametrize("limits", [{"max_sends": 0}, {"max_bytes": 0}])

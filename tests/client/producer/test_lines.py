@@ -30,6 +30,21 @@ def test_a_line_has_queues_leaders_and_headers() -> None:
     )
     assert (line.address("a"), line.address("c"), line.address("z")) == ("a:1", None, None)
     assert line.header("a") == template("g", "t", "a")
+    ways = [way for way in line.ways if way is not None]
+    assert [(way.queue, way.address, way.header) for way in ways] == [
+        (queue, "a:1", template("g", "t", "a")) for queue in line.queues
+    ]
+
+
+def test_a_queue_whose_broker_has_no_leader_has_no_way() -> None:
+    route = TopicRoute(
+        queues=(BrokerQueues(broker_name="a", read_queues=1, write_queues=1, perm=6),),
+        brokers=(BrokerAddresses(cluster="c", broker_name="a", addresses={1: "a:1"}),),
+        order_conf="a:2",
+    )
+    line = Line("g", "t", route)
+    assert len(line.queues) == 2
+    assert line.ways == (None, None)
 
 
 async def test_a_topic_is_looked_up_once_and_again_when_its_route_changed() -> None:

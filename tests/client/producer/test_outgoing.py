@@ -232,3 +232,9 @@ def test_ordinary_messages_are_plain_and_what_is_known_of_them_is_bounded() -> N
     assert plain.find("t2999", bytes(11), {}) is None
     assert plain.find("t2999", b"", {}) is None
     assert plain.find("t1", b"x", {}) is None  # forgotten, and learnt again when it is sent to
+
+
+def test_a_batch_is_of_messages() -> None:
+    pair: Any = ("orders", b"x")
+    with pytest.raises(TypeError, match=r"is no Message: give Message\(topic, body\)"):
+        Checks().check_batch([pair])

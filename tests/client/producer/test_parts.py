@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -62,3 +63,12 @@ def test_a_whole_message_has_nothing_beside_it() -> None:
 
 def test_no_properties_are_none() -> None:
     assert message_of("t", b"x", {"properties": None}).properties == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("tag", "did you mean 'tags'"), ("colour", "it may have tags, keys")]
+)
+def test_what_no_message_has_is_named_with_what_was_meant(name: str, why: str) -> None:
+    parts: Any = {name: "x"}
+    with pytest.raises(TypeError, match=why):
+        message_of("t", b"x", parts)

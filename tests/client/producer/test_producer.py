@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.client.producer.broker_parts import LOST, SILENT, until, world
@@ -23,9 +24,12 @@ from rocketpipe.errors import (
     PropertiesError,
     RequestRejected,
     SessionClosed,
+    WrongThread,
 )
+from rocketpipe.model.properties import decode_bytes
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
+from rocketpipe.record.batch import decode_batch
 from rocketpipe.testing import cluster
 
 # Against our own servers
@@ -190,7 +194,6 @@ async def test_a_shared_session_is_one_client_to_the_brokers() -> None:
             for producer in (one, two):
                 await producer.send("t", b"x")
             assert [request.producer_group for request in here["a"].taken] == ["one", "two"]
-            assert one.topics() == two.topics() == ("t",)
         assert session.is_open
 
 
@@ -271,7 +274,7 @@ async def test_a_broker_that_failed_returns_after_its_time(
             for _ in range(8):
                 assert (await producer.send("t", b"x")).queue.broker_name == "b"
             await here.clock.advance(avoided_ms - 1)
-            await until(lambda: producer.topics() == ("t",))
+            await until(lambda: producer._member.topics() == ("t",))
             for _ in range(8):
                 assert (await producer.send("t", b"x")).queue.broker_name == "b"
             await here.clock.advance(1)
@@ -304,5 +307,80 @@ async def test_a_send_that_is_cancelled_gives_its_room_back() -> None:
 
 def test_nothing_is_opened_to_make_one() -> None:
     session = Session("127.0.0.1:9876")
-    assert Producer(session).producer_groups() == ("rocketpipe-producer",)
-    assert Producer(session).consumers() == ()
+    assert Producer(session).group == "rocketpipe-producer"
+    assert Producer(session)._member.consumers() == ()
+
+
+async def test_a_producer_is_opened_once_at_a_time_and_again_when_it_was_closed() -> None:
+    async with world("a") as here:
+        producer = Producer(here.session())
+        async with producer:
+            with pytest.raises(ValueError, match="open already"):
+                await producer.__aenter__()
+            await producer.send("t", b"x")
+        async with producer:
+            await producer.send("t", b"y")
+        assert len(here["a"].taken) == 2
+
+
+@pytest.mark.parametrize("batching", [None, Batching()])
+async def test_another_thread_is_refused_and_the_producer_stays_as_it_was(
+    batching: Batching | None,
+) -> None:
+    async with world("a") as here, Producer(here.session(), batching=batching) as producer:
+        await producer.send("t", b"x")
+
+        def elsewhere() -> None:
+            asyncio.run(producer.send("t", b"y"))
+
+        with pytest.raises(WrongThread):
+            await asyncio.to_thread(elsewhere)
+        assert (await producer.send("t", b"z")).durable
+
+
+async def test_a_callback_that_cannot_be_called_is_refused_before_anything_is_sent() -> None:
+    nothing: Any = None
+    async with world("a") as here, Producer(here.session()) as producer:
+        with pytest.raises(TypeError, match="cannot be called"):
+            await producer.send_async("t", b"x", callback=nothing)
+        assert here["a"].asked == 0
+
+
+async def test_piles_fit_into_what_a_message_may_be_and_their_room_is_given_back() -> None:
+    async with world("a") as here:
+        batching = Batching(max_count=64)
+        async with Producer(here.session(), batching=batching, max_message_bytes=400) as producer:
+            await producer.send("t", b"x")
+            sends = [producer.send("t", bytes([n]) * 50, tags="a") for n in range(1, 20)]
+            results = await asyncio.gather(*sends)
+            assert producer._in_flight.sends == producer._in_flight.held_bytes == 0
+        assert len({result.message_id for result in results}) == 19
+        assert all(len(request.body) <= 400 for request in here["a"].taken)
+        entries = [
+            entry
+            for request in here["a"].taken
+            if request.batch
+            for entry in decode_batch(request.body)
+        ]
+        assert len(entries) >= 16
+        named = [decode_bytes(entry.raw_properties) for entry in entries]
+        assert {each["TAGS"] for each in named} == {"a"}
+        assert {each["UNIQ_KEY"] for each in named} <= {each.message_id for each in results}
+
+
+async def test_one_who_stops_waiting_for_a_pile_leaves_its_message_on_it() -> None:
+    async with world("a") as here:
+        async with Producer(here.session(), batching=Batching(max_count=3)) as producer:
+            await producer.send("t", b"x")
+            here["a"].answers.clear()
+            leaving, *staying = (
+                asyncio.create_task(producer.send("t", b"%d" % number)) for number in range(3)
+            )
+            await until(lambda: here["a"].asked == 2)
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+            assert producer._in_flight.sends == 3  # they are under way, all of them
+            here["a"].answers.set()
+            assert [result.queue_offset for result in await asyncio.gather(*staying)] == [101, 102]
+        assert [entry.body for entry in decode_batch(here["a"].taken[1].body)] == [b"0", b"1", b"2"]

@@ -137,3 +137,8 @@ def test_contradictions_are_refused() -> None:
     assert stray is not None
     with pytest.raises(ValueError, match="not one of those"):
         stray(QUEUES)
+
+
+def test_a_queue_is_no_number() -> None:
+    with pytest.raises(TypeError, match="queue 1 is no queue: give a MessageQueue"):
+        pick_of(Message("t", b"x"), 1, None, None)

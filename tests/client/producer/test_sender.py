@@ -16,8 +16,11 @@ from rocketpipe.client.producer.in_flight import InFlight
 from rocketpipe.client.producer.lines import Lines
 from rocketpipe.client.producer.outgoing import Checks, Outgoing
 from rocketpipe.client.producer.queue_choice import QueueChoice
+from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
-from rocketpipe.client.producer.sender import Sender, Trace
+from rocketpipe.client.producer.selectors import Pick
+from rocketpipe.client.producer.sender import Sender
+from rocketpipe.client.producer.sending_trace import Trace
 from rocketpipe.errors import MessageRefused, RequestRejected
 from rocketpipe.model.message import Message
 from rocketpipe.model.trace import Published, TracedKind, decode
@@ -51,9 +54,16 @@ def out(body: bytes = b"x", **parts: object) -> Outgoing:
     return Outgoing(message, "0A" * 16, 7, 1 << 20)
 
 
+async def send(
+    sending: Sender, message: Outgoing, pick: Pick | None = None, *, unanswered_only: bool = False
+) -> SendResult:
+    left_ms = await sending.enter(message.size, 1000)
+    return await sending.send(message, left_ms, pick, unanswered_only=unanswered_only)
+
+
 async def test_a_result_says_all_that_the_broker_said() -> None:
     async with world("a") as here, sender(here) as sending:
-        result = await sending.send(out(), 1000, None)
+        result = await send(sending, out())
         assert (result.message_id, result.offset_id) == ("0A" * 16, "0000000000000000")
         assert (result.queue.broker_name, result.queue_offset) == ("a", 0)
         assert (result.region, result.transaction_id, result.durable) == ("Oslo", "T", True)
@@ -63,18 +73,18 @@ async def test_a_result_says_all_that_the_broker_said() -> None:
 async def test_what_is_not_surely_safe_says_so(code: int) -> None:
     async with world("a") as here, sender(here) as sending:
         here["a"].next = [code]
-        assert (await sending.send(out(), 1000, None)).durable is None
+        assert (await send(sending, out())).durable is None
 
 
 async def test_a_message_that_did_not_wait_cannot_know() -> None:
     async with world("a") as here, sender(here) as sending:
-        assert (await sending.send(out(wait_stored=False), 1000, None)).durable is None
+        assert (await send(sending, out(wait_stored=False))).durable is None
 
 
 async def test_long_bodies_arrive_compressed_and_once_only_for_all_attempts() -> None:
     async with world("a") as here, sender(here) as sending:
         here["a"].next = [14]
-        await sending.send(out(bytes(9000)), 1000, None)
+        await send(sending, out(bytes(9000)))
         (taken,) = here["a"].taken
         assert len(taken.body) < 100
         assert inflate(taken.body, taken.sys_flag) == bytes(9000)
@@ -85,14 +95,14 @@ async def test_refusals_are_final_where_only_silence_is_tried_again() -> None:
         for name in "ab":
             here[name].next = [14]
         with pytest.raises(RequestRejected):
-            await sending.send(out(), 1000, None, unanswered_only=True)
+            await send(sending, out(), unanswered_only=True)
         assert here["a"].asked + here["b"].asked == 1
 
 
 async def test_batches_have_a_result_for_each_message() -> None:
     async with world("a") as here, sender(here) as sending:
         parts = [out(body) for body in (b"1", b"2", b"3")]
-        results = await sending.send_batch(sending.batch_of(parts), parts, 1000, None)
+        results = await sending.send_batch(parts, 1000, None)
         assert [result.queue_offset for result in results] == [0, 1, 2]
         assert [result.offset_id[-1] for result in results] == ["0", "1", "2"]
         assert {result.durable for result in results} == {True}
@@ -101,15 +111,15 @@ async def test_batches_have_a_result_for_each_message() -> None:
 async def test_a_batch_that_is_too_long_says_what_to_do() -> None:
     async with world("a") as here, sender(here, max_bytes=200) as sending:
         with pytest.raises(MessageRefused, match="200 are the most; make several"):
-            sending.batch_of([out(bytes(100))] * 2)
+            await sending.send_batch([out(bytes(100))] * 2, 1000, None)
 
 
 async def test_piles_are_batches_and_a_lone_message_is_none() -> None:
     async with world("a") as here, sender(here, batching=Batching()) as sending:
-        await sending.send(out(), 1000, None)
+        await send(sending, out())
         assert not here["a"].taken[0].batch
         bodies = [bytes([number]) for number in range(1, 6)]
-        await asyncio.gather(*(sending.send(out(body), 1000, None) for body in bodies))
+        await asyncio.gather(*(send(sending, out(body)) for body in bodies))
         (taken,) = here["a"].taken[1:]
         assert [entry.body for entry in decode_batch(taken.body)] == bodies
 
@@ -117,9 +127,9 @@ async def test_piles_are_batches_and_a_lone_message_is_none() -> None:
 async def test_what_may_not_wait_goes_by_itself_and_queues_are_kept_apart() -> None:
     async with world("a") as here, sender(here, batching=Batching()) as sending:
         await asyncio.gather(
-            *(sending.send(out(delay_level=1), 1000, None) for _ in range(2)),
-            *(sending.send(out(), 1000, lambda held: held[1]) for _ in range(2)),
-            *(sending.send(out(), 1000, lambda held: held[0]) for _ in range(2)),
+            *(send(sending, out(delay_level=1)) for _ in range(2)),
+            *(send(sending, out(), lambda held: held[1]) for _ in range(2)),
+            *(send(sending, out(), lambda held: held[0]) for _ in range(2)),
         )
         taken = sorted((request.batch, request.queue_id) for request in here["a"].taken[-4:])
         assert [batch for batch, _ in taken] == [False, False, True, True]
@@ -130,11 +140,11 @@ async def test_every_message_is_told_to_the_trace_topic() -> None:
     async with world("a") as here:
         here.known.routes["traces"] = here.route("a")
         async with sender(here, trace=Trace("g", "traces")) as sending:
-            first = await sending.send(out(tags="x", keys=["k1", "k2"]), 1000, None)
-            await sending.send(out(delay_level=2), 1000, None)
+            first = await send(sending, out(tags="x", keys=["k1", "k2"]))
+            await send(sending, out(delay_level=2))
             parts = [out(b"1"), out(b"2")]
             here["a"].next = [10]
-            await sending.send_batch(sending.batch_of(parts), parts, 1000, None)
+            await sending.send_batch(parts, 1000, None)
         told = here["a"].taken[-1]
         assert told.topic == "traces"
         records = decode(told.body.decode())

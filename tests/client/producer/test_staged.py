@@ -10,8 +10,11 @@ import pytest
 from tests.client.producer.staging_peers import Peer, Peers
 
 from rocketpipe.client.producer import staged
-from rocketpipe.client.producer.lines import Line
-from rocketpipe.client.producer.outgoing import Outgoing
+from rocketpipe.client.producer.delivery import Delivery
+from rocketpipe.client.producer.in_flight import InFlight
+from rocketpipe.client.producer.intake import Intake
+from rocketpipe.client.producer.lines import Line, Lines
+from rocketpipe.client.producer.outgoing import Checks
 from rocketpipe.client.producer.queue_choice import QueueChoice
 from rocketpipe.client.producer.selectors import by_hash
 from rocketpipe.client.producer.staged import StagedSends
@@ -27,15 +30,20 @@ ROUTE = TopicRoute(
 )
 
 
-def sends(peers: Peers, number: int = 0) -> StagedSends:
-    async def line(topic: str, timeout_ms: int) -> Line:
+class Known(Delivery):
+    """Knows the way to every topic."""
+
+    async def line(self, topic: str, timeout_ms: int) -> Line:
         return Line("g", topic, ROUTE)
 
-    def outgoing(message: Message) -> Outgoing:
-        return Outgoing(message, "ID", 5, 1 << 20)
 
-    choice = QueueChoice(None, peers.clock, random.Random(1))
-    return StagedSends(cast("Any", peers), "g", Batch("app", number), line, choice, outgoing)
+def sends(peers: Peers, number: int = 0) -> StagedSends:
+    session, clock = cast("Any", peers), peers.clock
+    intake = Intake(Checks(max_bytes=1 << 20), session)
+    intake.open()
+    choice = QueueChoice(None, clock, random.Random(1))
+    delivery = Known(session, Lines(session, "g"), choice, InFlight(clock))
+    return StagedSends(session, delivery, intake, "g", Batch("app", number))
 
 
 def bodies(peer: Peer) -> list[bytes]:

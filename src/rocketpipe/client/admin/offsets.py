@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rocketpipe.client.admin.fleet import Fleet, each
-from rocketpipe.errors import RequestRejected
+from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected
 from rocketpipe.model.names import check_consumer_group
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue, TopicRoute
@@ -128,6 +128,28 @@ class OffsetAdmin:
             return GroupPlace(queue, committed, *await session.ends_of(queue, address))
 
         return list((await each(route.readable_queues(topic), place_in)).values())
+
+    async def known_of_group(self, group: str, topic: str) -> dict[MessageQueue, GroupPlace | None]:
+        """The same for each queue whose broker answers; None for one whose broker does not.
+
+        Raises:
+            InvalidName: If no group may have this name.
+            NoRoute: If no NameServer knows the topic, or one of its brokers has no leader.
+            ConnectionLost: If no NameServer answers.
+        """
+        check_consumer_group(group)
+        session = self._fleet.session
+        route = await session.routes.get(topic)
+
+        async def place_in(queue: MessageQueue) -> GroupPlace | None:
+            address = self._leader(queue, route)
+            try:
+                committed = await self._committed(group, queue, address)
+                return GroupPlace(queue, committed, *await session.ends_of(queue, address))
+            except (ConnectionLost, CallTimeout):
+                return None
+
+        return await each(route.readable_queues(topic), place_in)
 
     async def commit(self, group: str, offsets: Mapping[MessageQueue, QueueOffset]) -> None:
         """Have a group go on from these offsets.

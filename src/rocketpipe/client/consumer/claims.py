@@ -129,7 +129,7 @@ class QueueClaims:
             asyncio.create_task(self._fetching(held, start), name=f"fetch {queue}"),
             asyncio.create_task(self._attending(held), name=f"attend {queue}"),
         ]
-        log.info("queue claimed queue=%s offset=%d", queue, start)
+        log.debug("queue claimed queue=%s offset=%d", queue, start)
         return True
 
     async def release(self, queue: MessageQueue) -> bool:
@@ -261,7 +261,7 @@ class QueueClaims:
             self._offsets.forget(queue)
             self._lingering.pop(queue, None)
             self._tasks.pop(held, None)
-        log.info("queue released queue=%s", queue)
+        log.debug("queue released queue=%s", queue)
 
     async def _begin_anew(self, held: HeldQueue, offset: QueueOffset | None) -> None:
         if offset is not None:

@@ -150,7 +150,8 @@ class Handlers:
                 said = await in_thread(self._executor(), chosen.handle, given)
                 if inspect.isawaitable(said):
                     said = await said
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # To end the process is not for a handler: others are at work, and nothing is saved.
             return Outcome.of(error, len(messages))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
@@ -179,11 +180,11 @@ async def in_thread(pool: ThreadPoolExecutor | None, handle: Handle, given: Any)
         Exception: Whatever it raises.
     """
 
-    def call() -> tuple[Any, Exception | None]:
+    def call() -> tuple[Any, BaseException | None]:
         # Futures cannot carry StopIteration: with it the one who waits would wait for ever.
         try:
             return handle(given), None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return None, error
 
     said, error = await asyncio.get_running_loop().run_in_executor(pool, call)
@@ -219,10 +220,27 @@ def _callable(target: Any) -> Handle:
                 f"handler class {target.__name__}: {error}; give an object of it instead"
             ) from error
     handle = getattr(made, "handle", None)
-    found = handle if callable(handle) else made
+    found: Any = handle if callable(handle) else made
     if not callable(found):
         raise TypeError(f"{target!r} is no handler: it can neither be called nor has it a `handle`")
+    _check_takes_one(found)
     return found  # type: ignore[no-any-return]
+
+
+def _check_takes_one(handle: Handle) -> None:
+    """Refuse here what would fail for each message, or seem to be done with it and do nothing."""
+    name = getattr(handle, "__qualname__", repr(handle))
+    inner = handle.func if isinstance(handle, functools.partial) else handle
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise TypeError(f"handler {name} has a `yield`, so a call of it does nothing: take it out")
+    try:
+        taken = inspect.signature(handle)
+    except (TypeError, ValueError):
+        return  # of some built-in functions nobody knows
+    try:
+        taken.bind(None)
+    except TypeError as error:
+        raise TypeError(f"handler {name}{taken} is called with one message: {error}") from None
 
 
 def _waits(handle: Handle) -> bool:

@@ -80,9 +80,12 @@ class Interests:
             route = await self._session.routes.refresh(topic)
         except RocketPipeError as error:
             log.warning("topic not looked up topic=%s reason=%s", topic, error)
-        else:
-            if route is None:
-                log.warning("topic not there yet topic=%s next=looked for every 30 s", topic)
+            return
+        if route is None and topic != self._retries:  # which a broker makes when it needs it
+            hint = await self._session.directory.hint(topic)
+            log.warning(
+                "topic not there yet topic=%s next=looked for every 30 s hint=%s", topic, hint
+            )
 
     async def _check(self, subscription: Subscription) -> None:
         """Ask a broker of the topic whether it can choose so, before anybody counts on it."""

@@ -1,7 +1,7 @@
 """What a handler says about the messages it was given.
 
     returns None, True or anything else     done
-    returns False, or raises                again later
+    returns False, or raises                again later; ``sys.exit`` too: ``consumer.stop`` ends it
     returns or raises Retry(…)              again later, as it says
     returns DEAD_LETTER                     never again: to the dead letters
 
@@ -71,6 +71,8 @@ class Outcome:
         if isinstance(said, Retry):
             done = min(said.done, count)
             return cls(done, said.delay_level, said.pause_ms, reason=str(said))
+        if isinstance(said, SystemExit):
+            return cls(0, error=said, reason=f"SystemExit: {said}; consumer.stop() ends consuming")
         if isinstance(said, BaseException):
             return cls(0, error=said, reason=f"{type(said).__name__}: {said}")
         if said is False:

@@ -40,6 +40,9 @@ AT_LEAST_MS: Final = 1000
 AT_ONCE: Final = 16
 """So many queues are being claimed, or released, at a time."""
 
+MAX_LISTED: Final = 16
+"""So many queues are named in a line of the log."""
+
 _warnings = LogBudget()
 
 
@@ -213,11 +216,11 @@ class Rebalancer:
         after = {queue for queue in self._owned if queue.topic == topic}
         if after != before:
             log.info(
-                "rebalanced group=%s topic=%s claimed=%d released=%d owned=%d",
+                "rebalanced group=%s topic=%s claimed=%s released=%s owned=%d",
                 self._group,
                 topic,
-                len(after - before),
-                len(before - after),
+                _listed(after - before),
+                _listed(before - after),
                 len(after),
             )
             if self._changed is not None:
@@ -284,3 +287,10 @@ def _warn(what: str, group: str, topic: str, error: RocketPipeError) -> None:
         log.warning(
             "%s group=%s topic=%s reason=%s%s", what, group, topic, error, _warnings.suppressed()
         )
+
+
+def _listed(queues: Collection[MessageQueue]) -> str:
+    """Queues of one topic for a line of the log, which says of the last ones how many they are."""
+    named = [f"{queue.broker_name}:{queue.queue_id}" for queue in sorted(queues)[:MAX_LISTED]]
+    more = len(queues) - MAX_LISTED
+    return ",".join([*named, f"and {more} more"] if more > 0 else named) or "none"

@@ -1,17 +1,11 @@
-"""What a push consumer says of itself when an operator asks: its queues, its rates, its stacks.
+"""What a consumer says of itself when an operator asks: its queues, its rates, its stacks.
 
 RocketMQ's tools look for some properties by name, and show the rest as they come.
 """
 
 from __future__ import annotations
 
-import asyncio
-import sys
-import threading
-import traceback
 from collections.abc import Iterable
-from itertools import islice
-from types import FrameType
 from typing import Final
 
 from rocketpipe.client.consumer.claims import QueueClaims
@@ -19,8 +13,10 @@ from rocketpipe.client.consumer.handled_counts import HandledCounts
 from rocketpipe.client.consumer.handlers import Handlers
 from rocketpipe.client.consumer.held_queue import HeldQueue
 from rocketpipe.client.consumer.offsets import OffsetStore
+from rocketpipe.client.consumer.read_ahead import Shelf
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.session import Session
+from rocketpipe.client.stacks import stack_text
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeType, Subscription
@@ -33,10 +29,42 @@ from rocketpipe.protocol.requests.running import (
 )
 from rocketpipe.record.codec import RecordView
 
-MAX_STACKS: Final = 500
-MAX_FRAMES: Final = 40
-MAX_STACK_CHARS: Final = 1 << 20
 MAX_REASON: Final = 2000
+
+
+class PullReport:
+    """Looks at what a pull consumer has in hand."""
+
+    def __init__(self, session: Session, shelf: Shelf) -> None:
+        self._session = session
+        self._shelf = shelf
+        self._started_ms = session.clock.now_ms()
+
+    def running_info(self, subscriptions: Iterable[Subscription], *, stacks: bool) -> RunningInfo:
+        """How the consumer fares; with ``stacks`` where its threads and tasks are."""
+        return RunningInfo(
+            properties={
+                "PROP_NAMESERVER_ADDR": str(self._session.name_servers),
+                "PROP_CONSUME_TYPE": ConsumeType.CONSUME_ACTIVELY,
+                "PROP_CLIENT_VERSION": OUR_VERSION.name,
+                "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+            },
+            subscriptions=tuple(subscriptions),
+            queues={
+                place.queue: HeldQueueInfo(
+                    commit_offset=place.done,
+                    cached_msg_min_offset=place.position if len(place) else 0,
+                    cached_msg_max_offset=place.next_offset - 1 if len(place) else 0,
+                    cached_msg_count=len(place),
+                )
+                for place in self._shelf
+            },
+            stacks=stack_text() if stacks else None,
+        )
+
+    def places(self, topic: str) -> dict[MessageQueue, QueueOffset]:
+        """Behind what was handed out and done with, in the queues of a topic."""
+        return {place.queue: place.done for place in self._shelf if place.queue.topic == topic}
 
 
 class PushReport:
@@ -124,27 +152,6 @@ class PushReport:
             remark=outcome.reason[:MAX_REASON] or None,
             spent_ms=clock.monotonic_ms() - began_ms,
         )
-
-
-def stack_text() -> str:
-    """Where every thread of this process and every task of this loop is at the moment."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    parts = [
-        f'"thread {names.get(ident, "?")}" id={ident}\n{_frames(frame)}'
-        # The one way there is, and documented for exactly this.
-        for ident, frame in islice(sys._current_frames().items(), MAX_STACKS)  # noqa: SLF001
-    ]
-    for task in islice(asyncio.all_tasks(), MAX_STACKS):
-        text = "".join(_frames(frame, 1) for frame in task.get_stack(limit=MAX_FRAMES))
-        parts.append(f'"task {task.get_name()}"\n{text}')
-    return "\n".join(parts)[:MAX_STACK_CHARS]
-
-
-def _frames(frame: FrameType, limit: int = MAX_FRAMES) -> str:
-    return "".join(
-        f"    at {each.name} ({each.filename}:{each.lineno})\n"
-        for each in reversed(traceback.extract_stack(frame, limit=limit))
-    )
 
 
 def _in_hand(held: HeldQueue, committed: QueueOffset | None) -> HeldQueueInfo:

@@ -19,6 +19,7 @@ from rocketpipe.client.consumer.offsets import OffsetStore
 from rocketpipe.client.consumer.outcome import Outcome
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.tuning import PushTuning
+from rocketpipe.client.consumer.work_line import WorkLine
 from rocketpipe.clock import Clock
 from rocketpipe.remoting.log_budget import LogBudget
 
@@ -86,7 +87,7 @@ class ConcurrentWorkers:
         self._clock = clock
         self._tuning = tuning
         self._concurrency = concurrency
-        self._waiting: asyncio.Queue[Batch] = asyncio.Queue(concurrency)
+        self._waiting: WorkLine[Batch] = WorkLine(concurrency)
         self._later: set[asyncio.Task[None]] = set()
         self._lines = LogBudget()
 
@@ -127,7 +128,7 @@ class ConcurrentWorkers:
 
     async def _work(self) -> None:
         while True:
-            batch = await self._waiting.get()
+            batch = await self._waiting.take()
             if batch.held.is_ending:
                 continue  # it stays in hand, uncommitted: whoever has the queue next gets it
             try:
@@ -147,6 +148,9 @@ class ConcurrentWorkers:
             outcome = await self._handlers.call(chosen, messages)
         if held.is_dropped:
             log.info("result dropped queue=%s messages=%d", held.queue, len(messages))
+            return
+        if outcome.done == len(messages):
+            self._done(held, messages)
             return
         # What the clean-up sent back meanwhile is no longer ours, however it ended.
         failed = [message for message in messages[outcome.done :] if message in held.messages]

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
-from rocketpipe.client.producer.outgoing import ENTRY_BYTES, Outgoing
+from rocketpipe.client.producer.outgoing import ENTRY_BYTES
+from rocketpipe.client.producer.piles import Key, Part, Pile
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.clock import Clock
-from rocketpipe.model.route import MessageQueue
 
 MAX_BATCH_BYTES: Final = 2 * 1024 * 1024
 MAX_BATCH_COUNT: Final = 65_536
@@ -35,8 +35,10 @@ class Batching:
         ValueError: If a number is outside its limits.
     """
 
+    #: A pile goes when it has so many bytes.
     max_bytes: int = 32 * 1024
-    max_count: int = 128
+    #: Or so many messages.
+    max_count: int = 64
     #: The longest that a message waits for others.
     linger_ms: int = 10
 
@@ -51,29 +53,8 @@ class Batching:
                 raise ValueError(f"{name} {value}: from {least} to {most}")
 
 
-class PileKey(NamedTuple):
-    """What messages of one pile agree in."""
-
-    topic: str
-    #: None where any queue will do.
-    queue: MessageQueue | None
-    wait_stored: bool
-
-
 #: Sends a pile, of one or more, within so many milliseconds; gives a result for each, in order.
-SendPile: TypeAlias = Callable[[PileKey, Sequence[Outgoing], int], Awaitable[Sequence[SendResult]]]
-
-
-@dataclass(slots=True)
-class _Pile:
-    #: Asked for once: that takes a system call.
-    loop: asyncio.AbstractEventLoop
-    parts: list[Outgoing] = field(default_factory=list)
-    results: list[asyncio.Future[SendResult]] = field(default_factory=list)
-    size: int = 0
-    #: The first of its messages that runs out of time.
-    deadline_ms: int = 0
-    timer: asyncio.Task[None] | None = None
+SendPile: TypeAlias = Callable[[Key, Pile, int], Awaitable[Sequence[SendResult]]]
 
 
 @dataclass(slots=True)
@@ -81,44 +62,44 @@ class _Stack:
     """What there is of one key: piles under way, and the one that grows."""
 
     under_way: int = 0
-    pile: _Pile | None = None
+    pile: Pile | None = None
 
 
 class Batcher:
     """Piles messages up and sends the piles. How much it holds is bounded by who adds to it."""
 
-    def __init__(self, batching: Batching, clock: Clock, send: SendPile) -> None:
-        self._batching = batching
+    def __init__(
+        self, batching: Batching, clock: Clock, send: SendPile, *, max_bytes: int = MAX_BATCH_BYTES
+    ) -> None:
+        """``max_bytes`` is the longest body that any send may have."""
+        self._max_bytes = min(batching.max_bytes, max_bytes)
+        self._max_count = batching.max_count
+        self._linger_ms = batching.linger_ms
         self._clock = clock
         self._send = send
-        self._stacks: dict[PileKey, _Stack] = {}
+        self._stacks: dict[Key, _Stack] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
-    def add(self, key: PileKey, out: Outgoing, timeout_ms: int) -> asyncio.Future[SendResult]:
-        """Put a message on its pile; gives where its result will be."""
+    def add(self, key: Key, part: Part, size: int, timeout_ms: int) -> asyncio.Future[SendResult]:
+        """Put a message of ``size`` bytes on its pile; gives where its result will be."""
         stack = self._stacks.get(key)
         if stack is None:
             stack = self._stacks[key] = _Stack()
-        limits = self._batching
-        size = out.size + ENTRY_BYTES
-        if stack.pile is not None and stack.pile.size + size > limits.max_bytes:
-            self._go(key, stack)
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        size += ENTRY_BYTES
         pile = stack.pile
+        if pile is not None and pile.size + size > self._max_bytes:
+            self._go(key, stack)
+            pile = None
         if pile is None:
-            loop = asyncio.get_running_loop()
-            pile = stack.pile = _Pile(loop=loop, deadline_ms=deadline_ms)
-            if stack.under_way:
-                pile.timer = asyncio.create_task(self._linger(key, pile), name="batch linger")
-            else:
-                loop.call_soon(self._go_if, key, pile)
+            pile = stack.pile = self._begin(key, stack, timeout_ms)
+        elif timeout_ms < pile.timeout_ms:  # who comes later, with as much time, has more left
+            pile.deadline_ms = min(pile.deadline_ms, self._clock.monotonic_ms() + timeout_ms)
         result: asyncio.Future[SendResult] = pile.loop.create_future()
-        pile.parts.append(out)
-        pile.results.append(result)
+        parts = pile.parts
+        parts.append(part)
+        pile.waiting.append(result)
         pile.size += size
-        if deadline_ms < pile.deadline_ms:
-            pile.deadline_ms = deadline_ms
-        if pile.size >= limits.max_bytes or len(pile.parts) >= limits.max_count:
+        if len(parts) >= self._max_count or pile.size >= self._max_bytes:
             self._go(key, stack)
         return result
 
@@ -130,17 +111,25 @@ class Batcher:
         while self._sending:
             await asyncio.wait(set(self._sending))
 
-    async def _linger(self, key: PileKey, pile: _Pile) -> None:
-        await self._clock.sleep(self._batching.linger_ms)
+    def _begin(self, key: Key, stack: _Stack, timeout_ms: int) -> Pile:
+        pile = Pile(timeout_ms, self._clock.monotonic_ms())
+        if stack.under_way:
+            pile.timer = asyncio.create_task(self._linger(key, pile), name="batch linger")
+        else:
+            pile.loop.call_soon(self._go_if, key, pile)
+        return pile
+
+    async def _linger(self, key: Key, pile: Pile) -> None:
+        await self._clock.sleep(self._linger_ms)
         pile.timer = None
         self._go_if(key, pile)
 
-    def _go_if(self, key: PileKey, pile: _Pile) -> None:
+    def _go_if(self, key: Key, pile: Pile) -> None:
         stack = self._stacks.get(key)
         if stack is not None and stack.pile is pile:  # it may have gone before, being full
             self._go(key, stack)
 
-    def _go(self, key: PileKey, stack: _Stack) -> None:
+    def _go(self, key: Key, stack: _Stack) -> None:
         pile, stack.pile = stack.pile, None
         assert pile is not None, "a pile that is not there cannot go"
         if pile.timer is not None:
@@ -150,23 +139,17 @@ class Batcher:
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send_pile(self, key: PileKey, stack: _Stack, pile: _Pile) -> None:
+    async def _send_pile(self, key: Key, stack: _Stack, pile: Pile) -> None:
         left_ms = max(0, pile.deadline_ms - self._clock.monotonic_ms())
         try:
-            results = await self._send(key, pile.parts, left_ms)
+            results = await self._send(key, pile, left_ms)
         except asyncio.CancelledError:
-            for waiting in pile.results:
-                waiting.cancel()
+            pile.cancel()
             raise
         except Exception as error:
-            for waiting in pile.results:
-                if not waiting.done():
-                    waiting.set_exception(error)
+            pile.fail(error)
         else:
-            assert len(results) == len(pile.results), "a result for each message"
-            for waiting, result in zip(pile.results, results, strict=True):
-                if not waiting.done():
-                    waiting.set_result(result)
+            pile.settle(results)
         finally:
             stack.under_way -= 1
             if not stack.under_way:

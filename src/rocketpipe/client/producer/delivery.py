@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from rocketpipe.client.producer.in_flight import InFlight, within
+from rocketpipe.client.producer.in_flight import InFlight
 from rocketpipe.client.producer.lines import Line, Lines
 from rocketpipe.client.producer.outgoing import Outgoing
 from rocketpipe.client.producer.queue_choice import QueueChoice
@@ -17,6 +17,7 @@ from rocketpipe.client.producer.result import Sent, Stored, read_sent, read_stor
 from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.selectors import Pick
 from rocketpipe.client.session import Session
+from rocketpipe.clock import in_time
 from rocketpipe.errors import (
     CallTimeout,
     ConnectionLost,
@@ -76,7 +77,7 @@ class Delivery:
         self._clock = session.clock
         self._lines = lines
         self._choice = choice
-        self._in_flight = in_flight
+        self.in_flight = in_flight
 
     async def line(self, topic: str, timeout_ms: int) -> Line:
         """How a topic is reached; asked for if it is not known.
@@ -91,7 +92,18 @@ class Delivery:
             return line
         asked = str(self._session.name_servers)
         late = partial(CallTimeout, asked, f"the route of {topic!r}", timeout_ms)
-        return await within(self._clock, timeout_ms, self._lines.find(topic), late)
+        return await in_time(self._clock, timeout_ms, self._lines.find(topic), late)
+
+    def choose(
+        self, line: Line, pick: Pick | None = None, failed_last: str | None = None
+    ) -> MessageQueue:
+        """The queue that its sender picks, or else the one whose turn it is.
+
+        ``failed_last`` is the broker of the attempt before, which is not the next one to try.
+        """
+        if pick is not None:
+            return pick(line.queues)
+        return self._choice.choose(line.topic, line.queues, failed_last)
 
     def begin(self, out: Outgoing, time_ms: int) -> Asked | None:
         """Send it at once, if there is nothing to wait for; None if there is.
@@ -102,16 +114,22 @@ class Delivery:
         line = self._lines.known(topic)
         if line is None or self._choice.faults is not None:
             return None
-        queue = self._choice.choose(topic, line.queues)
-        address = line.address(queue.broker_name)
-        peer = self._caller.connected(address) if address is not None else None
+        ways = line.ways
+        way = ways[self._choice.turn(topic) % len(ways)]
+        if way is None:
+            return None
+        peer = way.peer
+        if peer is None or not peer.is_open:
+            peer = way.peer = self._caller.connected(way.address)
+        else:
+            self._caller.check_process()
         if peer is None or peer.is_slow:
             return None
-        return self._ask(out, peer, line.header(queue.broker_name), queue, time_ms)
+        return self._ask(out, peer, way.header, way.queue, time_ms)
 
     def over(self, asked: Asked) -> None:
         """Stop waiting for an answer, whether it came or not."""
-        self._in_flight.unwatch(asked.answer)
+        self.in_flight.unwatch(asked.answer)
         asked.peer.forget(asked.opaque)
 
     async def deliver(
@@ -144,12 +162,7 @@ class Delivery:
             attempt += 1
             tried_ms = clock.monotonic_ms() if attempt > 1 else began_ms
             time_ms = retries.time_for(attempt, deadline_ms - tried_ms)
-            if begun is not None:
-                queue = begun.queue
-            elif pick is not None:
-                queue = pick(line.queues)
-            else:
-                queue = choice.choose(topic, line.queues, failed_last)
+            queue = self.choose(line, pick, failed_last) if begun is None else begun.queue
             try:
                 if begun is None:
                     stored = await self._attempt(out, line, queue, time_ms)
@@ -197,7 +210,7 @@ class Delivery:
             CallTimeout: If that does not show in time.
         """
         line = await self.line(out.topic, timeout_ms)
-        queue = pick(line.queues) if pick else self._choice.choose(out.topic, line.queues)
+        queue = self.choose(line, pick)
         peer = await self._peer(line, queue, timeout_ms)
         opaque = peer.next_opaque()
         frame = out.frame(line.header(queue.broker_name), queue.queue_id, opaque, oneway=True)
@@ -227,9 +240,7 @@ class Delivery:
         answer: asyncio.Future[Sent | Command] = peer.loop.create_future()
         peer.ask(opaque, out.frame(header, queue.queue_id, opaque), answer, read_sent)
         now_ms = self._clock.monotonic_ms()
-        self._in_flight.watch(
-            answer, now_ms + time_ms, CallTimeout, peer.address, _SENDING, time_ms
-        )
+        self.in_flight.watch(answer, now_ms + time_ms, CallTimeout, peer.address, _SENDING, time_ms)
         return Asked(answer, peer, opaque, queue, now_ms)
 
     async def _peer(self, line: Line, queue: MessageQueue, time_ms: int) -> PeerConnection:
@@ -242,7 +253,7 @@ class Delivery:
         if peer is not None and not peer.is_slow:
             return peer
         late = partial(ConnectionLost, address, f"not connected, or not heeded, in {time_ms} ms")
-        return await within(self._clock, time_ms, self._heeding(address), late)
+        return await in_time(self._clock, time_ms, self._heeding(address), late)
 
     async def _heeding(self, address: str) -> PeerConnection:
         peer = await self._caller.connect(address)
@@ -257,7 +268,7 @@ class Delivery:
         asked = str(self._session.name_servers)
         late = partial(CallTimeout, asked, "the route", patience_ms)
         try:
-            return await within(self._clock, patience_ms, self._lines.renew(line.topic), late)
+            return await in_time(self._clock, patience_ms, self._lines.renew(line.topic), late)
         except RocketPipeError:
             return line
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 from rocketpipe.clock import Clock
-from rocketpipe.clock import within as clock_within
-from rocketpipe.errors import ProducerFull, RocketPipeError
-
-T = TypeVar("T")
+from rocketpipe.errors import ProducerFull
 
 #: Makes the error of what comes too late.
 Late: TypeAlias = Callable[..., Exception]
@@ -60,14 +57,16 @@ class InFlight:
         self.held_bytes += size
         return True
 
-    async def enter(self, size: int, timeout_ms: int) -> None:
+    async def enter(self, size: int, timeout_ms: int) -> int:
         """Take room for a send, and wait for it if need be; give it back by ``leave``.
+
+        Gives the time that is left then.
 
         Raises:
             ProducerFull: If there is none in time.
         """
         if self.try_enter(size):
-            return
+            return timeout_ms
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         place = (size, turn)
         self._line.append(place)
@@ -84,10 +83,11 @@ class InFlight:
             raise
         finally:
             self.unwatch(turn)
+        return max(0, deadline_ms - self._clock.monotonic_ms())
 
-    def leave(self, size: int) -> None:
-        """Give back the room of a send that is over."""
-        self.sends -= 1
+    def leave(self, size: int, sends: int = 1) -> None:
+        """Give back the room of a send that is over, or of several with so many bytes in all."""
+        self.sends -= sends
         self.held_bytes -= size
         assert self.sends >= 0, "more left than entered"
         if self._line:
@@ -158,24 +158,3 @@ class InFlight:
                 self._looking = None
                 return
             await self._clock.sleep(int(next_ms) - now_ms)
-
-
-async def within(
-    clock: Clock,
-    timeout_ms: int,
-    work: Coroutine[Any, Any, T],
-    late: Callable[[], RocketPipeError],
-) -> T:
-    """Do work that may take so long on the clock, and no longer.
-
-    Raises:
-        RocketPipeError: What ``late`` gives, if it does take longer.
-    """
-    given: list[T] = []
-
-    async def do() -> None:
-        given.append(await work)
-
-    if not await clock_within(clock, max(0, timeout_ms), do()):
-        raise late()
-    return given[0]

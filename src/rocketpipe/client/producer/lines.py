@@ -13,6 +13,7 @@ from rocketpipe.client.producer.outgoing import template
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute
 from rocketpipe.model.route import MessageQueue, TopicRoute
+from rocketpipe.remoting.connection import PeerConnection
 
 MAX_TOPICS: Final = 4096
 
@@ -20,10 +21,23 @@ MAX_TOPICS: Final = 4096
 RENEW_EVERY_MS: Final = 1000
 
 
+class QueueWay:
+    """One queue, and how it is reached."""
+
+    __slots__ = ("address", "header", "peer", "queue")
+
+    def __init__(self, queue: MessageQueue, address: str, header: bytes) -> None:
+        self.queue = queue
+        self.address = address
+        self.header = header
+        #: The connection that was used last; it may have ended since.
+        self.peer: PeerConnection | None = None
+
+
 class Line:
     """A topic's queues that may be written, and how they are reached."""
 
-    __slots__ = ("_headers", "_leaders", "queues", "topic")
+    __slots__ = ("_headers", "_leaders", "queues", "topic", "ways")
 
     def __init__(self, group: str, topic: str, route: TopicRoute) -> None:
         self.topic = topic
@@ -32,6 +46,12 @@ class Line:
         self._headers = {
             name: template(group, topic, name) for name, leader in self._leaders.items() if leader
         }
+        #: For each of the queues, in their order; None where its broker has no leader.
+        self.ways: tuple[QueueWay | None, ...] = tuple(map(self._way, self.queues))
+
+    def _way(self, queue: MessageQueue) -> QueueWay | None:
+        address = self._leaders.get(queue.broker_name)
+        return QueueWay(queue, address, self._headers[queue.broker_name]) if address else None
 
     def address(self, broker_name: str) -> str | None:
         """Where the broker takes writes, if it does."""

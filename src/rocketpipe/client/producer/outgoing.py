@@ -138,7 +138,8 @@ class Outgoing:
 
     @property
     def message(self) -> Message:
-        """What is sent; of a batch, its first."""
+        """What is sent, unless it is a batch."""
+        assert not self.batch, "a batch has no message of its own"
         message = self._message
         if message is None:
             message = self._message = Message(self.topic, self.body, **self._parts)
@@ -146,29 +147,34 @@ class Outgoing:
 
     @classmethod
     def batch_of(cls, parts: Sequence[Outgoing], batch_id: str, born_ms: int) -> Outgoing:
-        """Many messages as one send with an id of its own, as Java's batches have.
-
-        They agree in topic and in whether they wait.
-        """
+        """Many messages as one send; they agree in topic and in whether they wait."""
+        body = encode_batch(
+            [(part.flag, part.body, part.properties.encode()) for part in parts],
+            max_bytes=_ANY_BYTES,
+        )
         first = parts[0]
+        return cls.of_entries(first.topic, body, batch_id, born_ms, wait_stored=first.wait_stored)
+
+    @classmethod
+    def of_entries(
+        cls, topic: str, body: bytes, batch_id: str, born_ms: int, *, wait_stored: bool
+    ) -> Outgoing:
+        """A batch that is written already, with an id of its own, as Java's batches have."""
         self = _new(cls)
-        self._message = first.message
+        self._message = None
         self._parts = _NO_PARTS
         self.plain = False
         self.message_id = batch_id
         self.born_ms = born_ms
-        self.topic = first.topic
-        self.body = encode_batch(
-            [(part.flag, part.body, part.properties.encode()) for part in parts],
-            max_bytes=_ANY_BYTES,
-        )
+        self.topic = topic
+        self.body = body
         self.flag = 0
         self.sys_flag = 0
         self.batch = True
-        self.wait_stored = first.wait_stored
-        waits = _WAITING if first.wait_stored else _NOT_WAITING
+        self.wait_stored = wait_stored
+        waits = _WAITING if wait_stored else _NOT_WAITING
         self.properties = f"{waits}{well_known.UNIQ_KEY}\x01{batch_id}\x02"
-        self.size = len(self.body)
+        self.size = len(body)
         return self
 
     async def compress(self, level: int) -> None:
@@ -319,11 +325,14 @@ class Checks:
         Raises:
             MessageRefused: If there are none, they go to different topics or wait differently,
                 one is delayed, or the topic is one of retries.
+            TypeError: If something else than messages is among them.
         """
         if not messages:
             raise MessageRefused("", "a batch without messages", "give at least one")
         first = messages[0]
         for message in messages:
+            if not isinstance(message, Message):
+                raise TypeError(f"{message!r:.40} is no Message: give Message(topic, body)")
             if message.topic != first.topic:
                 reason = f"a batch with a message to {message.topic!r}"
                 raise MessageRefused(first.topic, reason, "make a batch of each topic")

@@ -6,6 +6,7 @@ delay        a timedelta, or seconds
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict
@@ -19,15 +20,25 @@ _MS: Final = timedelta(milliseconds=1)
 class MessageParts(TypedDict, total=False):
     """What a message may have beside topic and body; see ``Message``."""
 
+    #: One tag, by which consumers choose.
     tags: str | None
+    #: By these it can be looked up. A plain text is one key.
     keys: Sequence[str]
+    #: The user's own.
     properties: Mapping[str, str] | None
+    #: The user's own too: 32 bits that RocketMQ carries and never reads.
     flag: int
+    #: Whether the send waits until the broker has it as safe as it is set to.
     wait_stored: bool
+    #: Later by one of the broker's levels, which count from 1; 0 for none.
     delay_level: int
+    #: Later by so many milliseconds.
     delay_ms: int | None
+    #: Not before this moment, in milliseconds since 1970.
     deliver_at_ms: int | None
+    #: Later by so long, or by so many seconds.
     delay: timedelta | float | None
+    #: Not before this moment, or before so many milliseconds since 1970.
     deliver_at: datetime | int | None
 
 
@@ -35,7 +46,7 @@ def message_of(topic: str | Message, body: bytes, parts: MessageParts) -> Messag
     """Make the message; a whole one is given back, and may have nothing beside it.
 
     Raises:
-        TypeError: If there is something beside a whole message.
+        TypeError: If there is something beside a whole message, or that no message has.
         InvalidName, PropertiesError: As by ``Message``, or if it is said twice when it shows.
     """
     if isinstance(topic, Message):
@@ -43,6 +54,8 @@ def message_of(topic: str | Message, body: bytes, parts: MessageParts) -> Messag
             raise TypeError("a whole Message has its body and all else already")
         return topic
     given: dict[str, Any] = dict(parts)
+    if not MessageParts.__annotations__.keys() >= given.keys():
+        raise _unknown(given)
     if given.get("properties", ...) is None:
         del given["properties"]
     deliver_at, delay = given.pop("deliver_at", None), given.pop("delay", None)
@@ -52,6 +65,14 @@ def message_of(topic: str | Message, body: bytes, parts: MessageParts) -> Messag
         ms = delay // _MS if isinstance(delay, timedelta) else round(1000 * delay)
         _say_once(given, "delay_ms", ms)
     return Message(topic, body, **given)
+
+
+def _unknown(given: Mapping[str, Any]) -> TypeError:
+    known = MessageParts.__annotations__
+    name = next(name for name in given if name not in known)
+    near = difflib.get_close_matches(name, known, 1)
+    meant = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(known)}"
+    return TypeError(f"a message has no {name!r}: {meant}")
 
 
 def _say_once(given: dict[str, Any], name: str, ms: int) -> None:

@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from rocketpipe.background import running
 from rocketpipe.client.faults import Variant
 from rocketpipe.client.producer.batching import Batching
+from rocketpipe.client.producer.called_back import CalledBackSends, SendCallback
 from rocketpipe.client.producer.delivery import Delivery
 from rocketpipe.client.producer.in_flight import MAX_BYTES, MAX_SENDS, InFlight
+from rocketpipe.client.producer.intake import Intake
 from rocketpipe.client.producer.lines import Lines
+from rocketpipe.client.producer.member import ProducerMember
 from rocketpipe.client.producer.outgoing import Checks, Outgoing
-from rocketpipe.client.producer.parts import MessageParts, message_of
+from rocketpipe.client.producer.parts import MessageParts
 from rocketpipe.client.producer.prober import Prober
 from rocketpipe.client.producer.queue_choice import QueueChoice
 from rocketpipe.client.producer.request_reply import OpenRequests
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.selectors import Pick, Selector, pick_of
-from rocketpipe.client.producer.sender import Sender, Trace
-from rocketpipe.client.producer.staged import StagesMessages
+from rocketpipe.client.producer.sender import Sender
+from rocketpipe.client.producer.sending_trace import Trace
+from rocketpipe.client.producer.staged import TIMEOUT_MS as STAGED_TIMEOUT_MS
+from rocketpipe.client.producer.staged import StagedSends
+from rocketpipe.client.producer.stages import Batch
 from rocketpipe.client.producer.transactions import Check, Decision, Transaction, Transactions
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock
-from rocketpipe.errors import SessionClosed
 from rocketpipe.model.ids import RecallHandle
 from rocketpipe.model.message import Message, StoredMessage
 from rocketpipe.model.names import TRACE_TOPIC, check_producer_group
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.protocol.requests.callbacks import CheckTransactionState, PushReplyMessage
-from rocketpipe.protocol.requests.clients import ConsumerData
 from rocketpipe.protocol.requests.sending import RecallMessage
-from rocketpipe.record.codec import RecordView
 from rocketpipe.record.compression import DEFAULT_LEVEL, WORTHWHILE_BYTES
 from rocketpipe.record.layout import MAX_BODY_BYTES
-
-log = logging.getLogger(__name__)
 
 SEND_TIMEOUT_MS: Final = 3000
 DEFAULT_GROUP: Final = "rocketpipe-producer"
 
 
-class Producer(StagesMessages):
+class Producer:
     """Sends to any topic: ``async with Producer("127.0.0.1:9876") as producer``."""
 
     def __init__(
@@ -99,12 +98,12 @@ class Producer(StagesMessages):
             raise ValueError(f"timeout_ms {timeout_ms}: not negative")
         self._group, self._timeout_ms = group, timeout_ms
         self._session = session = Session.of(name_servers, clock=clock)
-        self._clock = session.clock
-        self._checks = Checks(
+        checks = Checks(
             max_bytes=max_message_bytes,
             compress_over=compress_over,
             compress_level=compress_level,
         )
+        self._intake = Intake(checks, session)
         self._lines = Lines(session, group)
         self._choice = QueueChoice(avoid_slow, session.clock, chance or session.chance)
         self._in_flight = InFlight(
@@ -114,15 +113,16 @@ class Producer(StagesMessages):
         self._sender = Sender(
             session,
             self._delivery,
-            self._checks,
+            checks,
             retries or Retries(),
             batching=batching,
             trace=Trace(group, TRACE_TOPIC if trace is True else trace) if trace else None,
         )
         self._probes = probe and avoid_slow is Variant.V5
-        self._transactions = Transactions(session, self._delivery, self._checks, group, check)
+        self._transactions = Transactions(session, self._delivery, checks, group, check)
         self._requests = OpenRequests(session, self._in_flight)
-        self._calling_back: set[asyncio.Task[None]] = set()
+        self._called_back = CalledBackSends(self._sender)
+        self._member = ProducerMember(group, self._lines, self._transactions, self._requests)
         self._running = AsyncExitStack()
         self._is_open = False
 
@@ -132,21 +132,37 @@ class Producer(StagesMessages):
         return self._group
 
     async def __aenter__(self) -> Self:
+        """Open it.
+
+        Raises:
+            ValueError: If it is open already.
+            ProcessForked, WrongThread: If that was in another process, or thread.
+        """
+        if self._is_open:
+            self._session.check_open()
+            raise ValueError("the producer is open already: tasks may share it as it is")
+        self._is_open = True
+        try:
+            await self._open()
+        except BaseException:
+            self._is_open = False
+            raise
+        return self
+
+    async def _open(self) -> None:
         async with AsyncExitStack() as opening:
             await opening.enter_async_context(self._session)
-            self._session.join(self)
-            opening.push_async_callback(self._session.leave, self)
+            self._session.join(self._member)
+            opening.push_async_callback(self._session.leave, self._member)
             opening.push_async_callback(self._in_flight.close)
             opening.push_async_callback(self._transactions.close)
             await opening.enter_async_context(self._sender)
             if self._probes and self._choice.faults is not None:
-                prober = Prober(
-                    self._choice.faults, self._session.caller, self._clock, self._lines.whereabouts
-                )
+                clock, caller = self._session.clock, self._session.caller
+                prober = Prober(self._choice.faults, caller, clock, self._lines.whereabouts)
                 await opening.enter_async_context(running(prober.run(), "broker probes"))
             self._running = opening.pop_all()
-        self._is_open = True
-        return self
+        self._intake.open()
 
     async def __aexit__(
         self,
@@ -154,13 +170,15 @@ class Producer(StagesMessages):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._is_open = False
-        async with self._running:
-            # Each of these ends by the deadlines of the sends that it waits for.
-            await self._sender.drain()
-            await self._in_flight.idle()
-            if self._calling_back:
-                await asyncio.wait(set(self._calling_back))
+        self._intake.close()
+        try:
+            async with self._running:
+                # Each of these ends by the deadlines of the sends that it waits for.
+                await self._sender.drain()
+                await self._in_flight.idle()
+                await self._called_back.drain()
+        finally:
+            self._is_open = False
 
     async def send(
         self,
@@ -189,26 +207,28 @@ class Producer(StagesMessages):
             ConnectionLost: If brokers, or every NameServer, are out of reach.
             CallTimeout: If no answer came in time; the message may be stored.
             ProducerFull: If too much was under way all that time.
+            SessionClosed, WrongThread: Outside of the producer's ``async with``, or thread.
+            TypeError: If something is not of its type; the text says what would be.
         """
-        out = self._outgoing(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        pick: Pick | None = None
-        if queue is not None or order_by is not None or selector is not None:
-            pick = pick_of(out.message, queue, order_by, selector)
-        in_flight, size = self._in_flight, out.size
-        if not in_flight.try_enter(size):
-            left_ms = await self._enter(size, left_ms)
-        try:
-            return await self._sender.send(out, left_ms, pick)
-        finally:
-            in_flight.leave(size)
+        sender, intake = self._sender, self._intake
+        here = get_ident() == intake.thread_id
+        if sender.piles and here and queue is order_by is selector is None:
+            piled = sender.pile(topic, body, parts, left_ms)
+            if piled is not None:
+                return await piled
+        out = intake.take(topic, body, parts)
+        pick = _pick(out, queue, order_by, selector)
+        if not self._in_flight.try_enter(out.size):
+            left_ms = await sender.enter(out.size, left_ms)
+        return await sender.send(out, left_ms, pick)
 
     async def send_async(
         self,
         topic: str | Message,
         body: bytes = b"",
         *,
-        callback: Callable[[SendResult | Exception], object],
+        callback: SendCallback,
         queue: MessageQueue | None = None,
         order_by: Any = None,
         selector: Selector | None = None,
@@ -222,14 +242,15 @@ class Producer(StagesMessages):
 
         Raises:
             InvalidName, PropertiesError, MessageRefused, ProducerFull: As by ``send``.
+            TypeError: If the callback cannot be called.
         """
-        out = self._outgoing(topic, body, parts)
+        if not callable(callback):
+            raise TypeError(f"callback {callback!r} cannot be called; `send` needs none")
+        out = self._intake.take(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        pick = pick_of(out.message, queue, order_by, selector)
-        left_ms = await self._enter(out.size, left_ms)
-        task = asyncio.create_task(self._call_back(out, left_ms, pick, callback), name="send")
-        self._calling_back.add(task)
-        task.add_done_callback(self._calling_back.discard)
+        pick = _pick(out, queue, order_by, selector)
+        left_ms = await self._sender.enter(out.size, left_ms)
+        self._called_back.begin(out, left_ms, pick, callback)
 
     async def send_oneway(
         self,
@@ -247,10 +268,10 @@ class Producer(StagesMessages):
         Raises:
             InvalidName, PropertiesError, MessageRefused, NoRoute, ConnectionLost: As by ``send``.
         """
-        out = self._outgoing(topic, body, parts)
+        out = self._intake.take(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        await self._checks.compress(out)
-        await self._delivery.post(out, left_ms, pick_of(out.message, queue, order_by, selector))
+        await self._intake.checks.compress(out)
+        await self._delivery.post(out, left_ms, _pick(out, queue, order_by, selector))
 
     async def send_batch(
         self,
@@ -266,16 +287,11 @@ class Producer(StagesMessages):
             InvalidName, NoRoute, RequestRejected, ConnectionLost, CallTimeout, ProducerFull: As by
                 ``send``.
         """
-        self._checks.check_batch(messages)
+        self._intake.checks.check_batch(messages)
         pick = pick_of(messages[0], queue, None, None)
-        parts = [self._outgoing(message, b"", {}) for message in messages]
-        whole = self._sender.batch_of(parts)
+        parts = [self._intake.take(message) for message in messages]
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        left_ms = await self._enter(whole.size, left_ms)
-        try:
-            return tuple(await self._sender.send_batch(whole, parts, left_ms, pick))
-        finally:
-            self._in_flight.leave(whole.size)
+        return tuple(await self._sender.send_batch(parts, left_ms, pick))
 
     async def request(
         self,
@@ -291,18 +307,15 @@ class Producer(StagesMessages):
             CallTimeout: If no reply came in time.
             MessageRefused: If too many questions wait for replies; beside what ``send`` raises.
         """
-        out = self._outgoing(topic, body, parts)
+        out = self._intake.take(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         with self._requests.opened(out, left_ms) as reply:
             await self._requests.introduce(out.topic, left_ms)
-            left_ms = await self._enter(out.size, left_ms)
-            try:
-                await self._sender.send(out, left_ms, None)
-            finally:
-                self._in_flight.leave(out.size)
+            left_ms = await self._sender.enter(out.size, left_ms)
+            await self._sender.send(out, left_ms, None)
             return await reply
 
-    # Transactions and timed messages
+    # Transactions, batches that show at once, and timed messages
 
     def transaction(
         self,
@@ -331,13 +344,13 @@ class Producer(StagesMessages):
         """
         if immunity_s is not None and immunity_s < 1:
             raise ValueError(f"immunity_s {immunity_s}: a second at least")
-        out = self._outgoing(message_of(topic, body, parts), b"", {})
+        out = self._intake.take(topic, body, parts)
         return Transaction(
             self._transactions,
             out,
             immunity_s=immunity_s,
             timeout_ms=self._timeout_ms if timeout_ms is None else timeout_ms,
-            pick=pick_of(out.message, queue, order_by, selector),
+            pick=_pick(out, queue, order_by, selector),
         )
 
     async def send_in_transaction(
@@ -364,6 +377,21 @@ class Producer(StagesMessages):
                 begun.unknown()
         return decision
 
+    def staged(
+        self, application: str, batch: int, *, timeout_ms: int = STAGED_TIMEOUT_MS
+    ) -> StagedSends:
+        """Messages that show at the end of an ``async with``, all of them, once; see there.
+
+        ``application`` and ``batch`` name it: the same pair a second time shows nothing more.
+
+        Raises:
+            ValueError: If the application has no name, or the number is negative.
+        """
+        named = Batch(application, batch)
+        return StagedSends(
+            self._session, self._delivery, self._intake, self._group, named, timeout_ms=timeout_ms
+        )
+
     async def recall(self, topic: str, handle: str) -> str:
         """Take back a message that waits for its moment, by its ``SendResult.recall_handle``.
 
@@ -375,76 +403,18 @@ class Producer(StagesMessages):
             RequestRejected: If the message does not wait any more.
             ConnectionLost, CallTimeout: If the broker does not answer.
         """
-        if not self._is_open:
-            raise SessionClosed("the producer")
+        self._intake.check_open()
         named = RecallHandle.parse(handle)
         queue = MessageQueue(topic=topic, broker_name=named.broker, queue_id=0)
         address = self._session.leader_of(queue, await self._session.routes.get(topic))
         request = RecallMessage(topic=topic, recall_handle=handle, producer_group=self._group)
         return (await self._session.caller.call(address, request, self._timeout_ms)).msg_id
 
-    def _outgoing(self, topic: str | Message, body: bytes, parts: MessageParts) -> Outgoing:
-        if not self._is_open:
-            raise SessionClosed("the producer")
-        now_ms = self._clock.now_ms()
-        text = self._checks.plain.find(topic, body, parts)
-        if text is not None:
-            assert isinstance(topic, str), "what is plain is given in parts"
-            message_id = self._session.keys.next(now_ms)
-            return Outgoing.of_plain(topic, body, parts, text, message_id, now_ms)
-        message = message_of(topic, body, parts)
-        self._checks.check_topic(message.topic)
-        message_id = self._session.keys.next(now_ms)
-        return Outgoing(message, message_id, now_ms, self._checks.max_bytes)
 
-    async def _enter(self, size: int, left_ms: int) -> int:
-        """Wait for room; gives the time that is left then."""
-        if self._in_flight.try_enter(size):
-            return left_ms
-        began_ms = self._clock.monotonic_ms()
-        await self._in_flight.enter(size, left_ms)
-        return max(0, left_ms - (self._clock.monotonic_ms() - began_ms))
-
-    async def _call_back(
-        self,
-        out: Outgoing,
-        left_ms: int,
-        pick: Pick | None,
-        callback: Callable[[SendResult | Exception], object],
-    ) -> None:
-        told: SendResult | Exception
-        try:
-            told = await self._sender.send(out, left_ms, pick, unanswered_only=True)
-        except Exception as error:  # of a selector perhaps: whatever it is, the callback hears it
-            told = error
-        finally:
-            self._in_flight.leave(out.size)
-        try:
-            callback(told)
-        except Exception:
-            log.exception("a callback failed topic=%s", out.topic)
-
-    # What the session asks and tells; see ``Member``
-
-    def producer_groups(self) -> Sequence[str]:
-        return (self._group,)
-
-    def consumers(self) -> Sequence[ConsumerData]:
-        return ()
-
-    def topics(self) -> Collection[str]:
-        return tuple(self._lines.topics)
-
-    def on_ids_changed(self, group: str) -> None:
-        """It has no members to share queues with."""
-
-    def on_transaction_check(
-        self, question: CheckTransactionState, message: RecordView, address: str
-    ) -> None:
-        self._transactions.on_check(question, message, address)
-
-    def on_reply(self, pushed: PushReplyMessage) -> bool:
-        return self._requests.take(pushed)
-
-    def on_routes_changed(self, topic: str) -> None:
-        self._lines.drop(topic)
+def _pick(
+    out: Outgoing, queue: MessageQueue | None, order_by: Any, selector: Selector | None
+) -> Pick | None:
+    """What a sender said about where its message goes; asked for its message only if it did."""
+    if queue is None and order_by is None and selector is None:
+        return None
+    return pick_of(out.message, queue, order_by, selector)

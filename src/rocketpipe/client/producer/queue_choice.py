@@ -87,6 +87,10 @@ class QueueChoice:
             return self._choose_v4(topic, queues, faults)
         return self._choose_v5(topic, queues, faults, failed_last)
 
+    def turn(self, topic: str) -> int:
+        """The counter of a topic, which then counts on: ``choose`` while nothing has failed."""
+        return self._turns.turn(topic)
+
     def note(
         self, broker: str, latency_ms: int, *, failed: bool = False, reachable: bool = True
     ) -> None:

@@ -19,9 +19,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from rocketpipe.client.producer.in_flight import InFlight, within
+from rocketpipe.client.producer.in_flight import InFlight
 from rocketpipe.client.producer.outgoing import Outgoing
 from rocketpipe.client.session import Session
+from rocketpipe.clock import in_time
 from rocketpipe.errors import CallTimeout, MessageRefused, PropertiesError, RocketPipeError
 from rocketpipe.model import properties
 from rocketpipe.model.flags import with_compression
@@ -102,7 +103,7 @@ class OpenRequests:
         late = partial(
             CallTimeout, str(session.name_servers), f"the route of {topic!r}", timeout_ms
         )
-        await within(session.clock, timeout_ms, self._introduce(topic), late)
+        await in_time(session.clock, timeout_ms, self._introduce(topic), late)
 
     async def _introduce(self, topic: str) -> None:
         routes = self._session.routes

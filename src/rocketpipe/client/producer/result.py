@@ -32,14 +32,18 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
 
     #: The id that the producer gave it; consumers see the same.
     message_id: str
+    #: The queue that it went to.
     queue: MessageQueue
+    #: Its place in that queue.
     queue_offset: QueueOffset
     #: Whether the broker has it as safe as it is set to; None when that is not known: flush or
     #: replication took too long, or the message did not ask for it.
     durable: bool | None
     #: Where it is stored: the broker's address and the place in its log.
     offset_id: str = ""
+    #: Where the broker says that it is.
     region: str = DEFAULT_REGION
+    #: Of a half message: how its transaction is called.
     transaction_id: str | None = None
     #: What ``Producer.recall`` takes, of a message that waits for its moment.
     recall_handle: str | None = None

@@ -49,6 +49,7 @@ class Retries:
         ValueError: If a number makes no sense.
     """
 
+    #: How often a send is tried in all.
     attempts: int = 3
     #: The broker's refusals that another broker may not share.
     codes: frozenset[int] = RETRY_CODES

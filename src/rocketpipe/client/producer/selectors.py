@@ -114,22 +114,26 @@ def room_of(broker_name: str) -> str | None:
 
 
 def pick_of(
-    message: Message, queue: MessageQueue | None, order_by: Any, selector: Selector | None
+    message: Message, queue: object, order_by: Any, selector: Selector | None
 ) -> Pick | None:
     """What a sender said about where its message goes; None if it left that open.
 
     Raises:
-        TypeError: If both a queue and a way to choose one are given.
+        TypeError: If both a queue and a way to choose one are given, or it is no queue.
         MessageRefused: If the queue is of another topic.
     """
     if queue is not None:
         if order_by is not None or selector is not None:
             raise TypeError("a queue is given, so there is nothing to order by or to select")
+        if not isinstance(queue, MessageQueue):
+            hint = "give a MessageQueue, such as the one of a SendResult; or order_by"
+            raise TypeError(f"queue {queue!r} is no queue: {hint}")
         if queue.topic != message.topic:
             raise MessageRefused(
                 message.topic, f"a queue of topic {queue.topic!r}", "give one of its own"
             )
-        return lambda _: queue
+        chosen_queue = queue
+        return lambda _: chosen_queue
     if selector is None:
         if order_by is None:
             return None

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from rocketpipe.client.producer.delivery import Delivery
+from rocketpipe.client.producer.intake import Intake
 from rocketpipe.client.producer.lines import Line
-from rocketpipe.client.producer.outgoing import ENTRY_BYTES, Outgoing
-from rocketpipe.client.producer.parts import MessageParts, message_of
+from rocketpipe.client.producer.outgoing import ENTRY_BYTES
+from rocketpipe.client.producer.parts import MessageParts
 from rocketpipe.client.producer.patience import Patience
-from rocketpipe.client.producer.queue_choice import QueueChoice
 from rocketpipe.client.producer.selectors import Selector, pick_of
 from rocketpipe.client.producer.stages import Batch, Committer, StageWriter
 from rocketpipe.client.session import Session
@@ -47,19 +45,25 @@ class StagedSends:
     def __init__(
         self,
         session: Session,
+        delivery: Delivery,
+        intake: Intake,
         group: str,
         batch: Batch,
-        find_line: Callable[[str, int], Awaitable[Line]],
-        choice: QueueChoice,
-        outgoing: Callable[[Message], Outgoing],
         *,
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
+        """For ``Producer.staged``.
+
+        Raises:
+            ValueError: If the application has no name, or the number is negative.
+        """
+        if not batch.application or batch.number < 0:
+            named = f"application {batch.application!r}, batch {batch.number}"
+            raise ValueError(f"{named}: a name, and 0 or more")
         self._session = session
         self._batch = batch
-        self._find_line = find_line
-        self._choice = choice
-        self._outgoing = outgoing
+        self._delivery = delivery
+        self._intake = intake
         self._timeout_ms = timeout_ms
         self._writer = StageWriter(session, group, batch)
         self._committer = Committer(session, group, timeout_ms)
@@ -113,13 +117,12 @@ class StagedSends:
         """
         if not self._is_open:
             raise SessionClosed("the batch")
-        message = message_of(topic, body, parts)
-        out = self._outgoing(message)
-        pick = pick_of(message, queue, order_by, selector)
+        out = self._intake.take(topic, body, parts)
+        pick = pick_of(out.message, queue, order_by, selector)
         line = self._lines.get(out.topic)
         if line is None:
             line = self._lines[out.topic] = await self._patiently_line(out.topic)
-        chosen = pick(line.queues) if pick is not None else self._any_queue(line)
+        chosen = self._any_queue(line) if pick is None else self._delivery.choose(line, pick)
         pile = self._piles.setdefault(chosen, _Pile())
         size = out.size + ENTRY_BYTES
         if pile.entries and pile.size + size > PART_BYTES:
@@ -138,7 +141,7 @@ class StagedSends:
         """The queue whose pile grows; another one when it has gone."""
         queue = self._open_queue.get(line.topic)
         if queue is None or queue not in self._piles or queue not in line.queues:
-            queue = self._open_queue[line.topic] = self._choice.choose(line.topic, line.queues)
+            queue = self._open_queue[line.topic] = self._delivery.choose(line)
         return queue
 
     async def _flush(self, queue: MessageQueue) -> None:
@@ -152,7 +155,7 @@ class StagedSends:
         patience = Patience(self._session.clock, self._timeout_ms)
         while True:
             try:
-                address = (await self._find_line(queue.topic, patience.attempt_ms)).address(
+                address = (await self._delivery.line(queue.topic, patience.attempt_ms)).address(
                     queue.broker_name
                 )
                 if address is None:
@@ -168,39 +171,6 @@ class StagedSends:
         patience = Patience(self._session.clock, self._timeout_ms)
         while True:
             try:
-                return await self._find_line(topic, patience.attempt_ms)
+                return await self._delivery.line(topic, patience.attempt_ms)
             except RocketPipeError as error:
                 await patience.after(error)
-
-
-class StagesMessages(ABC):
-    """The part of a producer that makes batches of staged messages."""
-
-    _session: Session
-    _group: str
-    _delivery: Delivery
-    _choice: QueueChoice
-
-    @abstractmethod
-    def _outgoing(self, topic: str | Message, body: bytes, parts: Any) -> Outgoing:
-        """A message that may be sent, on its way."""
-
-    def staged(self, application: str, batch: int, *, timeout_ms: int = TIMEOUT_MS) -> StagedSends:
-        """Messages that show at the end of an ``async with``, all of them, once; see there.
-
-        ``application`` and ``batch`` name it: the same pair a second time shows nothing more.
-
-        Raises:
-            ValueError: If the application has no name, or the number is negative.
-        """
-        if not application or batch < 0:
-            raise ValueError(f"application {application!r}, batch {batch}: a name, and 0 or more")
-        return StagedSends(
-            self._session,
-            self._group,
-            Batch(application, batch),
-            self._delivery.line,
-            self._choice,
-            lambda message: self._outgoing(message, b"", {}),
-            timeout_ms=timeout_ms,
-        )
