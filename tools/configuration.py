@@ -16,6 +16,7 @@ from typing import Any
 from rocketpipe.broker.config import NOT_READ_YET, PROFILES, BrokerConfig
 from rocketpipe.broker.settings import DEFAULT_DATA, STORE_SETTINGS
 from rocketpipe.config.setting import Setting, settings_of
+from rocketpipe.namesrv.config import PROFILES as NAMESRV_PROFILES
 from rocketpipe.namesrv.config import NamesrvConfig
 
 HEAD = """\
@@ -23,14 +24,17 @@ HEAD = """\
 # Configuration
 
 ```sh
-rocketpipe serve --data DIR                        # NameServer and broker in one process
+rocketpipe serve                                   # NameServer and broker in one process
 rocketpipe namesrv -c namesrv.conf -p 9876
 rocketpipe broker -c broker.conf -n 127.0.0.1:9876
 ```
 
-Each prints the lines that RocketMQ's servers print, then one that begins with `ready` and names
-the addresses that it really has: a port of 0 takes a free one. The log goes to standard error.
-SIGTERM and SIGINT stop in order; a second one ends at once. `--help` lists the flags.
+Each says what it is when it serves: addresses, profile, where data lives and how much is there,
+what an acknowledged message survives, who can reach it. The last line begins with `ready` and names
+the addresses that it really has: a port of 0 takes a free one. A pipe gets the lines of RocketMQ's
+servers first, and no colours; `-o json` makes it one line of JSON. The log goes to standard error:
+from `info` on, or from `warning` on if that is a terminal. SIGTERM and SIGINT stop in order; a
+second one ends at once. `--help` lists the flags.
 
 | exit code | means |
 |---|---|
@@ -42,13 +46,16 @@ SIGTERM and SIGINT stop in order; a second one ends at once. `--help` lists the 
 
 The last of these that says something counts:
 
-1. the defaults below, then what the profile changes ({profiles});
-2. the file after `-c`: RocketMQ's `.conf` as it is, or TOML if it is named `*.toml`;
+1. the defaults below, then what the profile says;
+2. TOML files, named `*.toml` after `-c`, then RocketMQ's `.conf` files as they are; `-c` may be
+   given several times;
 3. the environment: `NAMESRV_ADDR`, and `ROCKETPIPE_` with a key or our name in capitals, such as
    `ROCKETPIPE_LISTEN_PORT` or `ROCKETPIPE_PORT` (with `serve`, it speaks to the broker alone);
 4. flags.
 
-`--print-config` prints every setting that would be in force and where it comes from. A key that
+`rocketpipe config show --origin` prints every setting that would be in force and where it comes
+from (`--for serve|broker|namesrv`; `--print-config` after a server does the same for its very
+flags), and `rocketpipe config check FILE` says what is wrong with a file. A key that
 nobody knows is a warning that names the nearest one. Keys of RocketMQ that have no effect here are
 named in one line at the start. What this broker cannot keep is refused: access control
 (`aclEnable`, `authenticationEnabled`, `authorizationEnabled`), replication (`brokerRole` other than
@@ -69,6 +76,20 @@ fileReservedTime = 48
 listenPort = 9876
 ```
 
+## Profiles
+
+`--profile dev|prod`, `profile` in a file, or `ROCKETPIPE_PROFILE`. `serve` is `dev` by itself, for
+trying things; `broker` and `namesrv` are `prod`, for deployments. A profile is the weakest word:
+whatever else is said counts more.
+
+| key | `dev` | `prod` |
+|---|---|---|
+{profiles}
+With `prod`, `rocketpipe topic create` and `rocketpipe group create` come first; the tools' own
+groups are always there. With `dev`, the key-values of a `namesrv` last as long as it runs.
+
+## How values are written
+
 Durations are milliseconds where the unit says ms, and may be written `500ms`, `30s`, `5m`, `2h` or
 `1d`; sizes are bytes, or `64k`, `4m`, `1g`. Lists are separated by `;`.
 
@@ -83,7 +104,7 @@ BROKER = """
 ## Broker
 
 Without `storePathRootDir`, `rocketpipe broker` keeps its data in `{data}`, as RocketMQ does. *Live*
-settings are meant to be changed while the broker runs. These have no effect yet: {idle}.
+settings are meant to be changed while the broker runs.{idle}
 
 """
 
@@ -106,21 +127,32 @@ NAMESRV = """
 
 def main() -> None:
     """Print the page."""
-    profiles = "; ".join(
-        f"`{name}`: " + ", ".join(f"`{key}={text}`" for key, text in changes.items())
-        for name, changes in PROFILES.items()
-        if changes
-    )
-    out = [HEAD.format(profiles=profiles)]
+    out = [HEAD.format(profiles="".join(_profiles()))]
     out += [BROKER.format(data=DEFAULT_DATA, idle=_idle()), *_table(settings_of(BrokerConfig))]
     out += [STORE, *_table(STORE_SETTINGS)]
     out += [NAMESRV, *_table(settings_of(NamesrvConfig))]
     sys.stdout.write("".join(out))
 
 
+def _profiles() -> Iterable[str]:
+    broker = {one.key: one for one in (*settings_of(BrokerConfig), *STORE_SETTINGS)}
+    namesrv = {one.key: one for one in settings_of(NamesrvConfig)}
+    for profiles, settings, server in (
+        (PROFILES, broker, ""),
+        (NAMESRV_PROFILES, namesrv, " of a `namesrv`"),
+    ):
+        for key in dict.fromkeys(key for changes in profiles.values() for key in changes):
+            cells = [
+                f"`{changes[key]}`" if key in changes else _default(settings[key]) or "none"
+                for changes in (profiles["dev"], profiles["prod"])
+            ]
+            yield f"| `{key}`{server} | {' | '.join(cells)} |\n"
+
+
 def _idle() -> str:
     keys = (one.key for one in settings_of(BrokerConfig) if one.attribute in NOT_READ_YET)
-    return ", ".join(f"`{key}`" for key in keys) or "none"
+    named = ", ".join(f"`{key}`" for key in keys)
+    return f" These have no effect yet: {named}." if named else ""
 
 
 def _table(settings: Iterable[Setting]) -> Iterable[str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketpipe.broker.config import NOT_READ_YET, PROFILES, BrokerConfig
+from rocketpipe.broker.config import NOT_READ_YET, PROFILES, SMALL_FILES, BrokerConfig
+from rocketpipe.broker.settings import broker_settings
 from rocketpipe.config.setting import settings_of
 
 
@@ -60,8 +61,8 @@ def test_whatever_no_part_reads_is_marked_so() -> None:
 
 
 def test_profiles_change_settings_that_exist() -> None:
-    settings = {one.key: one for one in settings_of(BrokerConfig)}
-    for changes in PROFILES.values():
+    settings = {one.key: one for one in broker_settings()}
+    for changes in (*PROFILES.values(), SMALL_FILES):
         for key, text in changes.items():
             settings[key].read(text)
 

@@ -32,6 +32,8 @@ OUR_OWN = {
     "maxStagedBytes",
     "stagedExpiry",
     "stagedLedgerTime",
+    "maxOpenTransactions",
+    "fastPortEnable",
 }
 
 SAMPLE = """
@@ -85,8 +87,13 @@ def test_a_file_of_rocketmq_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 def test_what_is_not_said_is_as_the_classes_have_it(tmp_path: Path) -> None:
-    assert loaded(tmp_path).config == BrokerConfig(
-        data=tmp_path, store=StoreConfig(root=tmp_path), name_servers=()
+    assert loaded(tmp_path, ("profile", "prod")).config == BrokerConfig(
+        data=tmp_path,
+        store=StoreConfig(root=tmp_path),
+        name_servers=(),
+        profile="prod",
+        auto_create_topics=False,
+        auto_create_groups=False,
     )
 
 
@@ -135,6 +142,19 @@ def test_a_profile_is_a_weaker_word_than_any_other(tmp_path: Path) -> None:
     assert loaded(
         tmp_path, ("profile", "prod"), ("autoCreateTopicEnable", "true")
     ).config.auto_create_topics
+    by_command = load_broker([Given("storePathRootDir", str(tmp_path), "f")], profile="prod")
+    assert by_command.config.profile == "prod"
+    assert by_command.choice.origin("profile") == "default"
+    given = [Given("profile", "dev", "f"), Given("storePathRootDir", str(tmp_path), "f")]
+    assert load_broker(given, profile="prod").config.auto_create_topics
+
+
+def test_production_has_rocketmqs_sizes_and_states_what_it_promises(tmp_path: Path) -> None:
+    prod = loaded(tmp_path, ("profile", "prod"))
+    assert prod.config.store == StoreConfig(root=tmp_path)
+    for key in ("flushDiskType", "fileReservedTime", "deleteWhen", "mappedFileSizeCommitLog"):
+        assert prod.choice.origin(key) == "profile prod"
+    assert not prod.config.auto_create_groups
 
 
 @pytest.mark.parametrize(
@@ -181,7 +201,8 @@ def test_values_that_do_not_fit_together_are_refused(
 def test_every_setting_is_listed_with_its_value_and_origin(tmp_path: Path) -> None:
     rows = {key: (text, origin) for key, text, origin in loaded(tmp_path).items()}
     assert rows["storePathRootDir"] == (str(tmp_path), "--data")
-    assert rows["mappedFileSizeCommitLog"] == (str(1 << 30), "default")
+    assert rows["mappedFileSizeCommitLog"] == (str(64 << 20), "profile dev")
+    assert rows["fileReservedTime"] == ("72", "default")
     assert rows["timerMaxDelaySec"] == ("259200", "default")
     assert rows.keys() == {one.key for one in broker_settings()}
 

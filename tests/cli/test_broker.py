@@ -53,9 +53,34 @@ def test_important_settings_are_fewer(capsys: Capture) -> None:
     assert printed(capsys, "-p").keys() == {one.key for one in broker_settings()}
 
 
-def test_the_profile_for_production_creates_no_topics(capsys: Capture) -> None:
-    assert printed(capsys, "-p", "--profile", "prod")["autoCreateTopicEnable"] == "false"
-    assert printed(capsys, "-p")["autoCreateTopicEnable"] == "true"
+def test_a_broker_alone_is_for_production_unless_it_is_told_otherwise(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prod = printed(capsys, "-p")
+    assert prod["profile"] == "prod"
+    assert prod["autoCreateTopicEnable"] == prod["autoCreateSubscriptionGroup"] == "false"
+    assert prod["mappedFileSizeCommitLog"] == str(1 << 30)
+    dev = printed(capsys, "-p", "--profile", "dev")
+    assert dev["autoCreateTopicEnable"] == dev["autoCreateSubscriptionGroup"] == "true"
+    assert dev["mappedFileSizeCommitLog"] == str(64 << 20)
+    toml = tmp_path / "b.toml"
+    toml.write_text('profile = "dev"\n')
+    assert printed(capsys, "-p", "-c", str(toml))["autoCreateTopicEnable"] == "true"
+    monkeypatch.setenv("ROCKETPIPE_PROFILE", "prod")
+    assert printed(capsys, "-p", "-c", str(toml))["autoCreateTopicEnable"] == "false"
+    assert printed(capsys, "-p", "--profile", "dev")["autoCreateTopicEnable"] == "true"
+
+
+def test_rocketmqs_file_counts_more_than_toml_in_whichever_order_they_come(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    toml, conf = tmp_path / "b.toml", tmp_path / "b.conf"
+    toml.write_text('brokerName = "of-toml"\nregionId = "of-toml"\n')
+    conf.write_text("brokerName=of-conf\n")
+    for files in ((toml, conf), (conf, toml)):
+        items = printed(capsys, "-p", *(word for file in files for word in ("-c", str(file))))
+        assert items["brokerName"] == "of-conf"
+        assert items["regionId"] == "of-toml"
 
 
 @pytest.mark.parametrize("where", ["flag", "file"])

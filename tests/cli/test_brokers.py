@@ -29,8 +29,17 @@ def test_brokers_are_listed_shown_and_told_otherwise(
     assert answer(*key) == [{"key": "autoCreateTopicEnable", "value": "true"}]
     answer(*change, "--yes")
     assert answer(*key) == [{"key": "autoCreateTopicEnable", "value": "false"}]
-    refused = command("broker", "config", "broker-a", "--set", "listenPort=1", "-y", code=1)
+    refused = command("broker", "config", "broker-a", "--set", "listenPort=1", "-y", code=2)
     assert "listenPort" in refused
     assert "KEY=VALUE" in command("broker", "config", "broker-a", "--set", "x", code=2)
     assert "no setting" in command("broker", "config", "broker-a", "--key", "x", code=2)
     assert "nobody" in command("broker", "show", "nobody", code=1)
+
+
+def test_a_setting_that_cannot_be_changed_is_refused_without_a_wrong_remedy(
+    command: Callable[..., str],
+) -> None:
+    change = ["broker", "config", "broker-a", "--set", "listenPort=1", "--yes"]
+    error = command(*change, code=2)
+    assert error.startswith("rocketpipe broker config: --set: listenPort")
+    assert "permissions" not in error

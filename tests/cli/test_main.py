@@ -50,3 +50,24 @@ def test_a_file_of_settings_that_is_not_there_is_named(
         f"rocketpipe namesrv: {tmp_path / 'none.conf'}: cannot be read "
         "(No such file or directory)\n"
     )
+
+
+def test_an_interrupt_while_a_command_is_loaded_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rocketpipe.cli.main.importlib.import_module", interrupted)
+    assert main(["topic", "list"]) == 130
+
+
+def test_a_file_that_the_system_refuses_is_named_without_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    target = tmp_path / "none" / "out.bin"
+    assert main(["store", "export", str(tmp_path), str(target)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("rocketpipe store export: ")
+    assert "Errno" not in error

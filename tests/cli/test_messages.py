@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -73,10 +74,41 @@ def test_lines_in_order_come_out_in_order(
         (("tail", "orders", "--from", "soon"), "is no time"),
         (("tail", "orders", "--from", "earliest", "--queue", "9"), "no such queue"),
         (("show", "orders"), "say which message"),
-        (("show", "orders", "--queue", "9", "--offset", "0"), "say which --broker of broker-a"),
+        (("show", "orders", "--queue", "9", "--offset", "0"), "its queues are 0 to 1"),
     ],
 )
 def test_what_is_said_wrongly_is_told_so(
     command: Command, words: tuple[str, ...], reason: str
 ) -> None:
     assert reason in command("message", *words, code=2)
+
+
+def test_delays_are_a_duration_or_a_moment(
+    answer: Callable[..., Any], command: Callable[..., str]
+) -> None:
+    command("topic", "create", "later", "--queues", "1")
+    command("message", "send", "later", "one", "--delay", "2h")
+    command("message", "send", "later", "--at", "2100-01-01T00:00:00Z", "two", code=1)
+    assert [row["topic"] for row in answer("delayed", "list", "--topic", "later")] == ["later"]
+    assert "is no time" in command("message", "send", "later", "x", "--at", "soon", code=2)
+
+
+def test_what_follows_is_printed_line_by_line_for_programs_too(
+    command: Callable[..., str],
+) -> None:
+    command("topic", "create", "followed", "--queues", "1")
+    for body in ("one", "two"):
+        command("message", "send", "followed", body)
+    follow = ["message", "tail", "followed", "--from", "earliest", "--follow", "--count", "2"]
+    lines = command(*follow, "-o", "json").splitlines()
+    assert [json.loads(line)["body"] for line in lines] == ["one", "two"]
+
+
+def test_wrong_words_are_refused_by_name(command: Callable[..., str]) -> None:
+    command("topic", "create", "plain", "--queues", "2")
+    show = ["message", "show", "plain", "--offset", "0", "--queue", "7"]
+    assert "its queues are 0 to 1" in command(*show, code=2)
+    tail = ["message", "tail", "plain", "--from", "earliest"]
+    assert "--sql: expected" in command(*tail, "--sql", "a >", code=2)
+    lines = ["message", "send", "plain", "--lines", "nowhere.txt"]
+    assert "--lines: nowhere.txt cannot be read" in command(*lines, code=2)

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from rocketpipe.cli.moments import Place, Where, duration_ms, time_ms
+from rocketpipe.cli.moments import Place, Where, count, duration_ms, time_ms
 
 NOW = 1_700_000_000_000
 
@@ -57,3 +57,10 @@ def test_places(text: str, expected: Place) -> None:
 def test_what_is_no_place_says_what_would_be_one() -> None:
     with pytest.raises(ValueError, match=r"'soon' is no time.*earliest, latest, an offset"):
         Place.parse("soon", NOW)
+
+
+def test_a_count_is_one_or_more() -> None:
+    assert count("12") == 12
+    for wrong in ("0", "-1", "x", "1.5", "٣", "99999999999"):
+        with pytest.raises(argparse.ArgumentTypeError, match="1 or more"):
+            count(wrong)

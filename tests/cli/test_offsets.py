@@ -47,6 +47,13 @@ def test_a_group_is_moved_where_it_is_told_and_a_dry_run_moves_nothing(
 
     answer("offsets", "clone", "shop", "copy", "orders", "--yes")
     assert committed(answer, "copy") == committed(answer, "shop") == [3, 3]
+    command("group", "create", "new")
     assert "committed nothing" in command("offsets", "clone", "new", "copy", "orders", code=2)
     assert "is no time" in command(*reset, "soon", "--yes", code=2)
     assert "not confirmed" in command(*reset, "earliest", code=1)
+
+
+def test_a_group_that_nobody_has_is_a_mistake(command: Callable[..., str]) -> None:
+    command("topic", "create", "alone")
+    reset = ["offsets", "reset", "nobody", "alone", "--to", "earliest", "--dry-run"]
+    assert "no group 'nobody'" in command(*reset, code=1)

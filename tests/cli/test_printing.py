@@ -90,3 +90,19 @@ def test_a_table_may_have_titles_of_its_own_and_programs_get_the_keys() -> None:
         out = io.StringIO()
         Printer(form, out).rows([{"queue": 1}], ["queue"], ["#QID"])
         assert out.getvalue().splitlines()[0] == head
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("table", "for people\nfor people\n"),
+        ("json", '{"a": 1, "b": null}\n{"a": 1, "b": null}\n'),
+        ("csv", "a,b\n1,\n1,\n"),
+    ],
+)
+def test_rows_of_a_stream_are_out_at_once_a_line_each(form: str, expected: str) -> None:
+    out = io.StringIO()
+    printer = Printer(form, out)
+    for _ in range(2):
+        printer.stream({"a": 1, "c": 2}, ["a", "b"], "for people")
+    assert out.getvalue() == expected

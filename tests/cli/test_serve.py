@@ -29,14 +29,23 @@ def test_what_is_no_address_is_named(tmp_path: Path, capsys: Capture) -> None:
     assert "'nonsense' is not host:port" in capsys.readouterr().err
 
 
-def test_a_directory_has_to_be_named(
+def test_without_a_word_all_is_kept_below_where_it_was_started(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["serve"]) == 2
-    assert "add --data DIR" in capsys.readouterr().err
+    assert main(["serve", "--print-config"]) == 0
+    assert "storePathRootDir=rocketpipe-data\n" in capsys.readouterr().out
     monkeypatch.setenv("ROCKETPIPE_DATA", str(tmp_path))
     assert main(["serve", "--print-config"]) == 0
     assert f"storePathRootDir={tmp_path}\n" in capsys.readouterr().out
+
+
+def test_it_is_for_trying_unless_it_is_told_otherwise(capsys: Capture) -> None:
+    assert main(["serve", "--print-config"]) == 0
+    printed = capsys.readouterr().out
+    assert "# profile dev\nautoCreateTopicEnable=true\n" in printed
+    assert f"# profile dev\nmappedFileSizeCommitLog={64 << 20}\n" in printed
+    assert main(["serve", "--print-config", "--profile", "prod"]) == 0
+    assert "# profile prod\nautoCreateTopicEnable=false\n" in capsys.readouterr().out
 
 
 def test_tables_of_a_toml_file_speak_to_each_server(tmp_path: Path, capsys: Capture) -> None:

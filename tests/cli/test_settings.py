@@ -54,7 +54,7 @@ def test_words_come_in_order_of_strength(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("NAMESRV_ADDR", "e:1")
     given = settings.given_to(
         broker_settings(),
-        file=conf,
+        files=[conf],
         tables=(),
         flags=[("listenPort", "1", "--port"), ("brokerIP1", None, "--advertise")],
     )

@@ -59,7 +59,11 @@ def test_a_store_in_use_is_not_backed_up(tmp_path: Path, capsys: Capture) -> Non
     with serving(tmp_path):
         command = ["store", "backup", str(tmp_path / "store"), str(tmp_path / "backup")]
         assert main(command) == 1
-    assert "is locked" in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert "is locked" in error
+        assert "stop that one first" in error
+        assert main(["store", "check", str(tmp_path / "store")]) == 0
+        assert "a broker uses" in capsys.readouterr().err
 
 
 def test_what_is_no_store_is_told_so(tmp_path: Path, capsys: Capture) -> None:

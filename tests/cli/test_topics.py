@@ -47,3 +47,13 @@ def test_what_is_said_wrongly_is_told_with_the_way_to_say_it(command: Command) -
     assert error == (
         "rocketpipe topic create: --attribute: 'no-value' has no value: write NAME=VALUE\n"
     )
+
+
+def test_what_is_no_number_of_queues_and_no_cluster_is_refused(
+    command: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command("topic", "create", "none", "--queues", "0")
+    assert ended.value.code == 2
+    assert "1 or more is expected" in capsys.readouterr().err
+    assert "no cluster 'nothing'" in command("topic", "list", "--cluster", "nothing", code=1)

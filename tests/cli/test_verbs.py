@@ -41,3 +41,20 @@ def test_a_noun_needs_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
         parser().parse_args([])
     assert ended.value.code == 2
     assert "VERB" in capsys.readouterr().err
+
+
+def test_words_and_flags_come_in_any_order(capsys: pytest.CaptureFixture[str]) -> None:
+    made = argparse.ArgumentParser(prog="rocketpipe thing")
+    send = Verbs(made, EXAMPLES).add_local("send", "send a thing", lambda options: 9)
+    send.add_argument("topic")
+    send.add_argument("body", nargs="?")
+    send.add_argument("--tag")
+    for words in (["a", "b", "--tag", "c"], ["a", "--tag", "c", "b"], ["--tag", "c", "a", "b"]):
+        options = made.parse_args(["send", *words])
+        assert (options.topic, options.body, options.tag) == ("a", "b", "c")
+    assert made.parse_args(["send", "a", "--tag", "c"]).body is None
+    with pytest.raises(SystemExit):
+        made.parse_args(["send", "a", "b", "--colour", "red"])
+    error = capsys.readouterr().err
+    assert error.startswith("usage: rocketpipe thing send ")
+    assert "unrecognized arguments: --colour red" in error

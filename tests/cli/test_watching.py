@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ import pytest
 from rocketpipe.cli.main import main
 
 pytestmark = pytest.mark.scenario
+
+
+def lines_until_ready(lines: Iterator[str]) -> Iterator[str]:
+    """The facts that a server prints before it says that it is ready, a line each."""
+    for line in lines:
+        if line.startswith("ready "):
+            return
+        if ": " in line:
+            yield line
 
 
 def test_a_server_tells_probes_and_scrapers_how_it_fares(tmp_path: Path) -> None:
@@ -24,9 +34,8 @@ def test_a_server_tells_probes_and_scrapers_how_it_fares(tmp_path: Path) -> None
         try:
             assert child.stdout is not None
             lines = iter(child.stdout.readline, "")
-            port = next(line for line in lines if line.startswith("health and metrics at "))
-            next(line for line in lines if line.startswith("ready "))
-            root = port.split()[-1]
+            told = dict(line.split(": ", 1) for line in lines_until_ready(lines))
+            root = told["HTTP"].split()[0]
 
             def page(name: str) -> str:
                 with urllib.request.urlopen(f"{root}/{name}", timeout=30) as answer:

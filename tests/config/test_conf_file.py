@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies
 
-from rocketpipe.config.conf_file import MAX_BYTES, Entry, read_conf
+from rocketpipe.config.conf_file import MAX_BYTES, Entry, conf_values, read_conf
 from rocketpipe.errors import ConfigError
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "properties.json").read_text())["cases"]
@@ -61,3 +61,7 @@ def test_no_text_breaks_the_reader(text: str) -> None:
         return
     lines = [entry.line for entry in entries]
     assert lines == sorted(set(lines))
+
+
+def test_of_a_key_that_stands_there_twice_the_last_value_counts() -> None:
+    assert conf_values(b"a=1\nb=2\na=3\n", "settings") == {"a": "3", "b": "2"}

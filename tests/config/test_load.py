@@ -120,7 +120,12 @@ def test_variables_are_keys_or_our_names_in_capitals(variable: str, key: str) ->
 
 
 def test_an_empty_name_server_variable_and_other_variables_say_nothing() -> None:
-    assert given_in_environment({"NAMESRV_ADDR": "", "ROCKETPIPE_PURE": "1"}, SETTINGS) == []
+    assert (
+        given_in_environment(
+            {"NAMESRV_ADDR": "", "ROCKETPIPE_PURE": "1", "ROCKETPIPE_NAMESRV": "a:1"}, SETTINGS
+        )
+        == []
+    )
     assert given_in_environment({"NAMESRV_ADDR": "a:1"}, SETTINGS, name_servers=False) == []
 
 

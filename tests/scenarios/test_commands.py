@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rocketpipe import Producer, PullConsumer
+from rocketpipe.cli.main import main
 
 pytestmark = pytest.mark.scenario
 
@@ -52,7 +55,7 @@ def running(
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env={**clean_environment(), **(environ or {})},
+            env={**clean_environment(), "HOME": str(scratch), **(environ or {})},
         ) as process,
     ):
         try:
@@ -106,7 +109,7 @@ async def exchange(name_server: str, topic: str, body: bytes) -> None:
 async def test_serve_runs_both_servers_until_a_signal(tmp_path: Path, number: int) -> None:
     with running(tmp_path, "serve", "--data", str(tmp_path / "d"), *FREE_PORTS) as serve:
         names, broker = serve.addresses["namesrv"], serve.addresses["broker"]
-        assert serve.boot == [
+        assert serve.boot[:2] == [
             f"The Name Server boot success. serializeType=JSON, address {names}",
             f"The broker[broker-a, {broker}] boot success. serializeType=JSON "
             f"and name server is {names}",
@@ -152,16 +155,17 @@ async def test_name_server_and_broker_run_apart_on_rocketmqs_file(tmp_path: Path
         conf.write_text(
             "# a broker\nbrokerClusterName = c\nbrokerName : broker-b\nbrokerRole ASYNC_MASTER\n"
             f"storePathRootDir={tmp_path}/d\nmappedFileSizeCommitLog=1048576\nlistenPort=0\n"
-            "haListenPort=10912\nbrokerNmae=x\n"
+            "haListenPort=10912\nbrokerNmae=x\nprofile=dev\n"
             + (f"namesrvAddr={address}\n" if by == "file" else "")
         )
         flags = ["-n", address] if by == "flag" else []
         environ = {"NAMESRV_ADDR": address} if by == "environment" else {}
         with running(tmp_path, "broker", "-c", str(conf), *flags, environ=environ) as broker:
-            assert broker.boot == [
+            assert broker.boot[0] == (
                 f"The broker[broker-b, {broker.addresses['broker']}] boot success. "
                 f"serializeType=JSON and name server is {address}"
-            ]
+            )
+            assert "Profile: dev: topics and groups are made when first used" in broker.boot
             await exchange(address, "orders", b"x")
             assert broker.stop() == 0
             log = broker.log.read_text()
@@ -220,3 +224,39 @@ def test_a_directory_that_another_broker_has_is_named(tmp_path: Path) -> None:
         code, error = refused(*arguments)
     assert code == 1
     assert str(tmp_path / "d") in error
+
+
+def test_what_a_silent_broker_would_know_is_unknown_and_never_zero(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ExitStack() as stack:
+        names = stack.enter_context(running(tmp_path, "namesrv", "-p", "0"))
+        address = names.addresses["namesrv"]
+        brokers = {}
+        for name in ("broker-a", "broker-b"):
+            conf = tmp_path / f"{name}.conf"
+            conf.write_text(f"brokerName={name}\nprofile=dev\nnamesrvAddr={address}\n")
+            flags = ["-c", str(conf), "--data", str(tmp_path / name), "--port", "0"]
+            brokers[name] = stack.enter_context(
+                running(tmp_path / f"of-{name}", "broker", *flags, "--small-files")
+            )
+
+        def answer(*words: str, code: int = 0) -> Any:
+            assert main([*words, "-n", address, "-o", "json"]) == code, capsys.readouterr()
+            return json.loads(capsys.readouterr().out)
+
+        answer("topic", "create", "orders", "--queues", "1")
+        answer("group", "create", "shop")
+        answer("message", "send", "orders", "order 1")
+        answer("offsets", "reset", "shop", "orders", "--to", "latest", "--yes")
+        brokers["broker-b"].process.send_signal(signal.SIGSTOP)
+        rows = answer("group", "lag", "shop", "--topic", "orders", code=1)
+        by_broker = {row["broker"]: row for row in rows}
+        assert by_broker["broker-a"]["lag"] == 0
+        assert by_broker["broker-b"]["lag"] is by_broker["broker-b"]["end"] is None
+        listed = {row["broker"]: row for row in answer("broker", "list", code=1)}
+        assert listed["broker-b"]["answers"] is False
+        assert listed["broker-b"]["in_tps"] is None
+        levels = {row["level"] for row in answer("doctor", code=1)}
+        assert {"problem", "unknown"} <= levels
+        brokers["broker-b"].process.send_signal(signal.SIGCONT)

@@ -72,7 +72,7 @@ class Servers:
         if name in self.name_servers:
             return ["namesrv", "--port", name.rpartition(":")[2]]
         conf = self._scratch / f"{name}.conf"
-        conf.write_text(f"brokerName={name}\nnamesrvAddr={self.all_name_servers}\n")
+        conf.write_text(f"profile=dev\nbrokerName={name}\nnamesrvAddr={self.all_name_servers}\n")
         port = self.brokers[name].rpartition(":")[2]
         data = str(self._scratch / name)
         return ["broker", "-c", str(conf), "--data", data, "--port", port, "--small-files"]

@@ -15,24 +15,53 @@ from rocketpipe.config.setting import setting
 from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.config import StoreConfig
 
-#: What a profile changes where nothing else was said, by key.
+#: What a profile says where nobody said anything else, by key.
 PROFILES: Final = MappingProxyType(
     {
-        "dev": MappingProxyType[str, str]({}),
-        "prod": MappingProxyType({"autoCreateTopicEnable": "false"}),
+        # Begins with little on the disk, and takes whatever a first program sends and asks for.
+        "dev": MappingProxyType(
+            {
+                "autoCreateTopicEnable": "true",
+                "autoCreateSubscriptionGroup": "true",
+                "mappedFileSizeCommitLog": "64m",
+                "mappedFileSizeConsumeQueue": "600000",
+                "maxHashSlotNum": "50000",
+                "maxIndexNum": "200000",
+                "mappedFileSizeTimerLog": "1m",
+            }
+        ),
+        # RocketMQ's sizes; topics and groups are made by who runs the place. What is promised is
+        # stated, so that it shows with its origin and a later default does not change it.
+        "prod": MappingProxyType(
+            {
+                "autoCreateTopicEnable": "false",
+                "autoCreateSubscriptionGroup": "false",
+                "mappedFileSizeCommitLog": "1g",
+                "mappedFileSizeConsumeQueue": "6000000",
+                "maxHashSlotNum": "5000000",
+                "maxIndexNum": "20000000",
+                "mappedFileSizeTimerLog": "100m",
+                "flushDiskType": "ASYNC_FLUSH",
+                "fileReservedTime": "72",
+                "deleteWhen": "04",
+            }
+        ),
+    }
+)
+#: What ``--small-files`` says: more than a profile does, less than a file.
+SMALL_FILES: Final = MappingProxyType(
+    {
+        "mappedFileSizeCommitLog": "16m",
+        "mappedFileSizeConsumeQueue": "60000",
+        "maxHashSlotNum": "5000",
+        "maxIndexNum": "20000",
+        "mappedFileSizeTimerLog": "1m",
     }
 )
 
 #: Settings that no part of the broker reads yet: whoever gives one is told that it has no effect.
 #: A test holds this against the code, so that it shrinks as parts come to read them.
-NOT_READ_YET: Final = frozenset(
-    {
-        "fast_failure",
-        "save_offsets_every_ms",
-        "send_wait_ms",
-        "slave_read",
-    }
-)
+NOT_READ_YET: Final[frozenset[str]] = frozenset()
 
 _MAX_PORT: Final = 65_535
 _MAX_INT: Final = (1 << 31) - 1
@@ -58,6 +87,12 @@ class BrokerConfig:
     port: int = setting(
         "listenPort", default=10911, least=0, most=_MAX_PORT, help="0 takes a free port"
     )
+    fast_port: bool = setting(
+        "fastPortEnable",
+        default=True,
+        help="the port two below `listenPort` is served too, for RocketMQ's dashboard and old "
+        "producers; not where `listenPort` is 0",
+    )
     advertise: str | None = setting(
         "brokerIP1",
         default=None,
@@ -73,7 +108,7 @@ class BrokerConfig:
     profile: Literal["dev", "prod"] = setting(
         "profile",
         default="dev",
-        help="`prod` turns `autoCreateTopicEnable` off where it is not set",
+        help="what is in force where nothing else is said: see above",
     )
     register_every_ms: int = setting(
         "registerNameServerPeriod",
@@ -156,12 +191,6 @@ class BrokerConfig:
     lite_pull: bool = setting(
         "litePullMessageEnable", default=True, live=True, help="lite pull consumers are answered"
     )
-    slave_read: bool = setting(
-        "slaveReadEnable",
-        default=False,
-        live=True,
-        help="readers who fall behind are sent to a slave",
-    )
     trace_on: bool = setting(
         "traceOn", default=True, help="producers are told that traces are wanted"
     )
@@ -203,6 +232,28 @@ class BrokerConfig:
         least=0,
         help="the longest that a pull may wait, whatever it asks for (RocketMQ: no limit)",
     )
+    cold_flow_control: bool = setting(
+        "coldDataFlowControlEnable",
+        default=False,
+        live=True,
+        help="groups that read old messages are held back, for the disk's sake",
+    )
+    cold_group_bytes: int = setting(
+        "cgColdReadThreshold",
+        default=3 << 20,
+        unit="bytes",
+        least=0,
+        live=True,
+        help="how much of them a group may read every 5 s",
+    )
+    cold_total_bytes: int = setting(
+        "globalColdReadThreshold",
+        default=100 << 20,
+        unit="bytes",
+        least=0,
+        live=True,
+        help="and all groups together",
+    )
     notify_consumers: bool = setting(
         "notifyConsumerIdsChangedEnable",
         default=True,
@@ -241,6 +292,13 @@ class BrokerConfig:
         live=True,
         help="how often the broker looks for open transactions",
     )
+    max_open_transactions: int = setting(
+        "maxOpenTransactions",
+        default=200_000,
+        least=1,
+        most=_MAX_INT,
+        help="transactions that may be open; half messages beyond are refused with SYSTEM_BUSY",
+    )
     max_staged_bytes: int = setting(
         "maxStagedBytes",
         default=4 << 30,
@@ -264,27 +322,13 @@ class BrokerConfig:
     )
     save_offsets_every_ms: int = setting(
         "flushConsumerOffsetInterval",
-        default=5_000,
+        default=1_000,
         unit="ms",
         least=10,
-        help="how often topics, groups and offsets are saved",
+        help="how often topics, groups and offsets are saved if they changed (RocketMQ: 5000)",
     )
 
     # How much of it at once.
-    fast_failure: bool = setting(
-        "brokerFastFailureEnable",
-        default=True,
-        live=True,
-        help="what has waited too long is refused with SYSTEM_BUSY",
-    )
-    send_wait_ms: int = setting(
-        "waitTimeMillsInSendQueue",
-        default=200,
-        unit="ms",
-        least=1,
-        live=True,
-        help="how long a send may wait for its turn",
-    )
     max_waiting_sends: int = setting(
         "sendThreadPoolQueueCapacity",
         default=10_000,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rocketpipe.broker.advertise import advertised_address
-from rocketpipe.broker.config import NOT_READ_YET, PROFILES, BrokerConfig
+from rocketpipe.broker.config import NOT_READ_YET, PROFILES, SMALL_FILES, BrokerConfig
 from rocketpipe.config.known_keys import BROKER_KEYS, ORPHANED_KEYS
 from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import Setting, setting_for, settings_of
@@ -158,26 +158,33 @@ def broker_settings() -> tuple[Setting, ...]:
     return (*settings_of(BrokerConfig), *STORE_SETTINGS)
 
 
-def load_broker(given: Sequence[Given], *, small_files: bool = False) -> LoadedBroker:
-    """Make settings of what was given, in order of strength; ``small_files`` is a weaker word.
+def load_broker(
+    given: Sequence[Given], *, profile: str | None = None, small_files: bool = False
+) -> LoadedBroker:
+    """Make settings of what was given, in order of strength.
+
+    ``profile`` is the one that counts where none is given; ``small_files`` says more than a profile
+    and less than everything else.
 
     Raises:
         ConfigError: If a value is wrong, or promises what this broker does not do.
     """
     settings = broker_settings()
     known = BROKER_KEYS | ORPHANED_KEYS
-    (profile,) = (one for one in settings if one.attribute == "profile")
-    chosen = Choice(given, settings, known).read(profile)
-    of_profile = [Given(key, text, f"profile {chosen}") for key, text in PROFILES[chosen].items()]
+    (one,) = (one for one in settings if one.attribute == "profile")
+    usual = [Given(one.key, profile, "default")] if profile else []
+    chosen = Choice([*usual, *given], settings, known).read(one)
+    weaker = [Given(key, text, f"profile {chosen}") for key, text in PROFILES[chosen].items()]
+    if small_files:
+        weaker += [Given(key, text, "--small-files") for key, text in SMALL_FILES.items()]
     idle = {one.key for one in settings_of(BrokerConfig) if one.attribute in NOT_READ_YET}
-    choice = Choice([*of_profile, *given], settings, known, heard=_HEARD, idle=idle)
+    choice = Choice([*usual, *weaker, *given], settings, known, heard=_HEARD, idle=idle)
     values = choice.values(settings_of(BrokerConfig))
     root = values.setdefault("data", DEFAULT_DATA).expanduser()
     values["data"] = root
     _refuse_promises(choice, root)
     _check_advertised(choice)
-    base = StoreConfig.embedded(root) if small_files else StoreConfig(root=root)
-    store = _store_config(choice, base)
+    store = _store_config(choice, StoreConfig(root=root))
     return LoadedBroker(choice.build(BrokerConfig, **values, store=store), choice)
 
 

@@ -11,6 +11,7 @@ from rocketpipe.bench.consume import consume
 from rocketpipe.bench.produce import ProduceLoad, produce
 from rocketpipe.bench.report import Report
 from rocketpipe.cli import consent
+from rocketpipe.cli.moments import count
 from rocketpipe.cli.printing import Printer
 from rocketpipe.cli.progress import Progress
 from rocketpipe.cli.reaching import name_servers
@@ -47,12 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     reading = verbs.add("consume", "read what a topic has, consuming nothing", _consume)
     reading.add_argument("topic", help="what to read")
     reading.add_argument(
-        "--messages", type=int, metavar="N", help="so many at most (all that are there)"
+        "--messages", type=count, metavar="N", help="so many at most (all that are there)"
     )
 
 
 def _add_count(parser: argparse.ArgumentParser, flag: str, usual: int, help_text: str) -> None:
-    parser.add_argument(flag, type=int, default=usual, metavar="N", help=f"{help_text} ({usual})")
+    parser.add_argument(flag, type=count, default=usual, metavar="N", help=f"{help_text} ({usual})")
 
 
 async def _produce(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
@@ -75,8 +76,6 @@ async def _produce(admin: Admin, printer: Printer, options: argparse.Namespace) 
 
 
 async def _consume(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
-    if options.messages is not None and options.messages < 1:
-        raise ConfigError("--messages", f"is 1 or more, not {options.messages}")
     ends = await admin.offsets.ends(options.topic)
     there = sum(each.end - each.least for each in ends.values())
     wanted = there if options.messages is None else min(there, options.messages)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Final
 
 from rocketpipe.broker.advertise import advertised_address
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.core import Core
 from rocketpipe.broker.settings import broker_settings, load_broker
-from rocketpipe.cli import process, settings, watching
+from rocketpipe.cli import banner, process, settings, watching
+from rocketpipe.cli.banner import Banner, Fact, Found
+from rocketpipe.store.config import StoreConfig
 
 #: What ``-m`` prints: what operators look at first.
 IMPORTANT: Final = frozenset(
@@ -39,8 +42,9 @@ IMPORTANT: Final = frozenset(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser this command."""
     parser.description = (
-        "Run a broker until SIGINT or SIGTERM. When it serves, one line is printed "
-        "that begins with 'ready' and names its address."
+        "Run a broker until SIGINT or SIGTERM, as in a real deployment: by itself, with profile "
+        "prod. When it serves, it says so, and last comes a line that begins with 'ready' and "
+        "names its address."
     )
     parser.add_argument(
         "-n",
@@ -56,8 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="where it listens (10911); 0 takes a free one",
     )
-    add_broker_flags(parser)
+    add_broker_flags(parser, "broker")
     settings.add_shared_flags(parser)
+    banner.add_flag(parser)
     parser.add_argument(
         "-p",
         "--printConfigItem",
@@ -75,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def add_broker_flags(parser: argparse.ArgumentParser) -> None:
+def add_broker_flags(parser: argparse.ArgumentParser, server: str) -> None:
     """Add what a broker understands, alone or beside a NameServer."""
     parser.add_argument(
         "--advertise",
@@ -87,15 +92,16 @@ def add_broker_flags(parser: argparse.ArgumentParser) -> None:
         choices=["async", "sync"],
         help="acknowledge a message once the operating system has it (async), or the disk (sync)",
     )
-    parser.add_argument(
-        "--profile",
-        choices=["dev", "prod"],
-        help="prod creates no topic because somebody sends to it (dev)",
+    settings.add_profile_flag(
+        parser,
+        server,
+        "dev: small files, and topics and groups are made when first used; prod: RocketMQ's sizes, "
+        "and they are made by operators",
     )
     parser.add_argument(
         "--small-files",
         action="store_true",
-        help="make files of 16 MiB instead of 1 GiB where the data begins: for tests, small disks",
+        help="make files of 16 MiB where the data begins, whatever the profile: for tests",
     )
 
 
@@ -115,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
     process.set_up_log(options.log_level)
     given = settings.given_to(
         broker_settings(),
-        file=options.config,
+        files=options.config,
         tables=("broker", "store"),
         flags=[
             *broker_flags(options),
@@ -124,7 +130,9 @@ def run(options: argparse.Namespace) -> int:
             ("listenPort", options.port, "--port"),
         ],
     )
-    loaded = load_broker(given, small_files=options.small_files)
+    loaded = load_broker(
+        given, profile=settings.USUAL_PROFILE["broker"], small_files=options.small_files
+    )
     if options.print_config or options.print_important:
         settings.print_items(
             item for item in loaded.items() if options.print_config or item[0] in IMPORTANT
@@ -141,14 +149,70 @@ def run(options: argparse.Namespace) -> int:
     if not config.name_servers:
         settings.warn(["no NameServer to register with, so no client finds this broker: add -n"])
 
+    found = banner.found_in(config.data)
+
     async def start(stack: AsyncExitStack) -> list[str]:
-        watched, lines = await watching.opened(stack, options)
-        watch = partial(watching.watch_broker, watched)
+        watched, http = await watching.opened(stack, options)
+        cores: list[Core] = []
+
+        def watch(core: Core) -> None:
+            cores.append(core)
+            watching.watch_broker(watched, core)
+
         address = await stack.enter_async_context(broker(config, watch=watch))
         watched.started = True
-        return [*lines, boot_line(config, address), f"ready broker={address}"]
+        told = broker_banner(
+            cores[0],
+            address,
+            before=[_registered_with(config)],
+            ready={"broker": address},
+            hosts=[config.host, *([options.http[0]] if options.http else [])],
+            http=http,
+            found=found,
+        )
+        return told.lines(options.output)
 
     return process.serve_until_signal(start)
+
+
+def _registered_with(config: BrokerConfig) -> Fact:
+    servers = list(config.name_servers)
+    text = ";".join(servers) or "none: no client finds this broker; add -n HOST:PORT"
+    return Fact("NameServers", text, "name_servers", servers, alarming=not servers)
+
+
+def broker_banner(
+    core: Core,
+    address: str,
+    *,
+    before: Sequence[Fact],
+    ready: Mapping[str, str],
+    hosts: Sequence[str],
+    http: str | None,
+    found: Found,
+    boot: Sequence[str] = (),
+) -> Banner:
+    """What a broker says when it serves, with what is said ``before`` it."""
+    config = core.config
+    facts = [
+        banner.version(),
+        *before,
+        Fact("Broker", f"{address} ({config.name}, {config.cluster})", "name", config.name),
+        *banner.advertised(advertised_address(config.advertise, address), address),
+        *banner.http(http),
+        banner.profile(config),
+        banner.data(core, found),
+        banner.durability(config.store or StoreConfig(root=config.data)),
+        banner.access(hosts),
+    ]
+    return Banner(
+        boot=[*boot, boot_line(config, address)],
+        ready={**ready, **({"http": http} if http else {})},
+        facts=facts,
+        next_steps=banner.next_steps(";".join(config.name_servers), found=found)
+        if config.name_servers
+        else (),
+    )
 
 
 def boot_line(config: BrokerConfig, address: str) -> str:

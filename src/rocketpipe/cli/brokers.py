@@ -9,7 +9,7 @@ from rocketpipe.cli import consent
 from rocketpipe.cli.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
-from rocketpipe.errors import ConfigError, RocketPipeError
+from rocketpipe.errors import ConfigError, RequestRejected, RocketPipeError
 
 EXAMPLES: Final = """\
 examples:
@@ -108,7 +108,10 @@ async def _config(admin: Admin, printer: Printer, options: argparse.Namespace) -
         ]
         if not options.dry_run:
             consent.confirm(f"change {len(changes)} settings of {options.broker!r}", options)
-            await admin.brokers.change(options.broker, changes)
+            try:
+                await admin.brokers.change(options.broker, changes)
+            except RequestRejected as error:
+                raise ConfigError("--set", error.remark) from error
         printer.rows(rows, ["key", "now", "then"])
         return 0
     if options.key and options.key not in settings:

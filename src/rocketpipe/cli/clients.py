@@ -9,6 +9,7 @@ from rocketpipe.cli.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.clients import NotOnline
+from rocketpipe.protocol.codes import Language
 
 EXAMPLES: Final = """\
 examples:
@@ -45,7 +46,7 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
                 "group": group,
                 "client": each.client_id,
                 "address": each.address,
-                "language": each.language and each.language.value,
+                "language": _name(each.language),
                 "brokers": list(each.brokers),
             }
             for each in connected.members
@@ -59,13 +60,17 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
                         "group": group,
                         "client": each.client_id,
                         "address": each.remote_address,
-                        "language": each.language and each.language.value,
+                        "language": _name(each.language),
                         "brokers": [broker.name],
                     }
                     for each in producers
                 ]
     printer.rows(rows, _COLUMNS)
     return 0
+
+
+def _name(language: Language | None) -> str | None:
+    return None if language is None else language.name
 
 
 async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:

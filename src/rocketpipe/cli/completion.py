@@ -1,6 +1,7 @@
 """``rocketpipe completion``: what a shell needs to complete the command.
 
-Everything is known when the script is printed, so completing starts no Python.
+Everything is known when the script is printed, so completing starts no Python. A *path* is what has
+been said of the command so far, without flags: ``topic create``.
 """
 
 from __future__ import annotations
@@ -11,14 +12,26 @@ from collections.abc import Iterator, Mapping
 from string import Template
 from typing import Final
 
-SHELLS: Final = ("bash", "zsh")
+#: By shell, the file that its users put the line into, and the line.
+SHELLS: Final = {
+    "bash": ("~/.bashrc", 'eval "$(rocketpipe completion bash)"'),
+    "zsh": ("~/.zshrc", 'eval "$(rocketpipe completion zsh)"'),
+    "fish": ("~/.config/fish/config.fish", "rocketpipe completion fish | source"),
+}
 
-_SCRIPT: Final = Template("""\
-# In your ${file}:  eval "$$(rocketpipe completion ${kind})"
+#: zsh runs bash's functions, once it has loaded what does that.
+_HEADS: Final = {
+    "bash": "",
+    "zsh": "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"
+    "autoload -Uz +X bashcompinit && bashcompinit\n",
+}
+
+_BASH: Final = Template("""\
+# In ${file}:  ${line}
 ${head}_rocketpipe() {
     local current="$${COMP_WORDS[COMP_CWORD]}" previous="$${COMP_WORDS[COMP_CWORD-1]}"
-    local path="" word words=""
-    for word in "$${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    local path="" word offered=""
+    for word in "$${COMP_WORDS[@]:1:$$((COMP_CWORD - 1))}"; do
         case "$$word" in
             -*) ;;
             *) case "$${path:+$$path }$$word" in
@@ -28,56 +41,106 @@ ${head}_rocketpipe() {
     done
     case "$$path $$previous" in
 ${choices}    esac
-    if [ -z "$$words" ]; then
+    if [ -z "$$offered" ]; then
         case "$$path" in
 ${words}        esac
     fi
-    COMPREPLY=($$(compgen -W "$$words" -- "$$current"))
-    if [ $${#COMPREPLY[@]} -eq 0 ]; then COMPREPLY=($$(compgen -f -- "$$current")); fi
+    COMPREPLY=($$(compgen -W "$$offered" -- "$$current"))
 }
-complete -F _rocketpipe rocketpipe
+_rocketpipe_mqadmin() {
+    COMP_WORDS=(rocketpipe mqadmin "$${COMP_WORDS[@]:1}")
+    COMP_CWORD=$$((COMP_CWORD + 1))
+    _rocketpipe
+}
+complete -o default -F _rocketpipe rocketpipe
+complete -o default -F _rocketpipe_mqadmin rocketpipe-mqadmin
+""")
+
+_FISH: Final = Template("""\
+# In ${file}:  ${line}
+function __rocketpipe_words
+    set -l said (commandline -opc)
+    set -l path $$argv
+    for word in $$said[2..-1]
+        set -l longer (string join ' ' -- $$path $$word)
+        if contains -- "$$longer" ${paths}
+            set path $$longer
+        end
+    end
+    switch "$$path $$said[-1]"
+${choices}    end
+    switch "$$path"
+${words}    end
+    __fish_complete_path (commandline -ct)
+end
+complete -c rocketpipe -f -a '(__rocketpipe_words)'
+complete -c rocketpipe-mqadmin -f -a '(__rocketpipe_words mqadmin)'
 """)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser this command."""
-    parser.epilog = (
-        'example:\n  eval "$(rocketpipe completion bash)"    # in ~/.bashrc\n'
-        '  eval "$(rocketpipe completion zsh)"     # in ~/.zshrc'
-    )
+    lines = (f"  {line:<38}  # in {file}" for file, line in SHELLS.values())
+    parser.epilog = "\n".join(["examples:", *lines])
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("shell", choices=SHELLS, help="for which shell")
+    parser.add_argument("shell", choices=list(SHELLS), help="for which shell")
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     from rocketpipe.cli.main import NOUNS, parser_of
 
-    whole = parser_of(noun.name for noun in NOUNS)
-    sys.stdout.write(script(options.shell, dict(_parsers(whole, ""))))
+    parsers = dict(_parsers(parser_of(noun.name for noun in NOUNS), ""))
+    # Of brokers that run there are verbs as well, beside the flags of one that is to run here.
+    running = dict(_parsers(_verbs(parser_of(["broker"], running=True))["broker"], "broker"))
+    sys.stdout.write(script(options.shell, {**running, **parsers}, _words(running["broker"])))
     return 0
 
 
-def script(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:
-    """The script for a shell, from the parser of each path such as ``topic create``."""
-    words = "".join(
-        f'            "{path}") words="{" ".join(_words(parser))}" ;;\n'
-        for path, parser in parsers.items()
-    )
-    choices = "".join(
-        f'        "{path} {flag}") words="{" ".join(values)}" ;;\n'
+def script(
+    shell: str, parsers: Mapping[str, argparse.ArgumentParser], of_brokers: list[str]
+) -> str:
+    """The script for a shell, from the parser of each path, and the verbs of ``broker``."""
+    words = {path: _words(parser) for path, parser in parsers.items()}
+    words["broker"] = list(dict.fromkeys([*of_brokers, *words["broker"]]))
+    choices = {
+        f"{path} {flag}": values
         for path, parser in parsers.items()
         for flag, values in _choices(parser)
+    }
+    file, line = SHELLS[shell]
+    paths = [f'"{path}"' for path in parsers if path]
+    if shell == "fish":
+        return _FISH.substitute(
+            file=file,
+            line=line,
+            paths=" ".join(paths),
+            choices="".join(
+                _fish_case(said, values, last=True) for said, values in choices.items()
+            ),
+            words="".join(
+                _fish_case(path, values, last=bool(_verbs(parsers[path])))
+                for path, values in words.items()
+            ),
+        )
+    return _BASH.substitute(
+        file=file,
+        line=line,
+        head=_HEADS[shell],
+        paths="|".join(paths),
+        choices="".join(_bash_case(said, values, 8) for said, values in choices.items()),
+        words="".join(_bash_case(path, values, 12) for path, values in words.items()),
     )
-    head = "autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else ""
-    return _SCRIPT.substitute(
-        kind=shell,
-        file=f"~/.{shell}rc",
-        head=head,
-        paths="|".join(f'"{path}"' for path in parsers if path),
-        words=words,
-        choices=choices,
-    )
+
+
+def _bash_case(said: str, words: list[str], indent: int) -> str:
+    return f'{" " * indent}"{said}") offered="{" ".join(words)}" ;;\n'
+
+
+def _fish_case(said: str, words: list[str], *, last: bool = False) -> str:
+    end = "; return" if last else ""
+    listed = f"printf '%s\\n' {' '.join(words)}" if words else "true"
+    return f'        case "{said}"\n            {listed}{end}\n'
 
 
 def _parsers(

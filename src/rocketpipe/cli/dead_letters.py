@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rocketpipe.cli import consent
 from rocketpipe.cli.messages import message_row
+from rocketpipe.cli.moments import count
 from rocketpipe.cli.printing import Printer
 from rocketpipe.cli.progress import Progress
 from rocketpipe.cli.verbs import Verbs
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs.add("list", "groups that have dead letters, and how many", _list)
     show = verbs.add("show", "the dead letters of a group", _show)
     show.add_argument("group", help="the group")
-    show.add_argument("--limit", type=int, default=100, metavar="N", help="so many at most (100)")
+    show.add_argument("--limit", type=count, default=100, metavar="N", help="so many at most (100)")
     replay = verbs.add("replay", "give dead letters to their group again, each once", _replay)
     replay.add_argument("group", help="the group")
     which = replay.add_mutually_exclusive_group(required=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any, Final
 
 from rocketpipe.cli import consent
@@ -11,7 +12,8 @@ from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.groups import GroupChanges
 from rocketpipe.client.admin.offsets import GroupPlace
-from rocketpipe.errors import NoRoute
+from rocketpipe.errors import CallTimeout, ConnectionLost, NoRoute
+from rocketpipe.model.route import MessageQueue
 
 EXAMPLES: Final = """\
 examples:
@@ -84,48 +86,74 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
     return 0
 
 
-async def _places(admin: Admin, group: str, topic: str | None) -> dict[str, list[GroupPlace]]:
+#: How far a group is in each queue of a topic; None where the broker does not answer.
+_Places = dict[MessageQueue, GroupPlace | None]
+
+
+async def _places(admin: Admin, group: str, topic: str | None) -> dict[str, _Places]:
     found = {}
     for name in [topic] if topic else await admin.progress.topics_of(group):
         try:
-            places = await admin.offsets.of_group(group, name)
+            places = await admin.offsets.known_of_group(group, name)
         except NoRoute:
             if topic:
                 raise
             continue
-        if topic or any(place.committed is not None for place in places):
+        known = [place for place in places.values() if place is not None]
+        if topic or len(known) < len(places) or any(each.committed is not None for each in known):
             found[name] = places
     return found
 
 
 async def _lag(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
-    await admin.groups.show(options.group)
+    try:
+        await admin.groups.show(options.group)
+    except (ConnectionLost, CallTimeout):
+        if not options.topic:  # only all brokers together know where a group has been
+            raise
     found = await _places(admin, options.group, options.topic)
-    rows: list[dict[str, Any]] = []
-    for topic, places in found.items():
-        for place in places:
-            rows.append(
-                {
-                    "topic": topic,
-                    "broker": place.queue.broker_name,
-                    "queue": place.queue.queue_id,
-                    "committed": place.committed,
-                    "end": place.end,
-                    "lag": place.lag,
-                    "lag_since": await _since(admin, place),
-                }
-            )
     if options.summary:
-        rows = [
-            {"topic": topic, "queues": len(places), "lag": sum(place.lag for place in places)}
-            for topic, places in found.items()
-        ]
+        rows = [_sum(topic, places) for topic, places in found.items()]
         printer.rows(rows, ["topic", "queues", "lag"])
     else:
+        rows = [
+            await _lag_row(admin, topic, queue, place)
+            for topic, places in found.items()
+            for queue, place in places.items()
+        ]
         printer.rows(rows, _LAG)
     if not found:
         printer.line(f"group {options.group!r} has committed nothing anywhere yet")
-    return 0
+    silent = {
+        queue.broker_name
+        for places in found.values()
+        for queue, place in places.items()
+        if place is None
+    }
+    for name in sorted(silent):
+        sys.stderr.write(f"broker {name!r} does not answer: what it knows is unknown here\n")
+    return 1 if silent else 0
+
+
+async def _lag_row(
+    admin: Admin, topic: str, queue: MessageQueue, place: GroupPlace | None
+) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "broker": queue.broker_name,
+        "queue": queue.queue_id,
+        "committed": place and place.committed,
+        "end": place and place.end,
+        "lag": place and place.lag,
+        "lag_since": place and await _since(admin, place),
+    }
+
+
+def _sum(topic: str, places: _Places) -> dict[str, Any]:
+    """One line for a topic; with a queue that is unknown, so is the sum."""
+    lags = [None if place is None else place.lag for place in places.values()]
+    whole = None if None in lags else sum(lag for lag in lags if lag is not None)
+    return {"topic": topic, "queues": len(places), "lag": whole}
 
 
 async def _since(admin: Admin, place: GroupPlace) -> str | None:

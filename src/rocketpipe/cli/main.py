@@ -6,6 +6,7 @@ Only the noun that is used is loaded, so that a command is quick to begin.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -57,10 +58,10 @@ NOUNS: Final = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the number is its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    wanted = next((text for text in given if not text.startswith("-")), None)
-    options = parser_of([wanted] if wanted else (), running=asks_brokers(given)).parse_args(given)
-    command = " ".join(filter(None, (options.command, getattr(options, "verb", None))))
+    command = " ".join(given[:1])
     try:
+        options = _understood(given)
+        command = " ".join(filter(None, (options.command, getattr(options, "verb", None))))
         code: int = options.run(options)
         sys.stdout.flush()
     except ConfigError as error:
@@ -74,6 +75,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RocketPipeError, OSError) as error:
         return _failed(command, error, FAILED)
     return code
+
+
+def _understood(given: Sequence[str]) -> argparse.Namespace:
+    wanted = next((text for text in given if not text.startswith("-")), None)
+    gc.disable()  # what is loaded stays: nothing is gained by looking for garbage in between
+    try:
+        parser = parser_of([wanted] if wanted else (), running=asks_brokers(given))
+    finally:
+        gc.enable()
+    return parser.parse_args(given)
 
 
 def asks_brokers(given: Sequence[str]) -> bool:
@@ -105,11 +116,18 @@ def parser_of(loaded: Iterable[str], *, running: bool = False) -> argparse.Argum
 
 
 def _failed(command: str, error: Exception, code: int) -> int:
-    sys.stderr.write(f"rocketpipe {command}: {error}\n")
+    sys.stderr.write(f"rocketpipe {command}: {_words(error)}\n")
     hint = getattr(error, "hint", None)
     if hint and hint not in str(error):
         sys.stderr.write(f"  {hint}\n")
     return code
+
+
+def _words(error: Exception) -> str:
+    """What happened, in words; of the system's own errors the number says nothing to anybody."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 if __name__ == "__main__":

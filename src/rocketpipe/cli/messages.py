@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-from rocketpipe.cli.moments import Place, Where, duration_ms, time_ms
+from rocketpipe.cli.moments import Place, Where, count, duration_ms, time_ms
 from rocketpipe.cli.printing import Printer, moment
 from rocketpipe.cli.reaching import name_servers
 from rocketpipe.cli.verbs import Verbs
@@ -18,7 +18,7 @@ from rocketpipe.client.consumer.pull import PullConsumer
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.clock import SystemClock
-from rocketpipe.errors import ConfigError, InvalidName
+from rocketpipe.errors import ConfigError, FilterError, InvalidName
 from rocketpipe.model.message import Message
 from rocketpipe.model.names import TOOLS_CONSUMER_GROUP
 from rocketpipe.model.offsets import QueueOffset
@@ -28,6 +28,8 @@ _COLUMNS: Final = ["broker", "queue", "offset", "stored", "tags", "keys", "messa
 _POLL_MS: Final = 1000
 #: A table shows so much of a body; JSON and CSV have it whole.
 _SHOWN_CHARACTERS: Final = 60
+#: So many messages are kept for one table, unless somebody says how many.
+_TAILED: Final = 1000
 _MAX_BODY: Final = 4 << 20
 
 EXAMPLES: Final = """\
@@ -35,6 +37,7 @@ examples:
   rocketpipe message send orders 'order 1' --tag paid --key A1
   echo 'order 2' | rocketpipe message send orders -
   rocketpipe message send orders --lines orders.txt --order-by alice
+  rocketpipe message send orders 'order 3' --delay 30s
   rocketpipe message query orders --key A1 -o json
   rocketpipe message query orders --id 7F0000010A2B18B4AAC2000000000001
   rocketpipe message tail orders --from earliest --count 10
@@ -70,7 +73,12 @@ def _add_send(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="one of its properties",
     )
-    parser.add_argument("--delay-level", type=int, default=0, metavar="1-18", help="deliver later")
+    later = parser.add_mutually_exclusive_group()
+    later.add_argument("--delay", type=duration_ms, metavar="30s", help="deliver after so long")
+    later.add_argument("--at", metavar="TIME", help="deliver at this moment")
+    later.add_argument(
+        "--delay-level", type=int, default=0, metavar="1-18", help="deliver later, by level"
+    )
     parser.add_argument("--order-by", metavar="KEY", help="same key, same queue, in order")
     parser.add_argument("--timeout", type=duration_ms, default=3000, metavar="3s", help="give up")
 
@@ -100,11 +108,17 @@ def _add_tail(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="earliest, latest (default), now, a time, an offset, or -N: the last N of each queue",
     )
-    parser.add_argument("--count", type=int, metavar="N", help="end after so many")
+    parser.add_argument(
+        "--count",
+        type=count,
+        metavar="N",
+        help=f"end after so many ({_TAILED}; without end when it follows)",
+    )
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="wait for more until interrupted; the default when it begins at the latest",
+        help="wait for more until interrupted, a line for each, of JSON or CSV too; the default "
+        "when it begins at the latest",
     )
     parser.add_argument("--tags", default="*", metavar="A||B", help="only with one of these tags")
     parser.add_argument("--sql", metavar="EXPRESSION", help="only where SQL92 says so")
@@ -114,6 +128,7 @@ def _add_tail(parser: argparse.ArgumentParser) -> None:
 
 async def _send(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     properties = dict(_pair(text) for text in options.property)
+    at_ms = _time("--at", options.at, SystemClock().now_ms()) if options.at else None
     rows = []
     async with Producer(name_servers(options.namesrv)) as producer:
         for body in _bodies(options):
@@ -124,6 +139,8 @@ async def _send(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
                 keys=options.key,
                 properties=properties,
                 delay_level=options.delay_level,
+                delay_ms=options.delay,
+                deliver_at_ms=at_ms,
             )
             result = await producer.send(
                 message, order_by=options.order_by, timeout_ms=options.timeout
@@ -145,7 +162,14 @@ def _bodies(options: argparse.Namespace) -> list[bytes]:
     if (options.body is None) == (options.lines is None):
         raise ConfigError("BODY", "say what to send: a text, '-' for standard input, or --lines")
     if options.lines is not None:
-        text = sys.stdin.buffer.read() if str(options.lines) == "-" else options.lines.read_bytes()
+        if str(options.lines) == "-":
+            text = sys.stdin.buffer.read()
+        else:
+            try:
+                text = options.lines.read_bytes()
+            except OSError as error:
+                reason = f"{options.lines} cannot be read ({error.strerror})"
+                raise ConfigError("--lines", reason) from error
         return [line for line in text.splitlines() if line]
     if options.body != "-":
         return [options.body.encode("utf-8", "surrogateescape")]
@@ -196,21 +220,25 @@ async def _by_id(admin: Admin, topic: str, given: str) -> list[ReceivedMessage]:
 
 async def _tail(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     place = _place("--from", options.start)
-    count = options.count
     follow = options.follow or place.where is Where.LATEST
+    most = options.count or (None if follow else _TAILED)
     printed = 0
     rows = []
     async with PullConsumer(name_servers(options.namesrv), group=TOOLS_CONSUMER_GROUP) as consumer:
         async for message in _messages(admin, consumer, options, place, follow=follow):
+            if printed == most:
+                if options.count is None:
+                    sys.stderr.write(f"the first {most} are shown: --count says how many\n")
+                break
             row = message_row(message, printer)
-            if follow and printer.form == "table":
-                printer.line(_line(row))
+            if follow:
+                printer.stream(row, _COLUMNS, _line(row))
             else:
                 rows.append(row)
             printed += 1
-            if count is not None and printed >= count:
+            if printed == options.count:
                 break
-    if not (follow and printer.form == "table"):
+    if not follow:
         printer.rows(rows, _COLUMNS)
     return 0
 
@@ -230,7 +258,10 @@ async def _messages(
     }
     if not ends:
         raise ConfigError("--queue", f"topic {options.topic!r} has no such queue")
-    await consumer.assign(list(ends), tags=options.tags, sql=options.sql)
+    try:
+        await consumer.assign(list(ends), tags=options.tags, sql=options.sql)
+    except FilterError as error:
+        raise ConfigError("--sql" if options.sql else "--tags", str(error)) from error
     if place.where is Where.TIME:
         await consumer.seek_to_time(place.number, *ends)
     else:
@@ -286,10 +317,17 @@ async def _queue(admin: Admin, options: argparse.Namespace) -> MessageQueue:
         for queue in ends
         if queue.queue_id == options.queue and options.broker in (None, queue.broker_name)
     ]
-    if len(found) != 1:
+    if not found:
+        there = sorted({queue.queue_id for queue in ends})
+        which = f"{there[0]} to {there[-1]}" if there else "none"
+        raise ConfigError(
+            "--queue", f"topic {options.topic!r} has no such queue: its queues are {which}"
+        )
+    if len(found) > 1:
         brokers = ", ".join(sorted({queue.broker_name for queue in ends}))
         raise ConfigError(
-            "--queue", f"{len(found)} queues are {options.queue}: say which --broker of {brokers}"
+            "--queue",
+            f"{len(found)} brokers have queue {options.queue}: add --broker, of {brokers}",
         )
     return found[0]
 

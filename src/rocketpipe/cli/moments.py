@@ -1,4 +1,4 @@
-"""Times, durations and places in queues, as people type them."""
+"""Times, durations, counts and places in queues, as people type them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,17 @@ def duration_ms(text: str) -> int:
             f"{text!r} is no duration: write a number and ms, s, m, h or d, such as 30s"
         )
     return round(float(found[1]) * _UNITS_MS[found[2]])
+
+
+def count(text: str) -> int:
+    """Read how many, at least one, for a flag.
+
+    Raises:
+        ArgumentTypeError: If it is less, or no whole number.
+    """
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number of 1 or more is expected")
+    return int(text)
 
 
 def time_ms(text: str, now_ms: int) -> int:

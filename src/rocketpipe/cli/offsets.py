@@ -84,6 +84,7 @@ async def _reset(admin: Admin, printer: Printer, options: argparse.Namespace) ->
         place = Place.parse(options.to, SystemClock().now_ms())
     except ValueError as error:
         raise ConfigError("--to", str(error)) from error
+    await admin.groups.show(options.group)  # a name that no group has is a mistake
     places = {
         each.queue: each
         for each in await admin.offsets.of_group(options.group, options.topic)
@@ -98,6 +99,8 @@ async def _reset(admin: Admin, printer: Printer, options: argparse.Namespace) ->
 
 
 async def _clone(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
+    for group in (options.source, options.target):
+        await admin.groups.show(group)
     source = await admin.offsets.of_group(options.source, options.topic)
     places = {
         each.queue: each for each in await admin.offsets.of_group(options.target, options.topic)

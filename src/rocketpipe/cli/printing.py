@@ -30,6 +30,7 @@ class Printer:
         self.form = form
         self._out = out or sys.stdout
         self._colours = form == "table" and has_colours(self._out)
+        self._streamed = False
 
     def rows(
         self,
@@ -61,6 +62,24 @@ class Printer:
                 label = self.styled(f"{_title(name):<{wide}}", "head")
                 self._line(f"{label}{_GAP}{_shown(value)}")
 
+    def stream(self, row: Mapping[str, Any], columns: Sequence[str], text: str) -> None:
+        """Print one row of many as it comes: ``text`` for people, a line of JSON or CSV else.
+
+        Whoever reads has it at once, and nothing is kept for later.
+        """
+        if self.form == "json":
+            kept = {name: row.get(name) for name in columns}
+            self._line(json.dumps(kept, ensure_ascii=False, default=_plain))
+        elif self.form == "csv":
+            writer = csv.writer(self._out, lineterminator="\n")
+            if not self._streamed:
+                writer.writerow(columns)
+            writer.writerow([_cell(row.get(name)) for name in columns])
+        else:
+            self._line(text)
+        self._streamed = True
+        self._out.flush()
+
     def line(self, text: str) -> None:
         """Print a line for people; programs that asked for JSON or CSV do not get it."""
         if self.form == "table":
@@ -68,7 +87,7 @@ class Printer:
 
     def styled(self, text: str, style: str) -> str:
         """Text in one of the styles, where there are colours."""
-        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._colours else text
+        return painted(text, style, colours=self._colours)
 
     def _json(self, value: object) -> None:
         text = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
@@ -117,6 +136,11 @@ def has_colours(out: TextIO) -> bool:
     if os.environ.get("NO_COLOR"):
         return False
     return out.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str, style: str | None, *, colours: bool) -> str:
+    """Text in one of the styles, if there are colours."""
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if colours and style and text else text
 
 
 def moment(timestamp_ms: int | None) -> str | None:

@@ -1,7 +1,6 @@
 """A process that serves: its loop, its log, its signals, and what it prints when it is ready.
 
-Standard output has the lines that RocketMQ's users know, then one that begins with ``ready``; the
-log goes to standard error.
+Standard output has what `banner` says, and nothing after it; the log goes to standard error.
 """
 
 from __future__ import annotations
@@ -24,11 +23,15 @@ Start = Callable[[AsyncExitStack], Awaitable[list[str]]]
 log = logging.getLogger(__name__)
 
 
-def set_up_log(level: str) -> None:
-    """Send the log to standard error, from ``level`` on."""
+def set_up_log(level: str | None) -> None:
+    """Send the log to standard error, from ``level`` on.
+
+    Without one that is ``info``, but ``warning`` on a terminal, where the banner has what matters.
+    """
+    usual = "warning" if sys.stderr.isatty() else "info"
     logging.basicConfig(
         stream=sys.stderr,
-        level=level.upper(),
+        level=(level or usual).upper(),
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from contextlib import AsyncExitStack
-from functools import partial
 
 from rocketpipe.broker.broker import broker
+from rocketpipe.broker.core import Core
 from rocketpipe.broker.settings import LoadedBroker, broker_settings, load_broker
-from rocketpipe.cli import process, settings, watching
-from rocketpipe.cli.broker import add_broker_flags, boot_line, broker_flags
+from rocketpipe.cli import banner, process, settings, watching
+from rocketpipe.cli.banner import Fact
+from rocketpipe.cli.broker import add_broker_flags, broker_banner, broker_flags
 from rocketpipe.cli.namesrv import boot_line as namesrv_boot_line
 from rocketpipe.cli.namesrv import bound_host, load_namesrv
 from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import settings_of
-from rocketpipe.errors import ConfigError
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 
@@ -23,10 +23,15 @@ from rocketpipe.namesrv.server import name_server
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser this command."""
     parser.description = (
-        "Run a NameServer and a broker in one process until SIGINT or SIGTERM. When "
-        "both serve, one line is printed that begins with 'ready' and names their addresses."
+        "Run a NameServer and a broker in one process until SIGINT or SIGTERM, by itself with "
+        "profile dev. When both serve, they say so, and last comes a line that begins with "
+        "'ready' and names their addresses."
     )
-    parser.add_argument("--data", metavar="DIR", help="where they keep their data")
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help=f"the directory where they keep everything ({settings.SERVE_DATA.text})",
+    )
     parser.add_argument(
         "--namesrv",
         type=settings.address,
@@ -39,8 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="where the broker listens (127.0.0.1:10911); port 0 takes a free one",
     )
-    add_broker_flags(parser)
+    add_broker_flags(parser, "serve")
     settings.add_shared_flags(parser)
+    banner.add_flag(parser)
     parser.set_defaults(run=run)
 
 
@@ -61,20 +67,31 @@ def run(options: argparse.Namespace) -> int:
     if given := loaded.choice.given("namesrvAddr"):
         settings.warn([f"{given.origin}: serve registers with its own NameServer, not with others"])
 
+    found = banner.found_in(loaded.config.data)
+
     async def start(stack: AsyncExitStack) -> list[str]:
-        watched, lines = await watching.opened(stack, options)
+        watched, http = await watching.opened(stack, options)
         names_address = await stack.enter_async_context(name_server(names))
         config = dataclasses.replace(loaded.config, name_servers=(names_address,))
-        address = await stack.enter_async_context(
-            broker(config, watch=partial(watching.watch_broker, watched))
-        )
+        cores: list[Core] = []
+
+        def watch(core: Core) -> None:
+            cores.append(core)
+            watching.watch_broker(watched, core)
+
+        address = await stack.enter_async_context(broker(config, watch=watch))
         watched.started = True
-        return [
-            *lines,
-            namesrv_boot_line(names_address),
-            boot_line(config, address),
-            f"ready namesrv={names_address} broker={address}",
-        ]
+        told = broker_banner(
+            cores[0],
+            address,
+            boot=[namesrv_boot_line(names_address)],
+            before=[Fact("NameServer", names_address, "name_servers", [names_address])],
+            ready={"namesrv": names_address, "broker": address},
+            hosts=[bound_host(names), config.host, *([options.http[0]] if options.http else [])],
+            http=http,
+            found=found,
+        )
+        return told.lines(options.output)
 
     return process.serve_until_signal(start)
 
@@ -83,7 +100,7 @@ def _load_broker(options: argparse.Namespace) -> LoadedBroker:
     host, port = options.broker or (None, None)
     given = settings.given_to(
         broker_settings(),
-        file=options.config,
+        files=options.config,
         tables=("broker", "store"),
         flags=[
             *broker_flags(options),
@@ -92,10 +109,11 @@ def _load_broker(options: argparse.Namespace) -> LoadedBroker:
         ],
         name_servers=False,
     )
-    loaded = load_broker(given, small_files=options.small_files)
-    if loaded.choice.given("storePathRootDir") is None:
-        raise ConfigError("--data", "a directory is needed to keep data in: add --data DIR")
-    return loaded
+    return load_broker(
+        [settings.SERVE_DATA, *given],
+        profile=settings.USUAL_PROFILE["serve"],
+        small_files=options.small_files,
+    )
 
 
 def _load_namesrv(
@@ -105,7 +123,7 @@ def _load_namesrv(
     # The environment speaks to the broker here; who needs more says it in a table of the file.
     given = settings.given_to(
         settings_of(NamesrvConfig),
-        file=options.config,
+        files=options.config,
         tables=("namesrv",),
         outside=False,
         environment=False,

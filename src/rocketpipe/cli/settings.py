@@ -9,11 +9,17 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from rocketpipe.config.load import Given, given_in_environment, given_in_file
 from rocketpipe.config.setting import Setting
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import split_address
+
+#: The profile of a server that is told none: `serve` is for trying, the others for deployments.
+USUAL_PROFILE: Final = {"serve": "dev", "broker": "prod", "namesrv": "prod"}
+#: Where `serve` keeps everything if nobody says where.
+SERVE_DATA: Final = Given("storePathRootDir", "rocketpipe-data", "default")
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +31,11 @@ def add_shared_flags(parser: argparse.ArgumentParser) -> None:
         "--config",
         "--configFile",
         type=Path,
+        action="append",
+        default=[],
         metavar="FILE",
-        help="settings: RocketMQ's .conf, or TOML if it is named *.toml",
+        help="settings: RocketMQ's .conf, or TOML if it is named *.toml; several times, and a "
+        ".conf counts more than TOML",
     )
     parser.add_argument(
         "--insecure",
@@ -42,13 +51,19 @@ def add_shared_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-level",
         choices=["debug", "info", "warning", "error"],
-        default="info",
-        help="what the log on standard error begins with (info)",
+        help="what the log on standard error begins with (info; on a terminal warning)",
     )
     parser.add_argument(
         "--print-config",
         action="store_true",
         help="print every setting and where it comes from, and end",
+    )
+
+
+def add_profile_flag(parser: argparse.ArgumentParser, server: str, meaning: str) -> None:
+    """Add ``--profile``; its help says which one counts without it."""
+    parser.add_argument(
+        "--profile", choices=["dev", "prod"], help=f"{meaning} ({USUAL_PROFILE[server]})"
     )
 
 
@@ -70,21 +85,23 @@ def port(text: str) -> str:
 def given_to(
     settings: Sequence[Setting],
     *,
-    file: Path | None,
+    files: Sequence[Path],
     tables: Sequence[str],
     flags: Iterable[tuple[str, str | None, str]],
     outside: bool = True,
     environment: bool = True,
     name_servers: bool = True,
 ) -> list[Given]:
-    """Collect what was said: in the file, then in the environment, then by flags.
+    """Collect what was said: in TOML, then in ``.conf`` files, the environment, and by flags.
 
     A flag is a key, its text (``None`` when it was not there) and its own name.
 
     Raises:
-        ConfigError: If the file cannot be read.
+        ConfigError: If a file cannot be read.
     """
-    given = given_in_file(file, tables, outside=outside) if file else []
+    given = []
+    for file in sorted(files, key=lambda each: each.suffix.lower() != ".toml"):
+        given += given_in_file(file, tables, outside=outside)
     if environment:
         given += given_in_environment(os.environ, settings, name_servers=name_servers)
     given += [Given(key, text, flag) for key, text, flag in flags if text is not None]
@@ -131,6 +148,12 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def tell(lines: Iterable[str]) -> None:
+    """Say the same on standard error, from a command that does not serve and has no log."""
+    for line in lines:
+        sys.stderr.write(f"{line}\n")
+
+
 def warn(lines: Iterable[str]) -> None:
     """Say, a line each, what the user should look at."""
     for line in lines:
@@ -138,8 +161,12 @@ def warn(lines: Iterable[str]) -> None:
 
 
 def warn_of_no_access_control() -> None:
-    """Say what every start has to say until there is access control."""
-    log.warning("no access control: whoever reaches the port may do everything")
+    """Have the log say what every start has to say until there is access control.
+
+    On a terminal the banner says it, with who can reach the ports.
+    """
+    if not sys.stderr.isatty():
+        log.warning("no access control: whoever reaches the port may do everything")
 
 
 def print_items(items: Iterable[tuple[str, str, str]]) -> None:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from rocketpipe.broker.settings import broker_settings, load_broker
 from rocketpipe.cli import consent, settings
+from rocketpipe.cli.moments import count
 from rocketpipe.cli.printing import Printer, add_format_flag, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.clock import SystemClock
@@ -21,7 +24,8 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.backup import back_up, restore
 from rocketpipe.store.check import check_store
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.errors import StoreLocked
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.maintenance import (
     dump,
@@ -56,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from", dest="start", type=int, metavar="OFFSET", help="from this record"
     )
     dumping.add_argument("--to", type=int, metavar="OFFSET", help="up to this place of the log")
-    dumping.add_argument("--count", type=int, metavar="N", help="so many at most")
+    dumping.add_argument("--count", type=count, metavar="N", help="so many at most")
     dumping.add_argument("--topic", metavar="NAME", help="only records of this topic")
     dumping.add_argument(
         "--queue", type=int, metavar="N", help="with --topic: the entries of this queue instead"
@@ -100,7 +104,7 @@ def _store(options: argparse.Namespace) -> Path:
 def _config(root: Path) -> StoreConfig:
     given = settings.given_to(
         broker_settings(),
-        file=None,
+        files=(),
         tables=("broker", "store"),
         flags=[("storePathRootDir", str(root), "DIR")],
         name_servers=False,
@@ -113,8 +117,25 @@ def _offset(number: int | None) -> LogOffset | None:
     return None if number is None else LogOffset(number)
 
 
+@contextmanager
+def _free(root: Path) -> Iterator[None]:
+    """Keep brokers away if that can be done; if one is there, say what that means for a check."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(Disk(), StoreLayout(root)))
+        except StoreLocked:
+            sys.stderr.write(
+                f"a broker uses {root}: what it is just writing may look torn; stop it to be sure\n"
+            )
+        except DiskError:
+            pass  # a copy that may only be read: nobody writes there
+        yield
+
+
 def _check(options: argparse.Namespace) -> int:
-    report = check_store(Disk(), _store(options))
+    root = _store(options)
+    with _free(root):
+        report = check_store(Disk(), root)
     printer = Printer(options.output)
     if printer.form == "table":
         for line in report.lines():

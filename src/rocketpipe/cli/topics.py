@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rocketpipe.cli import consent
+from rocketpipe.cli.moments import count
 from rocketpipe.cli.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument(
         "-q",
         "--queues",
-        type=int,
+        type=count,
         default=DEFAULT_QUEUES,
         metavar="N",
         help=f"queues at each broker ({DEFAULT_QUEUES})",
@@ -53,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     update = verbs.add("update", "change settings of a topic; those not given stay", _update)
     update.add_argument("topic", help="its name")
-    update.add_argument("--read-queues", type=int, metavar="N", help="queues that are read")
-    update.add_argument("--write-queues", type=int, metavar="N", help="queues that are written")
+    update.add_argument("--read-queues", type=count, metavar="N", help="queues that are read")
+    update.add_argument("--write-queues", type=count, metavar="N", help="queues that are written")
     _add_settings(update)
     _add_where(update)
 
@@ -143,6 +144,8 @@ async def _update(admin: Admin, printer: Printer, options: argparse.Namespace) -
 
 
 async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
+    if options.cluster:
+        await admin.brokers.all(cluster=options.cluster)  # a name that none has is a mistake
     names = await admin.topics.names(cluster=options.cluster, internal=options.internal)
     if not options.stats:
         printer.rows(({"topic": name} for name in names), ["topic"])

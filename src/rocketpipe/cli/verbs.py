@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from rocketpipe.cli import reaching
@@ -12,6 +12,35 @@ from rocketpipe.client.admin.admin import Admin
 
 #: Carries a verb out; the number is the exit code.
 Work = Callable[[Admin, Printer, argparse.Namespace], Awaitable[int]]
+
+
+class VerbParser(argparse.ArgumentParser):
+    """Reads the words of a verb in any order, and says what is wrong in the verb's own words.
+
+    By itself argparse is done with what is not a flag at the first of it, and would not take
+    ``message send orders --tag paid BODY``.
+    """
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As the class above says; gives what was read, and nothing that was not.
+
+        Raises:
+            SystemExit: If a word is not understood.
+        """
+        if self._mixing:  # asked by the call below
+            return super().parse_known_args(args, namespace)
+        self._mixing = True
+        try:
+            found, strange = self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
+        if strange:
+            self.error(f"unrecognized arguments: {' '.join(strange)}")
+        return found, []
 
 
 class Verbs:
@@ -23,7 +52,9 @@ class Verbs:
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         self._examples = examples
         self._noun = parser.prog.rpartition(" ")[2]
-        self._verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        self._verbs = parser.add_subparsers(
+            dest="verb", required=True, metavar="VERB", parser_class=VerbParser
+        )
 
     def add(self, name: str, summary: str, work: Work) -> argparse.ArgumentParser:
         """Add a verb that is carried out with an open `Admin`; gives its parser for more flags."""

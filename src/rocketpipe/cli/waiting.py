@@ -6,6 +6,7 @@ import argparse
 from typing import Final
 
 from rocketpipe.cli import consent
+from rocketpipe.cli.moments import count
 from rocketpipe.cli.printing import Printer, moment
 from rocketpipe.cli.reaching import name_servers
 from rocketpipe.cli.verbs import Verbs
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         consent.add_flags(cancel, dry_run=False)
     listing.add_argument("--broker", metavar="NAME", help="only at this broker")
     listing.add_argument(
-        "--limit", type=int, default=LISTED, metavar="N", help=f"so many at most ({LISTED})"
+        "--limit", type=count, default=LISTED, metavar="N", help=f"so many at most ({LISTED})"
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
-from rocketpipe.broker.core import Core
-from rocketpipe.broker.measuring import families, problem_of
 from rocketpipe.cli import settings
 from rocketpipe.health.http_port import Watched, health_port
+
+if TYPE_CHECKING:
+    from rocketpipe.broker.core import Core
 
 
 def refuse_strangers(options: argparse.Namespace) -> None:
@@ -22,20 +24,23 @@ def refuse_strangers(options: argparse.Namespace) -> None:
         settings.refuse_strangers(options.http[0], "--http", insecure=options.insecure)
 
 
-async def opened(stack: AsyncExitStack, options: argparse.Namespace) -> tuple[Watched, list[str]]:
-    """Open the port before anything else starts, so that probes see it start; gives its line.
+async def opened(stack: AsyncExitStack, options: argparse.Namespace) -> tuple[Watched, str | None]:
+    """Open the port before anything else starts, so that probes see it start; gives its address.
 
     Raises:
         OSError: If the port is taken.
     """
     watched = Watched()
     if options.http is None:
-        return watched, []
+        return watched, None
     host, port = options.http
     address = await stack.enter_async_context(health_port(host, port, watched))
-    return watched, [f"health and metrics at http://{address}"]
+    return watched, address
 
 
 def watch_broker(watched: Watched, core: Core) -> None:
     """Have the port tell of a broker."""
+    # Only here: a NameServer has a port too, and loads no broker.
+    from rocketpipe.broker.measuring import families, problem_of
+
     watched.add(partial(problem_of, core), partial(families, core))

@@ -36,6 +36,15 @@ class Entry:
     line: int
 
 
+def conf_values(data: bytes, name: str) -> dict[str, str]:
+    """Read settings that came in a request; of a key that stands there twice, the last counts.
+
+    Raises:
+        ConfigError: As by ``read_conf``.
+    """
+    return {entry.key: entry.value for entry in read_conf(data, name)}
+
+
 def read_conf(data: bytes, name: str) -> list[Entry]:
     """Read a whole file, which errors call ``name``.
 

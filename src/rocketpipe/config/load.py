@@ -2,7 +2,7 @@
 
 What was said is a list of ``Given`` in order of strength, and the last word on a key counts:
 
-    a profile  <  a .conf or .toml file  <  the environment  <  flags
+    a profile  <  TOML  <  RocketMQ's .conf  <  the environment  <  flags
 
 ``Choice`` reads the words that count into the types of the settings, remembers where each came
 from, and knows which words fell on deaf ears.
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 PREFIX: Final = "ROCKETPIPE_"
 #: Variables with our prefix that are no settings.
-_NO_SETTINGS: Final = frozenset({"ROCKETPIPE_PURE"})
+_NO_SETTINGS: Final = frozenset({"ROCKETPIPE_PURE", "ROCKETPIPE_NAMESRV"})
 _TOML_PLACE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
 
 

@@ -26,16 +26,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from rocketpipe.config.duration import UNITS_MS
+
 Unit = Literal["ms", "s", "hours", "bytes", "percent"]
 
 _MARK: Final = "setting"
-_DURATIONS_MS: Final = {
-    "ms": 1,
-    "s": 1000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
 _SIZES: Final = {
     "": 1,
     "b": 1,
@@ -210,8 +205,8 @@ def _scaled(unit: Unit | None, number: int, suffix: str) -> int | None:
         return number
     if unit == "bytes":
         return number * _SIZES[suffix] if suffix in _SIZES else None
-    if unit in _UNIT_MS and suffix in _DURATIONS_MS:
-        whole, rest = divmod(number * _DURATIONS_MS[suffix], _UNIT_MS[unit])
+    if unit in _UNIT_MS and suffix in UNITS_MS:
+        whole, rest = divmod(number * UNITS_MS[suffix], _UNIT_MS[unit])
         return None if rest else whole
     return None
 

@@ -6,9 +6,20 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal
 
 from rocketpipe.config.setting import setting, settings_of
 from rocketpipe.errors import RocketPipeError
+
+#: What a profile says where nobody said anything else, by key.
+PROFILES: Final = MappingProxyType(
+    {
+        "dev": MappingProxyType[str, str]({}),
+        # Where RocketMQ's NameServer keeps them too.
+        "prod": MappingProxyType({"kvConfigPath": "~/namesrv/kvConfig.json"}),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +36,9 @@ class NamesrvConfig:
         "kvConfigPath",
         default=None,
         help="file of the key-values; without one they last as long as the server",
+    )
+    profile: Literal["dev", "prod"] = setting(
+        "profile", default="dev", help="what is in force where nothing else is said: see above"
     )
     order_enabled: bool = setting(
         "orderMessageEnable",

@@ -7,7 +7,7 @@ import logging
 import msgspec
 
 from rocketpipe.clock import Clock
-from rocketpipe.config.conf_file import read_conf
+from rocketpipe.config.conf_file import conf_values
 from rocketpipe.errors import ConfigError, InvalidName, RequestRejected
 from rocketpipe.model.names import MAX_RETRY_TOPIC
 from rocketpipe.namesrv.config import LiveSettings, NotChangeable, UnfitValue
@@ -174,8 +174,7 @@ class OperatorHandlers:
     @handles(UpdateNamesrvConfig)
     async def change_settings(self, request: UpdateNamesrvConfig, call: Call) -> None:
         try:
-            entries = read_conf(request.properties, "settings")
-            changed = self._settings.change({entry.key: entry.value for entry in entries})
+            changed = self._settings.change(conf_values(request.properties, "settings"))
         except NotChangeable as error:
             if _refusals.allows():
                 log.warning(

@@ -35,7 +35,7 @@ def test_a_group_is_made_moved_copied_and_deleted(servers: Servers, command: Com
 
     group = ("-g", "shop", "-t", "sales")
     moved = command("mqadmin", "resetOffsetByTime", *group, "-s", "0")
-    assert moved.splitlines()[-1].split() == ["broker-a", "0", "-", "0"]
+    assert moved.splitlines()[-1].split() == ["broker-a", "0", "0", "-"]
     shown = command("mqadmin", "consumerProgress", "-g", "shop")
     assert shown.splitlines()[0].split()[0] == "#Topic"
     assert "Consume Diff Total: 3" in shown
@@ -82,3 +82,16 @@ def test_who_is_connected_is_shown(servers: Servers, command: Command) -> None:
         shown = command("mqadmin", "consumerProgress", "-g", "online", "-s", "true")
         assert "#Client IP" in shown
     assert "online" in command("mqadmin", "consumerConnection", "-g", "online", code=1)
+
+
+def test_columns_stand_where_the_original_has_them(command: Callable[..., str]) -> None:
+    command("topic", "create", "columns", "--queues", "1")
+    command("group", "create", "of-columns")
+    words = ("-g", "of-columns", "-t", "columns")
+    moved = command("mqadmin", "resetOffsetByTime", *words, "-s", "now").splitlines()
+    assert moved[0].split()[:3] == ["#brokerName", "#queueId", "#offset"]
+    assert moved[1].split()[:3] == ["broker-a", "0", "0"]
+    shown = command("mqadmin", "consumerProgress", *words, "-c", "DefaultCluster").splitlines()
+    titles = shown[0].replace(" Name", "Name").replace(" Offset", "Offset").split()
+    assert titles[3:] == ["#BrokerOffset", "#ConsumerOffset", "#Diff", "#Inflight", "#LastTime"]
+    command("mqadmin", "skipAccumulatedMessage", *words, "-f", "true")

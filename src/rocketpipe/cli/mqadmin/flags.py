@@ -89,6 +89,8 @@ TOPIC: Final = Flag("t", "topic", "the topic", required=True)
 GROUP: Final = Flag("g", "groupName", "the consumer group", required=True)
 BROKER: Final = Flag("b", "brokerAddr", "at the broker with this address, or name")
 CLUSTER: Final = Flag("c", "clusterName", "at every broker of this cluster")
+#: By which the original finds routes of light queues; here they are found without.
+ROUTED_BY: Final = Flag("c", "cluster", "not needed here")
 
 
 class OriginalVerbs:

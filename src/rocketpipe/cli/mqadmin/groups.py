@@ -9,6 +9,7 @@ from rocketpipe.cli.mqadmin.flags import (
     BROKER,
     CLUSTER,
     GROUP,
+    ROUTED_BY,
     TOPIC,
     Flag,
     OriginalVerbs,
@@ -33,6 +34,7 @@ _PROGRESS: Final = {
     "committed": "#Consumer Offset",
     "client": "#Client IP",
     "lag": "#Diff",
+    "in_flight": "#Inflight",
     "last_stored": "#LastTime",
 }
 _GROUPS: Final = {
@@ -51,7 +53,7 @@ _CLIENTS: Final = {
     "version": "#Version",
 }
 _WANTED: Final = {"topic": "#Topic", "expression": "#SubExpression"}
-_MOVES: Final = {"broker": "#brokerName", "queue": "#queueId", "before": "#before", "to": "#offset"}
+_MOVES: Final = {"broker": "#brokerName", "queue": "#queueId", "to": "#offset", "before": "#before"}
 #: What each setting of a group is called in flags.
 _SETTINGS: Final = {
     "consume_enable": "consumeEnable",
@@ -101,6 +103,7 @@ def add_verbs(verbs: OriginalVerbs) -> None:
         Flag("g", "groupName", "queue by queue for this group; else a line for each"),
         Flag("t", "topicName", "only in this topic"),
         Flag("s", "showClientIP", "true: and who reads each queue", takes=truth),
+        ROUTED_BY,
     )
     of_group = Flag("g", "consumerGroup", "the consumer group", required=True)
     verbs.add("consumerConnection", "who consumes for a group", _consumers, of_group)
@@ -130,7 +133,15 @@ def add_verbs(verbs: OriginalVerbs) -> None:
         Flag("q", "queue", "only this queue of the broker", takes=int),
         Flag("o", "offset", "to this offset of the queue", takes=int),
     )
-    verbs.add("skipAccumulatedMessage", "have a group skip what waits", _skip, group, TOPIC)
+    verbs.add(
+        "skipAccumulatedMessage",
+        "have a group skip what waits",
+        _skip,
+        group,
+        TOPIC,
+        Flag("f", "force", "not needed here", takes=truth),
+        ROUTED_BY,
+    )
     verbs.add(
         "cloneGroupOffset",
         "have a group go on from where another is",
@@ -187,6 +198,8 @@ async def _progress(admin: Admin, printer: Printer, options: argparse.Namespace)
             "committed": each.committed,
             "client": clients.get(each.queue),
             "lag": each.lag,
+            # What was handed out and is not committed is for clients to know: unknown here.
+            "in_flight": None,
             "last_stored": moment(each.last_stored_ms),
         }
         for each in found.queues
@@ -258,7 +271,7 @@ def _client(client: ConnectedClient) -> dict[str, Any]:
     return {
         "client": client.client_id,
         "address": client.address,
-        "language": client.language and client.language.value,
+        "language": client.language and client.language.name,
         "version": _version(client.version),
     }
 
@@ -325,8 +338,8 @@ def _moved(printer: Printer, moves: list[Move]) -> int:
         {
             "broker": move.queue.broker_name,
             "queue": move.queue.queue_id,
-            "before": move.before,
             "to": move.after,
+            "before": move.before,
         }
         for move in moves
     ]

@@ -7,7 +7,14 @@ import codecs
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from rocketpipe.cli.mqadmin.flags import TOPIC, Flag, OriginalVerbs, original_time, truth
+from rocketpipe.cli.mqadmin.flags import (
+    ROUTED_BY,
+    TOPIC,
+    Flag,
+    OriginalVerbs,
+    original_time,
+    truth,
+)
 from rocketpipe.cli.printing import Printer, moment, on_one_line
 from rocketpipe.cli.reaching import name_servers
 from rocketpipe.client.admin.admin import Admin
@@ -67,6 +74,7 @@ def add_verbs(verbs: OriginalVerbs) -> None:
         consumer,
         client,
         form,
+        ROUTED_BY,
     )
     verbs.add(
         "queryMsgByUniqueKey",
@@ -77,6 +85,7 @@ def add_verbs(verbs: OriginalVerbs) -> None:
         consumer,
         client,
         Flag("a", "showAll", "all that have it", switch=True),
+        ROUTED_BY,
     )
     verbs.add(
         "queryMsgByKey",
@@ -87,6 +96,7 @@ def add_verbs(verbs: OriginalVerbs) -> None:
         Flag("b", "beginTimestamp", "stored then or later", takes=original_time),
         Flag("e", "endTimestamp", "stored then or before", takes=original_time),
         Flag("m", "maxNum", f"so many at most ({MAX_FOUND})", takes=int),
+        ROUTED_BY,
     )
     verbs.add(
         "queryMsgByOffset",

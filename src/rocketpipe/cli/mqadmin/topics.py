@@ -11,6 +11,7 @@ import msgspec
 from rocketpipe.cli.mqadmin.flags import (
     BROKER,
     CLUSTER,
+    ROUTED_BY,
     TOPIC,
     Flag,
     OriginalVerbs,
@@ -49,7 +50,7 @@ def add_verbs(verbs: OriginalVerbs) -> None:
     verbs.add("topicList", "list topics", _list, with_groups)
     as_list = Flag("l", "list", "as a table", switch=True)
     verbs.add("topicRoute", "where a topic lives", _route, TOPIC, as_list)
-    verbs.add("topicStatus", "what each queue of a topic holds", _status, TOPIC)
+    verbs.add("topicStatus", "what each queue of a topic holds", _status, TOPIC, ROUTED_BY)
     verbs.add("topicClusterList", "the clusters that have a topic", _clusters, TOPIC)
     verbs.add(
         "updateTopic",
