@@ -65,8 +65,12 @@ def rocketpipe() -> Peer:
     """Ours, with its NameServer in the same process."""
 
     def command(start: Start) -> list[str]:
+        # Files of RocketMQ's sizes, as Apache's broker has them; topics come with their first send.
+        conf = start.directory / "ours.conf"
+        conf.write_text("autoCreateTopicEnable=true\nautoCreateSubscriptionGroup=true\n")
         return [
-            *(sys.executable, "-m", "rocketpipe.cli.main", "serve"),
+            *(sys.executable, "-m", "rocketpipe.cli.main", "serve", "--profile", "prod"),
+            *("-c", str(conf)),
             *("--data", str(start.directory / "store"), "--namesrv", "127.0.0.1:0"),
             *("--broker", f"127.0.0.1:{start.port}", "--flush", "sync" if start.sync else "async"),
         ]

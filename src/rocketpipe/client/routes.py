@@ -88,8 +88,8 @@ class RouteCache:
             raise await self._no_route(topic, "send to it, or create it, first")
         return route
 
-    async def get_for_send(self, topic: str) -> TopicRoute:
-        """The route of a topic, or that of the brokers which would create it.
+    async def get_for_send(self, topic: str, new_queues: int = NEW_TOPIC_QUEUES) -> TopicRoute:
+        """The route of a topic, or that of the brokers which would create it with so many queues.
 
         Raises:
             NoRoute: If the topic is unknown and no broker creates topics on a send.
@@ -105,7 +105,7 @@ class RouteCache:
         if pattern is None:
             raise await self._no_route(topic, "no broker creates topics on a send: create it first")
         self._makers = {broker.broker_name: broker for broker in pattern.brokers}
-        return _narrowed(pattern)
+        return _narrowed(pattern, new_queues)
 
     async def refresh(self, topic: str) -> TopicRoute | None:
         """Ask for a route now; None if no NameServer knows the topic.
@@ -212,12 +212,12 @@ def _ordered(route: TopicRoute) -> TopicRoute:
     )
 
 
-def _narrowed(pattern: TopicRoute) -> TopicRoute:
+def _narrowed(pattern: TopicRoute, new_queues: int) -> TopicRoute:
     queues = tuple(
         msgspec.structs.replace(
             held,
-            read_queues=min(NEW_TOPIC_QUEUES, held.read_queues),
-            write_queues=min(NEW_TOPIC_QUEUES, held.read_queues),
+            read_queues=min(new_queues, held.read_queues),
+            write_queues=min(new_queues, held.read_queues),
         )
         for held in pattern.queues
     )

@@ -127,6 +127,11 @@ class Session:
         return self._identity.client_id
 
     @property
+    def instance(self) -> str | None:
+        """The name that was given to this client among those of its machine, if one was."""
+        return self._instance
+
+    @property
     def is_open(self) -> bool:
         """Whether it is inside its ``async with``."""
         return self._users > 0

@@ -68,3 +68,15 @@ async def test_a_topic_must_be_there_to_be_subscribed() -> None:
         await member(session).check_evaluates(subscription_to("t", tags="A"))
         with pytest.raises(NoRoute, match="'nowhere'"):
             await member(session).check_evaluates(subscription_to("nowhere"))
+
+
+def test_an_operator_is_told_where_it_is() -> None:
+    shelf = Shelf(ReadLimits())
+    here = PullMember(Session("127.0.0.1:1"), "g", MessageModel.CLUSTERING, LAST, shelf)
+    here.subscriptions["t"] = subscription_to("t", tags="A")
+    shelf.open(queue(), QueueOffset(7))
+    told = here.running_info("g", stacks=False)
+    assert [wanted.topic for wanted in told.subscriptions] == ["t"]
+    assert [held.commit_offset for held in told.queues.values()] == [7]
+    assert here.places("g", "t") == {queue(): 7}
+    assert here.places("g", "u") == {}

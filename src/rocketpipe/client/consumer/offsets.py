@@ -10,18 +10,23 @@ put it where it is, stays until the queue is forgotten.
 The file is RocketMQ's ``offsets.json``, with its previous version beside it:
 
     {"offsetTable":{{"brokerName":"a","queueId":0,"topic":"t"}:5}}
+
+Who uses it has ``offsets.json.lock`` locked: a second member that went by the same file would take
+the first one's progress for its own, and never see what lies between.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 from rocketpipe.client.session import Session
-from rocketpipe.errors import InvalidName, RequestRejected
+from rocketpipe.errors import InvalidName, OffsetsTaken, RequestRejected
 from rocketpipe.model.names import check_group, is_retry_topic
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
@@ -34,7 +39,7 @@ from rocketpipe.protocol.requests.offsets import (
     SearchOffsetByTimestamp,
     UpdateConsumerOffset,
 )
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.disk import Disk, DiskError, DiskFile
 from rocketpipe.store.snapshot import Snapshot
 
 SAVE_TIMEOUT_MS: Final = 5000
@@ -223,7 +228,10 @@ class BrokerOffsets:
 
 
 class FileOffsets:
-    """Offsets in a file; RocketMQ's clients read it, and we read theirs."""
+    """Offsets in a file; RocketMQ's clients read it, and we read theirs.
+
+    A member goes by it inside ``async with``: the file is its own then.
+    """
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
         self._disk = disk or Disk()
@@ -232,6 +240,28 @@ class FileOffsets:
         self._marks = _Marks()
         self._table: dict[MessageQueue, QueueOffset] | None = None
         self._saving = asyncio.Lock()
+        self._lock: DiskFile | None = None
+
+    async def __aenter__(self) -> Self:
+        """Take the file; what it says is read anew, as others may have had it in between.
+
+        Raises:
+            OffsetsTaken: If another member has it, of this process or another.
+            DiskError: If the disk refuses.
+        """
+        self._lock = await asyncio.to_thread(self._take)
+        self._table = None
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
 
     async def read(self, queue: MessageQueue) -> QueueOffset | None:
         """What is saved for a queue, if anything is.
@@ -289,6 +319,24 @@ class FileOffsets:
             found = await asyncio.to_thread(self._load)
             self._table = {} if found is None else dict(found.offsets)
         return self._table
+
+    def _take(self) -> DiskFile:
+        # Not the file itself: that is another one after each save.
+        path = self._snapshot.path.with_name(self._snapshot.path.name + ".lock")
+        self._disk.make_directory(self._directory)
+        try:
+            file = self._disk.create(path)
+        except DiskError as error:
+            if error.errno != errno.EEXIST:
+                raise
+            file = self._disk.open(path)
+        try:
+            if not file.lock():
+                raise OffsetsTaken(self._snapshot.path)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def _load(self) -> QueueOffsets | None:
         return self._snapshot.load(lambda text: fastjson.read(text, QueueOffsets))

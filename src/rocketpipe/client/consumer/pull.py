@@ -104,9 +104,10 @@ class PullConsumer(Replies):
         self._auto_commit_ms = auto_commit_ms if auto_commit else None
         self._shelf = Shelf(limits or ReadLimits())
         self._member = PullMember(self._session, group, model, begin.where, self._shelf)
+        self._offsets = offsets or self._usual_offsets(model, offsets_root)
         self._readers = Readers(
             self._session,
-            offsets or self._usual_offsets(model, offsets_root),
+            self._offsets,
             begin,
             self._shelf,
             PullLoop(self._session, group, self._shelf, self._member.wanted, batch=batch),
@@ -123,16 +124,27 @@ class PullConsumer(Replies):
         self._open = False
         self._balancing = False
         self._running = AsyncExitStack()
+        self._around = AsyncExitStack()
 
     def _usual_offsets(self, model: MessageModel, root: Path | None) -> OffsetStore:
         if model is MessageModel.CLUSTERING:
             return BrokerOffsets(self._session, self.group)
         # Named as RocketMQ's clients name it, so that the next process finds it again.
-        path = offsets_path(f"{own_address()}@{SHARED_INSTANCE}", self.group, root)
-        return FileOffsets(path)
+        session = self._session
+        named = session.client_id if session.instance else f"{own_address()}@{SHARED_INSTANCE}"
+        return FileOffsets(offsets_path(named, self.group, root))
 
     async def __aenter__(self) -> Self:
-        await self._session.__aenter__()
+        """Open it; what it reads is said by ``subscribe`` or ``assign``.
+
+        Raises:
+            OffsetsTaken: If another broadcast consumer keeps its offsets where this one would.
+        """
+        async with AsyncExitStack() as opening:
+            await opening.enter_async_context(self._session)
+            if isinstance(self._offsets, FileOffsets):
+                await opening.enter_async_context(self._offsets)
+            self._around = opening.pop_all()
         self._rebalancer = self._new_rebalancer()
         self._member.notify = self._rebalancer.notify
         self._balancing = False
@@ -160,7 +172,7 @@ class PullConsumer(Replies):
             await self._readers.release_all()
             await self._member.leave()
         finally:
-            await self._session.__aexit__(kind, error, trace)
+            await self._around.aclose()
 
     # What to read
 

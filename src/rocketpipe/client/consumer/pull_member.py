@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from rocketpipe.client.consumer.read_ahead import Shelf
+from rocketpipe.client.consumer.running import PullReport
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
@@ -20,6 +21,7 @@ from rocketpipe.protocol.requests.clients import (
     ConsumerData,
     SubscriptionCheck,
 )
+from rocketpipe.protocol.requests.running import RunningInfo
 
 
 class PullMember:
@@ -42,6 +44,7 @@ class PullMember:
         self._model = model
         self._consume_from = consume_from
         self._shelf = shelf
+        self._report = PullReport(session, shelf)
         self.subscriptions: dict[str, Subscription] = {}
         #: What is wanted of queues that were assigned; None while nothing is.
         self.assigned: Subscription | None = None
@@ -135,3 +138,11 @@ class PullMember:
         """Go on where an operator says."""
         for queue, offset in offsets.items():
             self.go_on_from(queue, offset)
+
+    def running_info(self, group: str, *, stacks: bool) -> RunningInfo:
+        """How it fares, for an operator who asks."""
+        return self._report.running_info(self.subscriptions.values(), stacks=stacks)
+
+    def places(self, group: str, topic: str) -> Mapping[MessageQueue, QueueOffset]:
+        """How far it has come in what it reads of a topic."""
+        return self._report.places(topic)

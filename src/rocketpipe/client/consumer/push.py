@@ -27,7 +27,7 @@ from rocketpipe.client.consumer.handlers import Handlers, handler
 from rocketpipe.client.consumer.handling_trace import handling_trace
 from rocketpipe.client.consumer.interests import Interests
 from rocketpipe.client.consumer.marks import Marks
-from rocketpipe.client.consumer.offsets import StartFrom
+from rocketpipe.client.consumer.offsets import FileOffsets, StartFrom
 from rocketpipe.client.consumer.pop_flow import PopFlow, says_pop
 from rocketpipe.client.consumer.popper import Popper
 from rocketpipe.client.consumer.pull_flow import PullFlow
@@ -71,7 +71,8 @@ class PushConsumer(Replies, Marks):
         """Prepare a consumer; nothing is asked or started before its ``async with``.
 
         ``concurrency`` is how many handlers run at a time, ``start`` where the group begins that
-        has no offsets yet, and ``offsets_root`` where broadcast consumers keep theirs.
+        has no offsets yet, and ``offsets_root`` where broadcast consumers keep theirs. Each of
+        these on one machine needs a place of its own: a root, or a ``Session`` with an instance.
 
         With ``pop`` no queue has an owner: more consumers than queues share the work. None leaves
         that to the brokers, where an operator sets it by group and topic. ``trace`` says whether
@@ -139,6 +140,7 @@ class PushConsumer(Replies, Marks):
         Raises:
             ValueError: If there is no handler, or the consumer runs already.
             GroupTaken: If the session has a consumer of this group.
+            OffsetsTaken: If another broadcast consumer keeps its offsets where this one would.
             RequestRejected: If a broker refuses a subscription.
         """
         if not len(self._handlers):
@@ -223,8 +225,10 @@ class PushConsumer(Replies, Marks):
         if self._trace_topic:
             telling = handling_trace(session, self.group, self._trace_topic, plan.tuning)
             self._handlers.trace = await stack.enter_async_context(telling)
-        await self._interests.find()
         offsets = plan.offsets(session)
+        if isinstance(offsets, FileOffsets):
+            await stack.enter_async_context(offsets)
+        await self._interests.find()
         claims = plan.claims(session, offsets)
         report = PushReport(
             session,

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Final
 
 from rocketpipe.client.producer.outgoing import template
+from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute
 from rocketpipe.model.route import MessageQueue, TopicRoute
@@ -39,12 +40,16 @@ class Line:
 
     __slots__ = ("_headers", "_leaders", "queues", "topic", "ways")
 
-    def __init__(self, group: str, topic: str, route: TopicRoute) -> None:
+    def __init__(
+        self, group: str, topic: str, route: TopicRoute, new_queues: int = NEW_TOPIC_QUEUES
+    ) -> None:
         self.topic = topic
         self.queues: tuple[MessageQueue, ...] = tuple(route.writable_queues(topic))
         self._leaders = {broker.broker_name: broker.leader for broker in route.brokers}
         self._headers = {
-            name: template(group, topic, name) for name, leader in self._leaders.items() if leader
+            name: template(group, topic, name, new_queues)
+            for name, leader in self._leaders.items()
+            if leader
         }
         #: For each of the queues, in their order; None where its broker has no leader.
         self.ways: tuple[QueueWay | None, ...] = tuple(map(self._way, self.queues))
@@ -65,9 +70,18 @@ class Line:
 class Lines:
     """Lines by topic; of too many, the oldest goes."""
 
-    def __init__(self, session: Session, group: str, *, max_topics: int = MAX_TOPICS) -> None:
+    def __init__(
+        self,
+        session: Session,
+        group: str,
+        *,
+        new_topic_queues: int = NEW_TOPIC_QUEUES,
+        max_topics: int = MAX_TOPICS,
+    ) -> None:
+        """Take how many queues a topic is to have at each broker that a send creates it at."""
         self._session = session
         self._group = group
+        self._new_queues = new_topic_queues
         self._max_topics = max_topics
         self._lines: dict[str, Line] = {}
         self._renewed_ms: dict[str, int] = {}
@@ -89,8 +103,8 @@ class Lines:
             ConnectionLost: If no NameServer can be reached.
         """
         routes = self._session.routes
-        route = await routes.get_for_send(topic)
-        line = Line(self._group, topic, route)
+        route = await routes.get_for_send(topic, self._new_queues)
+        line = Line(self._group, topic, route, self._new_queues)
         if not line.queues:
             raise NoRoute(
                 topic,

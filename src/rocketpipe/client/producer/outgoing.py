@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.errors import MessageRefused, PropertiesError
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.flags import Compression, with_compression
@@ -29,8 +30,6 @@ from rocketpipe.protocol.json_dialect import quote
 from rocketpipe.record.batch import encode_batch
 from rocketpipe.record.compression import DEFAULT_LEVEL, WORTHWHILE_BYTES, compress
 from rocketpipe.record.layout import MAX_BODY_BYTES
-
-NEW_TOPIC_QUEUES: Final = 4
 
 #: How long a batch may be is for the producer to say, and it says so by name.
 _ANY_BYTES: Final = 1 << 31
@@ -55,12 +54,15 @@ _quoted: Final = msgspec.json.encode
 _pack: Final = HEAD.pack
 
 
-def template(group: str, topic: str, broker_name: str) -> bytes:
-    """The header of every send of ``group`` to one topic on one broker; see ``Outgoing.frame``."""
+def template(group: str, topic: str, broker_name: str, new_queues: int = NEW_TOPIC_QUEUES) -> bytes:
+    """The header of every send of ``group`` to one topic on one broker; see ``Outgoing.frame``.
+
+    ``new_queues`` is how many a topic is to have that the send creates.
+    """
     names = [quote(name).replace("%", "%%") for name in (group, topic, broker_name)]
     return (
         f'{{"code":%d,"extFields":{{"a":{names[0]},"b":{names[1]},'
-        f'"c":"{AUTO_CREATE_TOPIC}","d":"{NEW_TOPIC_QUEUES}","e":"%d","f":"%d","g":"%d","h":"%d",'
+        f'"c":"{AUTO_CREATE_TOPIC}","d":"{new_queues}","e":"%d","f":"%d","g":"%d","h":"%d",'
         f'"i":%b,"j":"0","k":"false","m":"%b","n":{names[2]}}},"flag":%d,"language":"PYTHON",'
         f'"opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{OUR_VERSION}}}'
     ).encode()

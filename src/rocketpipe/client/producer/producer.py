@@ -32,12 +32,14 @@ from rocketpipe.client.producer.staged import TIMEOUT_MS as STAGED_TIMEOUT_MS
 from rocketpipe.client.producer.staged import StagedSends
 from rocketpipe.client.producer.stages import Batch
 from rocketpipe.client.producer.transactions import Check, Decision, Transaction, Transactions
+from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock
 from rocketpipe.model.ids import RecallHandle
 from rocketpipe.model.message import Message, StoredMessage
 from rocketpipe.model.names import TRACE_TOPIC, check_producer_group
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.model.topic import MAX_QUEUES
 from rocketpipe.protocol.requests.sending import RecallMessage
 from rocketpipe.record.compression import DEFAULT_LEVEL, WORTHWHILE_BYTES
 from rocketpipe.record.layout import MAX_BODY_BYTES
@@ -64,6 +66,7 @@ class Producer:
         max_message_bytes: int = MAX_BODY_BYTES,
         max_in_flight: int = MAX_SENDS,
         max_in_flight_bytes: int = MAX_BYTES,
+        new_topic_queues: int = NEW_TOPIC_QUEUES,
         trace: bool | str = False,
         check: Check | None = None,
         clock: Clock | None = None,
@@ -84,6 +87,8 @@ class Producer:
             max_message_bytes: The longest body.
             max_in_flight: How many sends are under way at a time; the next ones wait.
             max_in_flight_bytes: How long these may be together.
+            new_topic_queues: How many queues a topic gets at each broker where a send creates it,
+                unless the broker allows fewer; with 1 and one broker all of it is in order.
             trace: Whether what is sent is told to a topic of traces, or to which.
             check: Says how a transaction ended, when a broker asks; see ``transaction``.
             clock: The time; for tests.
@@ -96,7 +101,10 @@ class Producer:
         check_producer_group(group)
         if timeout_ms < 0:
             raise ValueError(f"timeout_ms {timeout_ms}: not negative")
+        if not 1 <= new_topic_queues <= MAX_QUEUES:
+            raise ValueError(f"new_topic_queues {new_topic_queues}: 1 to {MAX_QUEUES}")
         self._group, self._timeout_ms = group, timeout_ms
+        self._new_topic_queues = new_topic_queues
         self._session = session = Session.of(name_servers, clock=clock)
         checks = Checks(
             max_bytes=max_message_bytes,
@@ -104,7 +112,7 @@ class Producer:
             compress_level=compress_level,
         )
         self._intake = Intake(checks, session)
-        self._lines = Lines(session, group)
+        self._lines = Lines(session, group, new_topic_queues=new_topic_queues)
         self._choice = QueueChoice(avoid_slow, session.clock, chance or session.chance)
         self._in_flight = InFlight(
             session.clock, max_sends=max_in_flight, max_bytes=max_in_flight_bytes
@@ -389,7 +397,13 @@ class Producer:
         """
         named = Batch(application, batch)
         return StagedSends(
-            self._session, self._delivery, self._intake, self._group, named, timeout_ms=timeout_ms
+            self._session,
+            self._delivery,
+            self._intake,
+            self._group,
+            named,
+            new_topic_queues=self._new_topic_queues,
+            timeout_ms=timeout_ms,
         )
 
     async def recall(self, topic: str, handle: str) -> str:

@@ -13,6 +13,7 @@ from rocketpipe.client.producer.parts import MessageParts
 from rocketpipe.client.producer.patience import Patience
 from rocketpipe.client.producer.selectors import Selector, pick_of
 from rocketpipe.client.producer.stages import Batch, Committer, StageWriter
+from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute, RocketPipeError, SessionClosed
 from rocketpipe.model.message import Message
@@ -50,6 +51,7 @@ class StagedSends:
         group: str,
         batch: Batch,
         *,
+        new_topic_queues: int = NEW_TOPIC_QUEUES,
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
         """For ``Producer.staged``.
@@ -65,7 +67,7 @@ class StagedSends:
         self._delivery = delivery
         self._intake = intake
         self._timeout_ms = timeout_ms
-        self._writer = StageWriter(session, group, batch)
+        self._writer = StageWriter(session, group, batch, new_topic_queues=new_topic_queues)
         self._committer = Committer(session, group, timeout_ms)
         self._piles: dict[MessageQueue, _Pile] = {}
         self._open_queue: dict[str, MessageQueue] = {}

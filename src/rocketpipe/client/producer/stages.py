@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from rocketpipe.client.producer.patience import Patience
+from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
@@ -27,8 +28,6 @@ from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
 from rocketpipe.protocol.requests.staging import CommitStages, StageList, StageMessages
-
-NEW_TOPIC_QUEUES: Final = 4
 
 Plan = Mapping[str, Mapping[str, int]]
 """Of each broker, how many parts of each stage it has."""
@@ -55,11 +54,23 @@ class Ticket:
 class StageWriter:
     """Writes one stage, at as many brokers as its messages go to."""
 
-    def __init__(self, session: Session, group: str, batch: Batch, name: str | None = None) -> None:
-        """Take a name that nobody uses twice; without one, it is a new UUID."""
+    def __init__(
+        self,
+        session: Session,
+        group: str,
+        batch: Batch,
+        name: str | None = None,
+        *,
+        new_topic_queues: int = NEW_TOPIC_QUEUES,
+    ) -> None:
+        """Take a name that nobody uses twice; without one, it is a new UUID.
+
+        ``new_topic_queues`` is how many a topic is to have that is created for the stage.
+        """
         self._session = session
         self._group = group
         self._batch = batch
+        self._new_queues = new_topic_queues
         self.name = name or str(uuid.uuid4())
         #: By broker, how many parts were numbered.
         self.parts: dict[str, int] = {}
@@ -90,7 +101,7 @@ class StageWriter:
             part=ticket.number,
             topic=queue.topic,
             default_topic=AUTO_CREATE_TOPIC,
-            default_topic_queue_nums=NEW_TOPIC_QUEUES,
+            default_topic_queue_nums=self._new_queues,
             queue_id=queue.queue_id,
             born_timestamp=born_ms,
             broker_name=queue.broker_name,
