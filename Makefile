@@ -87,8 +87,8 @@ scenario: setup ## Tests with real servers on sockets
 	@$(PYTEST) -n 2 -m "scenario and not (spark or compat or soak)" --ignore=tests/faults $(OR_NONE)
 
 .PHONY: spark
-spark: setup ## Tests that start Spark
-	@$(IN) $(SHORT_JVM) .venv/bin/python -m pytest --timeout=300 \
+spark: setup ## Tests that start Spark, on two processes: much of their time they wait
+	@$(IN) $(SHORT_JVM) .venv/bin/python -m pytest --timeout=300 -n 2 --dist loadgroup \
 		-m "spark and not (compat or soak)" $(OR_NONE)
 
 .PHONY: snippets
@@ -109,6 +109,10 @@ compat: setup ## Other people's clients and servers against ours; says what it c
 .PHONY: node
 node: setup ## A Node.js for other people's clients: the machine's, else one from PyPI
 	@"$(PYTHON)" "$(ROOT)/tools/bootstrap.py" --node
+
+.PHONY: wheels
+wheels: setup ## Sdist and wheels into dist/, each installed into an empty environment and used
+	@$(RUN) -m tools.wheels $(WHEELS)
 
 .PHONY: soak
 soak: setup ## Long runs: a million mutated frames, 100,000 power cuts, 200 kills, an hour of mixed load
@@ -157,10 +161,11 @@ bench-testkit: setup ## The test kit: what a cluster for each test, and a leap i
 #> Upkeep
 
 .PHONY: docs
-docs: setup ## Print compatibility, configuration and reference of docs/ anew from the code
+docs: setup ## Print what docs/ tells of the code anew, and render it all: out/site/index.html
 	@$(IN) for page in compatibility configuration; do \
 		.venv/bin/python tools/$$page.py > .venv/$$page.md && mv .venv/$$page.md docs/$$page.md; done
 	@$(RUN) tools/reference.py docs/reference
+	@$(RUN) tools/site.py
 
 .PHONY: requirements
 requirements: ## Pin the newest versions that fit requirements/*.in and pyproject.toml (needs uv)

@@ -10,17 +10,21 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.dockerfile import DEPLOY, ROOT, rests, sent_to_the_engine, stages
 
+from rocketpipe.broker import fast_port
+from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.settings import broker_settings
 from rocketpipe.cli.main import NOUNS, parser_of
+from rocketpipe.namesrv.config import NamesrvConfig
 
-ROOT = Path(__file__).parent.parent
-DEPLOY = ROOT / "deploy"
 UNIT = DEPLOY / "rocketpipe.service"
 DATA = "/var/lib/rocketpipe"
 
@@ -44,34 +48,65 @@ def known_to_the_environment(name: str) -> bool:
     return name in names
 
 
-def instructions() -> list[tuple[str, str]]:
-    text = re.sub(r"^#.*\n", "", (DEPLOY / "Dockerfile").read_text(), flags=re.MULTILINE)
-    lines = re.sub(r"\\\n\s*", "", text).splitlines()
-    return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines if line)]
-
-
 def test_the_image_copies_what_there_is() -> None:
-    kept = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
-    for word, rest in instructions():
-        assert word in INSTRUCTIONS, word
-        if word == "COPY":
+    for stage in stages():
+        assert {word for word, _ in stage} <= INSTRUCTIONS
+        for rest in rests(stage, "COPY"):
             *sources, _ = rest.split()
             for source in sources:
-                assert (ROOT / source).exists(), f"COPY {source}: there is none"
-                assert f"!{source}" in kept, f"COPY {source}: left out by Dockerfile.dockerignore"
+                path = ROOT / source
+                files = [file for file in path.rglob("*.py") if file.is_file()] or [path]
+                assert all(file.is_file() for file in files), f"COPY {source}: there is none"
+                assert all(map(sent_to_the_engine, files)), f"COPY {source}: is not sent"
+
+
+def test_the_engine_is_sent_nothing_that_was_made() -> None:
+    for name in (
+        "Makefile",
+        "tests/test_deploy.py",
+        "requirements/dev.txt",
+        "src/rocketpipe/record/_hot.cpython-311-x86_64-linux-gnu.so",
+        "src/rocketpipe/__pycache__/errors.cpython-311.pyc",
+        "src/rocketpipe.egg-info/PKG-INFO",
+    ):
+        assert not sent_to_the_engine(ROOT / name), name
+    assert sent_to_the_engine(ROOT / "src/rocketpipe/py.typed")
+
+
+def test_the_image_installs_only_what_is_pinned() -> None:
+    build, final = stages()
+    for line in rests(build, "RUN"):
+        for each in line.split("&&"):
+            words = shlex.split(each)
+            assert words[0] == "pip"
+            assert "--require-hashes" in words or {"--no-deps", "--no-build-isolation"} <= {*words}
+            for file in (after for word, after in pairwise(words) if word == "-r"):
+                assert "--hash=sha256:" in (ROOT / file).read_text()
+    (line,) = rests(final, "RUN")
+    words = shlex.split(line.partition("&&")[0])
+    assert {"--no-index", "--find-links"} <= {*words}
+    assert "rocketpipe[compression,fast]" in words
+    pinned = set(re.findall(r"^([\w-]+)==", (ROOT / "requirements/server.txt").read_text(), re.M))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["compression"], *extras["fast"]]
+    assert pinned >= {re.split(r"[<>=!~ ;\[]", each)[0] for each in wanted}
 
 
 def test_the_image_serves_as_nobody_in_particular() -> None:
-    steps = instructions()
-    last = max(number for number, (word, _) in enumerate(steps) if word == "FROM")
-    final = dict(steps[last:])
-    assert final["USER"] not in ("0", "root")
-    assert final["VOLUME"] == DATA
+    final = dict(stages()[-1])
+    assert f" --uid {final['USER']} " in final["RUN"]
+    assert int(final["USER"]) > 0
+    assert f" --home-dir {DATA} --create-home " in final["RUN"]
+    assert final["VOLUME"] == final["WORKDIR"] == DATA
     assert json.loads(final["ENTRYPOINT"]) == ["rocketpipe"]
     options = command(json.loads(final["CMD"]))
     assert (options.command, options.data, options.insecure) == ("serve", DATA, True)
     ports = [str(port) for _, port in (options.namesrv, options.broker, options.http)]
-    assert final["EXPOSE"].split() == ports
+    second = str(options.broker[1] - fast_port.BELOW)
+    assert sorted(final["EXPOSE"].split()) == sorted([*ports, second])
+    by_default = [str(config.port) for config in (NamesrvConfig(), BrokerConfig(data=Path(DATA)))]
+    assert ports[:2] == by_default
     probe = json.loads(final["HEALTHCHECK"].partition("CMD ")[2])
     assert probe[:2] == ["python", "-c"]
     compile(probe[2], "HEALTHCHECK", "exec")

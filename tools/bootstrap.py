@@ -78,7 +78,8 @@ def inputs_of(root: Path, environ: Mapping[str, str]) -> str:
     files = [root / "requirements" / f"{name}.txt" for name in ("build", "dev", "demo", "java")]
     files += [root / "setup.py", root / "src" / "rocketpipe" / "_version.py"]
     twins = twin_sources(root)
-    for file in files + twins:
+    shared = sorted((root / "src").glob("rocketpipe/**/_*.pxd"))
+    for file in files + twins + shared:
         digest.update(f"{file.relative_to(root)} {file.stat().st_size}\n".encode())
         digest.update(file.read_bytes())
     project = tomllib.loads((root / "pyproject.toml").read_text())

@@ -163,6 +163,13 @@ def test_a_path_without_a_store_is_refused_with_what_to_give(made: str, tmp_path
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
+def test_a_store_of_a_newer_version_is_not_guessed_at(store: MessageStore, tmp_path: Path) -> None:
+    text = "rocketpipe store format 99\nwritten by rocketpipe 9.0.0\n"
+    (tmp_path / "store" / "format").write_text(text)
+    with pytest.raises(LogNotFound, match=r"format 99, written by rocketpipe 9\.0\.0"):
+        LogDirectory(tmp_path / "store")
+
+
 def test_looking_changes_nothing(store: MessageStore, tmp_path: Path) -> None:
     append(store, 20)
     store.close()

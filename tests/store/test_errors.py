@@ -23,6 +23,7 @@ def test_each_is_a_store_error_that_names_its_facts() -> None:
             errors.StoreDamaged(FILE, 7, "torn")
         ),
         "commitlog/0 is locked: another broker has this directory": errors.StoreLocked(FILE),
+        "commitlog/0: a later format": errors.FormatUnknown(FILE, "a later format"),
         "the store is closed": errors.StoreClosed(),
         "record at 7: torn": errors.RecordCorrupt(7, "torn"),
         "no record at 7: the log goes from 8 to 9": errors.RecordMissing(7, 8, 9),

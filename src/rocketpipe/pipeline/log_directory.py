@@ -31,6 +31,7 @@ from rocketpipe.pipeline.log_walk import queued_in, whole_records
 from rocketpipe.pipeline.queue_view import ENTRY, NO_TAG_CODE, Entries, QueueView
 from rocketpipe.store.checkpoint import read_checkpoint
 from rocketpipe.store.disk import Closing, Disk, DiskError, DiskFile
+from rocketpipe.store.format_mark import check_format
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.log_scan import LogFiles
 from rocketpipe.store.snapshot import Snapshot
@@ -73,6 +74,7 @@ class LogDirectory(Closing):
         if not self._layout.commit_log.is_dir():
             raise LogNotFound(path, "has no commitlog/ in it")
         try:
+            check_format(self._disk, path)
             # First of all: whatever it speaks of is in the files that are looked at afterwards.
             checkpoint = read_checkpoint(self._disk, self._layout.checkpoint)
             self.log = LogFiles(self._disk, self._layout.commit_log)
@@ -98,16 +100,14 @@ class LogDirectory(Closing):
         Raises:
             DiskError: If it cannot be read; the file may have been removed meanwhile.
         """
-        base = self.log.base_of(log_offset)
-        if self._segment is None or self._segment[0] != base:
-            if self._segment is not None:
-                self._segment[1].close()
-                self._segment = None
-            path = self.log.path_of(log_offset)
-            self._segment = (base, self._disk.open(path, writable=False))
-        file, read = self._segment[1], 0
+        segment = self._segment
+        # Asked for each run of records, so the usual answer comes first.
+        if segment is None or not 0 <= log_offset - segment[0] < self.log.segment_bytes:
+            segment = self._opened(log_offset)
+        base, file = segment
         try:
-            while read < len(room):
+            read = os.preadv(file.fileno(), [room], log_offset - base)
+            while 0 < read < len(room):
                 more = os.preadv(file.fileno(), [room[read:]], log_offset - base + read)
                 if not more:
                     break
@@ -115,6 +115,14 @@ class LogDirectory(Closing):
         except OSError as error:
             raise DiskError("read", file.path, error) from error
         return read
+
+    def _opened(self, log_offset: int) -> tuple[int, DiskFile]:
+        if self._segment is not None:
+            self._segment[1].close()
+            self._segment = None
+        path, base = self.log.path_of(log_offset), self.log.base_of(log_offset)
+        self._segment = (base, self._disk.open(path, writable=False))
+        return self._segment
 
     @cached_property
     def queue_ids(self) -> dict[str, set[int]]:

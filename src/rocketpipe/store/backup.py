@@ -4,6 +4,7 @@
     consumequeue/       the last file of each queue whose messages have all expired: without it the
                         queue would begin again at 0, where groups have been long ago
     config/             the broker's tables
+    format              in which format all of this is
     backup.json         what should be there: sizes and checksums; written last
 
 All other queues, the index and the timer are not copied: whoever opens the copy makes them anew
@@ -29,6 +30,7 @@ from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.disk import Disk, DiskError, DiskFile
 from rocketpipe.store.errors import StoreDamaged
+from rocketpipe.store.format_mark import check_format
 from rocketpipe.store.layout import UNFINISHED, StoreLayout
 from rocketpipe.store.log_scan import CHUNK_BYTES, Gap, LogFiles, log_of, scan
 from rocketpipe.store.queue_check import last_files_of_expired
@@ -37,7 +39,7 @@ from rocketpipe.store.snapshot import Snapshot
 
 MANIFEST: Final = "backup.json"
 _FORMAT: Final = 1
-_ROOMS: Final = ("commitlog", "consumequeue", "config")
+_ROOMS: Final = ("commitlog", "consumequeue", "config", "format")
 _WHAT_THERE_IS: Final = ("topics.json", "subscriptionGroup.json")
 
 
@@ -87,9 +89,11 @@ def back_up(
 
     Raises:
         StoreDamaged: a record is not what was written.
+        FormatUnknown: a newer version has changed the store.
         StoreError: the target is not empty.
         DiskError: a file cannot be read or written.
     """
+    check_format(disk, root)
     _require_empty(disk, target)
     layout, copy = StoreLayout(root), StoreLayout(target)
     disk.make_directory(copy.commit_log)
@@ -122,6 +126,8 @@ def back_up(
             for path in last_files_of_expired(disk, layout, first)
         ]
         copied += [_copy(disk, layout.config / name, copy.config / name, target) for name in late]
+        if layout.format.name in disk.names(root):  # RocketMQ's stores have none
+            copied.append(_copy(disk, layout.format, copy.format, target))
     _sync_directories(disk, target, copied)
     backup = Backup(
         created_ms=clock.now_ms(), first_offset=first, end_offset=end, files=tuple(copied)
@@ -149,10 +155,12 @@ def restore(disk: Disk, directory: Path, root: Path) -> Backup:
 
     Raises:
         BackupDamaged: the backup is incomplete, or one of its files is not what was copied.
+        FormatUnknown: a newer version made the backup.
         StoreError: the root is not empty, or a restore was interrupted before.
         DiskError: a file cannot be read or written.
     """
     backup = read_manifest(disk, directory)
+    check_format(disk, directory)
     _require_empty(disk, root)
     unfinished = root.with_name(root.name + ".restoring")
     _require_empty(disk, unfinished)

@@ -43,6 +43,7 @@ def check_store(
     ``index_slots`` is how many slots its index files have, if not a quarter of their entries.
 
     Raises:
+        FormatUnknown: a newer version has changed the store; what is right in it is not known.
         DiskError: a file cannot be read.
     """
     layout = StoreLayout(root)

@@ -5,6 +5,7 @@ StoreError
 ├── StoreFailed      writing has failed; nothing more is taken until the store is opened again
 ├── StoreDamaged     acknowledged bytes are not what they were; names the file and the place
 ├── StoreLocked      another process has the directory
+├── FormatUnknown    a newer version has changed the store: this one keeps its hands off
 ├── StoreClosed      the store was closed, or is being closed
 ├── RecordCorrupt    bytes that should be a record are not one
 ├── RecordMissing    no record is where one was asked for: gone, or not there yet
@@ -20,6 +21,7 @@ from pathlib import Path
 from rocketpipe.errors import StoreError
 
 __all__ = [
+    "FormatUnknown",
     "OddSegment",
     "RecordCorrupt",
     "RecordMissing",
@@ -74,9 +76,20 @@ class StoreDamaged(StoreError):
 class StoreLocked(StoreError):
     """Another process, or another store in this one, has the directory."""
 
+    hint = "stop that one first, or name another directory"
+
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is locked: another broker has this directory")
         self.path = path
+
+
+class FormatUnknown(StoreError):
+    """The store is in a format that this version does not know; nothing of it was changed."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
 
 
 class StoreClosed(StoreError):

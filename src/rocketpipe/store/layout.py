@@ -14,6 +14,7 @@ Ours alone, and left alone by RocketMQ:
     sums/                               checksums of queues and index, and how far they are good
     quarantine/                         bytes that were cut off a damaged log
     failed                              why the last run stopped writing, if it did
+    format                              which versions can read all of this
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class StoreLayout:
         self.sums = root / "sums"
         self.quarantine = root / "quarantine"
         self.failed = root / "failed"
+        self.format = root / "format"
 
     def queue(self, topic: str, queue_id: int) -> Path:
         """The directory of one queue.

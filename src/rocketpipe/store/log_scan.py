@@ -26,6 +26,7 @@ from rocketpipe.record.layout import (
 from rocketpipe.store.checkpoint import NEVER, read_checkpoint
 from rocketpipe.store.disk import Closing, Disk, DiskFile
 from rocketpipe.store.errors import OddSegment
+from rocketpipe.store.format_mark import check_format
 from rocketpipe.store.layout import StoreLayout, file_name, offset_of
 from rocketpipe.store.log_end import problem_of
 
@@ -153,9 +154,11 @@ def log_of(disk: Disk, layout: StoreLayout) -> LogFiles:
     """The log of a store; its checkpoint tells which records must have a checksum.
 
     Raises:
+        FormatUnknown: a newer version has changed the store.
         OddSegment: as for `LogFiles`.
         DiskError: a file cannot be read.
     """
+    check_format(disk, layout.root)
     files = LogFiles(disk, layout.commit_log)
     own = read_checkpoint(disk, layout.checkpoint).own
     if own is not None:

@@ -28,6 +28,7 @@ from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.errors import RecordCorrupt, StoreDamaged
+from rocketpipe.store.format_mark import check_format
 from rocketpipe.store.group_mark import read_mark
 from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.layout import StoreLayout, offset_of
@@ -102,8 +103,10 @@ def dump_queue(disk: Disk, root: Path, topic: str, queue_id: int) -> Iterator[st
 
     Raises:
         InvalidName: no topic has this name.
+        FormatUnknown: a newer version has changed the store.
         DiskError: the files cannot be read.
     """
+    check_format(disk, root)
     directory = StoreLayout(root).queue(topic, queue_id)
     for name in disk.names(directory):
         base = offset_of(name)

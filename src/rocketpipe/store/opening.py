@@ -1,6 +1,7 @@
 """Takes a directory, and brings what the last run left there to where this one can go on.
 
-    lock → checkpoint → the end of the log → abort mark → queues, index, timer → dispatch the rest
+    lock → format → checkpoint → the end of the log → abort mark → queues, index, timer
+         → dispatch the rest
 
 Until the end of the log is found, nothing is changed but what is torn. From the abort mark on, a
 crash is a crash of this run, whose opening can be done again.
@@ -22,6 +23,7 @@ from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.derived import Derived, OnArrival
 from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.errors import OddSegment, RecordCorrupt
+from rocketpipe.store.format_mark import FormatMark
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.marks import Marks
 from rocketpipe.store.positions import Positions
@@ -59,6 +61,7 @@ def open_directory(config: StoreConfig, disk: Disk, clock: Clock, on_arrival: On
 
     Raises:
         StoreLocked: Another broker has the directory.
+        FormatUnknown: A newer version has changed it.
         StoreDamaged: Records that were durable are not whole.
         OddSegment: A file in it cannot be part of a log.
         DiskError: The disk does not do what it has to.
@@ -72,6 +75,7 @@ def open_directory(config: StoreConfig, disk: Disk, clock: Clock, on_arrival: On
     marks.take_lock()
     with ExitStack() as unless_opened:
         unless_opened.callback(marks.release)
+        FormatMark(disk, layout).check()
         checkpoint = Checkpoint(disk, layout.checkpoint)
         unless_opened.callback(checkpoint.close)
         commit_log = CommitLog(disk, layout.commit_log, config.segment_bytes)
@@ -130,6 +134,7 @@ class _Opening:
             ours=self._was_ours(),
         )
         end = recovery.run()
+        FormatMark(self._disk, layout).put()
         self._begin(end)
         derived = Derived(
             self._disk,
