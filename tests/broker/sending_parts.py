@@ -11,6 +11,7 @@ from rocketpipe.broker.admission import Admission, AdmissionLimits
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.delivery.half_room import HalfRoom
 from rocketpipe.broker.delivery.parking import Parking
 from rocketpipe.broker.delivery.retry import Retries
 from rocketpipe.broker.delivery.sent_properties import Stamp
@@ -87,9 +88,16 @@ class SendingParts:
         self.parking = Parking(self.delays, clock, most_ms=most_ms)
         self.locks = QueueLocks()
         self.retries = Retries(self.store, self.supply, self.delays, self.locks, clock)
+        self.half_room = HalfRoom(self.config.max_open_transactions)
         self._router = Router(
             SendHandlers(
-                self.config, self.intake, self.supply, self.stamp, self.parking, self.retries
+                self.config,
+                self.intake,
+                self.supply,
+                self.stamp,
+                self.parking,
+                self.retries,
+                self.half_room,
             )
         )
 

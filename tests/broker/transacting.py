@@ -14,9 +14,10 @@ from rocketpipe.broker.delivery.open_transactions import OpenTransactions
 from rocketpipe.broker.delivery.transactions import Decisions
 from rocketpipe.broker.handlers.transactions import TransactionHandlers
 from rocketpipe.model.flags import Transaction
+from rocketpipe.model.names import CHECK_MAX_TIME_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.request import read_reply, to_command
-from rocketpipe.protocol.requests.transactions import EndTransaction
+from rocketpipe.protocol.requests.transactions import EndTransaction, ResumeChecks
 from rocketpipe.record.codec import RecordView
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.message_store import Appended, Put
@@ -72,6 +73,7 @@ class TransactingParts(SendingParts):
     def __init__(self, root: Path, clock: ManualClock, **changes: Any) -> None:
         super().__init__(root, clock, **changes)
         self.waiting = OpenTransactions(self.store, self.tables.offsets)
+        self.half_room.has_room = self.waiting.has_room
         self.decisions = Decisions(
             self.store,
             self.intake,
@@ -112,6 +114,19 @@ class TransactingParts(SendingParts):
         request = half.end(state, **changes)
         answer = await self._ending.answer(to_command(request, 1), cast("Any", Sender()))
         read_reply(request, answer)
+
+    async def resume(self, offset_id: str | None) -> None:
+        """What an operator hears who has a transaction asked about again."""
+        request = ResumeChecks(msg_id=offset_id)
+        answer = await self._ending.answer(to_command(request, 1), cast("Any", Sender()))
+        read_reply(request, answer)
+
+    async def given_up(self) -> str:
+        """Let time pass until a half message is given up; gives its offset id."""
+        for _ in range(self.config.transaction_check_max + 1):
+            await self.clock.advance(self.config.transaction_check_every_ms)
+            await self.checks.ask_all()
+        return self.stored(CHECK_MAX_TIME_TOPIC)[-1].offset_id
 
     def bodies(self, topic: str = "t", queue_id: int = 2) -> list[bytes]:
         """What a consumer sees."""

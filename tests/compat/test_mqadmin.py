@@ -6,19 +6,28 @@ printed against what it should have. What a command prints may name what a later
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
 import subprocess
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.compat.clients.installing import java_tools
 
+from rocketpipe import blocking
+from rocketpipe.broker.broker import broker
+from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.client.consumer.received import ReceivedMessage
+from rocketpipe.namesrv.config import NamesrvConfig
+from rocketpipe.namesrv.server import name_server
+from rocketpipe.store.config import StoreConfig
 from rocketpipe.testing.servers import serving
 
 pytestmark = pytest.mark.compat
@@ -26,6 +35,8 @@ pytestmark = pytest.mark.compat
 VERSION = "5.3.3"
 CLUSTER = "DefaultCluster"
 IN_CLUSTER = ("-c", CLUSTER)
+#: No command of mqadmin's: from here on clients of ours are there.
+OURS = "ours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +122,31 @@ SCRIPT = (
         "consumerStatus -g billing -i {client} -s", "Consumer Subscription", "ConsumeMessageThread"
     ),
     run("queryMsgById -t orders -i {offset_id} -g billing -d {client}", "consumeResult=CR_SUCCESS"),
+    # Consumers of ours
+    run(OURS),
+    run(
+        "consumerConnection -g pullers",
+        r"127.0.0.1:\d+ +PYTHON +V5_3_1",
+        r"(?m)^orders +\*",
+        "ConsumeType: CONSUME_ACTIVELY",
+    ),
+    run("consumerConnection -g poppers", "PYTHON", "ConsumeType: CONSUME_POP"),
+    run("consumerConnection -g pushers", "PYTHON", "ConsumeType: CONSUME_PASSIVELY"),
+    run("consumerStatus -g pullers", r"(?m)^1 +\S+ +V5_3_1 ", "Rebalance OK"),
+    run("consumerStatus -g poppers", r"(?m)^1 +\S+ +V5_3_1 ", "Rebalance OK"),
+    run(
+        "consumerStatus -g pushers",
+        r"(?m)^1 +\S+ +V5_3_1 ",
+        "Rebalance OK",
+        pusher=r"(?m)^1 +(\S+) ",
+    ),
+    run(
+        "consumerStatus -g pushers -i {pusher} -s",
+        "Consumer Properties",
+        "Consumer Subscription",
+        "task workers of pushers",
+    ),
+    run("queryMsgTraceById -i {traced} -t RMQ_SYS_TRACE_TOPIC", r"(?m)^Pub +tracers .* success"),
     # How far they are
     run("statsAll -t orders", r"(?m)^orders +billing +\d+ +\d+\.\d\d"),
     run("brokerConsumeStats -b {broker} -l 0 -t 5000", "Diff Total: "),
@@ -146,6 +182,14 @@ SCRIPT = (
     run("getBrokerConfig -c DefaultCluster", r"maxMessageSize += +1000000"),
     run("updateBrokerConfig -b {broker} -k listenPort -v 1", "CODE: 16", fails=True),
     run("updateBrokerConfig -b {broker} -k brokerRole -v SLAVE", "CODE: 29", fails=True),
+    run("setConsumeMode -b {broker} -t orders -g billing -m POP -q 2", "consume mode\\[POP\\]"),
+    run("setConsumeMode -b {broker} -t orders -g billing -m PULL", "consume mode\\[PULL\\]"),
+    run("setConsumeMode -b {broker} -t nowhere -g billing -m POP", "CODE: 17", fails=True),
+    run("setCommitLogReadAheadMode -b {broker} -m 1", "readahead mode success, mode: 1"),
+    run("setCommitLogReadAheadMode -c DefaultCluster -m 0", "readahead mode success, mode: 0"),
+    run("updateColdDataFlowCtrGroupConfig -b {broker} -g billing -v 4096", "success, {broker}"),
+    run("getColdDataFlowCtrInfo -b {broker}", '"billing":4096', '"cgColdReadThreshold":3145728'),
+    run("removeColdDataFlowCtrGroupConfig -b {broker} -g billing", "threshold success, {broker}"),
     run("cleanExpiredCQ -b {broker}", "success"),
     run("cleanUnusedTopic -c DefaultCluster", "success"),
     run("deleteExpiredCommitLog -b {broker}", "success"),
@@ -186,13 +230,14 @@ class Admin:
 
 
 @contextmanager
-def started(name_server: str, scratch: Path) -> Iterator[Admin]:
+def started(name_server: str, scratch: Path, *options: str) -> Iterator[Admin]:
     java, place = java_tools(VERSION)
     child = subprocess.Popen(
         [
             str(java),
             *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
             *(f"-Duser.home={scratch}", f"-Djava.io.tmpdir={scratch}"),
+            *options,
             *("-cp", f"{place}/classes:{place}/jars/*", "Admin", name_server),
         ],
         cwd=scratch,
@@ -218,13 +263,37 @@ class Outcome:
     expected: tuple[str, ...]
 
 
+def begin_ours(name_server: str, staying: ExitStack) -> str:
+    """Have one consumer of each kind, and a message that is traced, whose id this gives."""
+    pulls = staying.enter_context(blocking.PullConsumer(name_server, group="pullers"))
+    pulls.subscribe("orders")
+    pops = staying.enter_context(blocking.SimpleConsumer(name_server, group="poppers"))
+    pops.subscribe("orders")
+    pushes = blocking.PushConsumer(name_server, group="pushers")
+    handled = threading.Event()
+
+    @pushes.on("orders")
+    def handle(message: ReceivedMessage) -> None:
+        handled.set()
+
+    staying.enter_context(pushes)
+    with blocking.Producer(name_server, group="tracers", trace=True) as producer:
+        sent = producer.send("orders", b"traced", keys=["K3"])
+    assert handled.wait(60)
+    return sent.message_id
+
+
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Outcome]]:
     scratch = tmp_path_factory.mktemp("mqadmin")
     (scratch / "topics.json").write_text(json.dumps([topic("listed-1"), topic("listed-2")]))
     (scratch / "groups.json").write_text(json.dumps([{"groupName": "listed"}]))
     found: list[Outcome] = []
-    with serving(scratch) as servers, started(servers.name_server, scratch) as admin:
+    with (
+        serving(scratch) as servers,
+        started(servers.name_server, scratch) as admin,
+        ExitStack() as staying,
+    ):
         known = {
             "broker": servers.broker,
             "scratch": str(scratch),
@@ -232,6 +301,10 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Outcome]
             "groups": str(scratch / "groups.json"),
         }
         for each in SCRIPT:
+            if each.words == OURS:
+                known["traced"] = begin_ours(servers.name_server, staying)
+                found.append(Outcome("", ()))
+                continue
             printed = admin.run(each.words.format(**known))
             expected = tuple(
                 text.format(**{name: re.escape(value) for name, value in known.items()})
@@ -255,5 +328,25 @@ def test_a_command_prints_what_it_should(outcomes: list[Outcome], number: int) -
     assert failed is SCRIPT[number].fails, outcome.printed[:3000]
 
 
+async def test_tools_that_use_the_vip_channel_are_served(tmp_path: Path, lasting_port: int) -> None:
+    def ask(name_server: str) -> str:
+        vip = "-Dcom.rocketmq.sendMessageWithVIPChannel=true"
+        with started(name_server, tmp_path, vip) as admin:
+            return admin.run("produce makers orders") + admin.run("clusterList")
+
+    config = BrokerConfig(
+        data=tmp_path / "store",
+        port=lasting_port,
+        store=StoreConfig.embedded(tmp_path / "store"),
+    )
+    async with name_server(NamesrvConfig(port=0)) as names:
+        async with broker(replace(config, name_servers=(names,))):
+            printed = await asyncio.to_thread(ask, names)
+    assert re.search(rf"(?m)^DefaultCluster +broker-a +0 +127.0.0.1:{lasting_port} ", printed), (
+        printed
+    )
+    assert "Exception" not in printed
+
+
 def test_at_least_forty_commands_are_run() -> None:
-    assert len({each.words.split()[0] for each in SCRIPT} - {"consume", "produce"}) >= 40
+    assert len({each.words.split()[0] for each in SCRIPT} - {"consume", "produce", OURS}) >= 40

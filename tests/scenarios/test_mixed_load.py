@@ -5,12 +5,13 @@ And with one lie of each kind planted, it names each, and nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.scenarios.hurried_broker import HurriedBroker
 from tests.scenarios.hurried_clock import HurriedClock
 from tests.scenarios.mixed_load import MIX, Honest, Load, MixedCast
 
-from rocketpipe import Producer, SimpleConsumer
+from rocketpipe import Producer, RocketPipeError, SimpleConsumer
 from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.scenario
 
 #: How long everybody is kept busy; `make soak` says an hour. Then some seconds go by until nothing
 #: waits any more.
-SECONDS = int(os.environ.get("ROCKETPIPE_MIXED_SECONDS", "20"))
+SECONDS = int(os.environ.get("ROCKETPIPE_MIXED_SECONDS", "60"))
 #: A history is no longer than this: what takes longer is several.
 ROUND_S = 60
 #: Every now and then the broker falls.
@@ -103,6 +104,8 @@ class Liar(Honest):
         self.producer: Producer | None = None
         #: The ids of messages, or batches, by what is wrong with them.
         self.planted: dict[str, str] = {}
+        #: Those too with which something went wrong, so that nobody knows.
+        self._tried: set[str] = set()
 
     async def ack(self, consumer: SimpleConsumer, message: PoppedMessage) -> None:
         if not self._lies("acked", message.keys[0]):
@@ -126,18 +129,27 @@ class Liar(Honest):
         if self.producer is not None and self._lies(fate, message_id):
             await self.producer.send(MIX, body, keys=[message_id])
 
+    @contextlib.contextmanager
+    def about(self, message_id: str) -> Iterator[None]:
+        try:
+            yield
+        except RocketPipeError:  # as on a machine that is too busy to be in time
+            self.planted = {kind: at for kind, at in self.planted.items() if at != message_id}
+            raise
+
     def _lies(self, kind: str, message_id: str) -> bool:
         """Whether it is time for it; about one message it lies once."""
-        if kind in self.planted or message_id in self.planted.values():
+        if kind in self.planted or message_id in self._tried:
             return False
         if self._chance.random() < 0.7:
             return False
         self.planted[kind] = message_id
+        self._tried.add(message_id)
         return True
 
     def told_of(self, anomaly: Anomaly) -> bool:
         """Whether an anomaly is one of its lies."""
-        return any(message_id in anomaly.what for message_id in self.planted.values())
+        return any(message_id in anomaly.what for message_id in self._tried)
 
 
 async def test_each_lie_in_a_mix_of_everything_is_named_and_nothing_else_is(

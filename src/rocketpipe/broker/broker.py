@@ -6,7 +6,7 @@ import logging
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -17,9 +17,11 @@ from rocketpipe.broker.advertise import advertised_address, check_advertised, ho
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.core import Core, Wing
 from rocketpipe.broker.delivery.arrivals import Arrivals
+from rocketpipe.broker.delivery.cold_reads import ColdReads
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.filtering import Filters
+from rocketpipe.broker.delivery.half_room import HalfRoom
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.parking import Parking
 from rocketpipe.broker.delivery.pull_plan import PullPlanner, PullRules
@@ -27,6 +29,7 @@ from rocketpipe.broker.delivery.retry import Retries
 from rocketpipe.broker.delivery.sent_properties import Stamp
 from rocketpipe.broker.delivery.storing import Intake
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.fast_port import fast_port
 from rocketpipe.broker.handlers.clients import ClientHandlers, LockHandlers
 from rocketpipe.broker.handlers.groups import GroupHandlers
 from rocketpipe.broker.handlers.lookups import LookupHandlers
@@ -41,11 +44,13 @@ from rocketpipe.broker.lanes.sending import SendLane
 from rocketpipe.broker.live_settings import LiveSettings
 from rocketpipe.broker.registration import Registrar
 from rocketpipe.broker.stats import Stats
+from rocketpipe.broker.steps import carried_out
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.broker.tables.system_topics import system_topics
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.broker.wings.admin import administration
+from rocketpipe.broker.wings.cold_reads import cold_reads
 from rocketpipe.broker.wings.popping import popping
 from rocketpipe.broker.wings.replies import replies
 from rocketpipe.broker.wings.staging import staging
@@ -73,6 +78,7 @@ TIDY_EVERY_MS: Final = 10_000
 #: What a broker does beyond storing and handing out: each is given the core, and adds to it.
 WINGS: Final[tuple[Callable[[Core], Wing], ...]] = (
     administration,
+    cold_reads,
     popping,
     replies,
     staging,
@@ -113,7 +119,11 @@ async def broker(
     clock = clock or SystemClock()
     chance = chance or random.Random()  # noqa: S311 - it spreads load, it guards nothing
     disk = disk or Disk()
-    async with Server.bound(config.host, config.port) as server, Caller() as caller:
+    async with (
+        Server.bound(config.host, config.port) as server,
+        fast_port(config) as fast,
+        Caller() as caller,
+    ):
         address = advertised_address(config.advertise, server.address)
         store_host = (await host_of(address)).pack()
         waiting = WaitingPulls(clock, limit=config.max_waiting_pulls)
@@ -121,7 +131,8 @@ async def broker(
         arrivals.listen(
             lambda topic, queue_id, offset, code, _, properties: waiting.notify(
                 topic, queue_id, offset + 1, code, properties
-            )
+            ),
+            while_=waiting.__len__,
         )
         with closing(_open_store(config, disk, clock, store_host, arrivals)) as store:
             tables = Tables(
@@ -161,8 +172,10 @@ async def broker(
             stamp = Stamp(config, keys, clock)
             delays = DelayLevels(store, intake, tables.delays, clock)
             parking = Parking(delays, clock, most_ms=store.config.timer_max_delay_ms)
+            half_room = HalfRoom(config.max_open_transactions)
             retries = Retries(store, supply, delays, locks, clock, stats)
-            pulls = PullHandlers(store, planner, offsets, waiting, clock, stats)
+            cold = ColdReads(config, store, clock)
+            pulls = PullHandlers(store, planner, offsets, waiting, clock, cold, stats)
             retention = Retention(
                 store,
                 disk=disk,
@@ -187,7 +200,9 @@ async def broker(
                 supply=supply,
                 stamp=stamp,
                 delays=delays,
+                half_room=half_room,
                 planner=planner,
+                cold=cold,
                 waiting=waiting,
                 stats=stats,
                 settings=settings,
@@ -197,7 +212,7 @@ async def broker(
             if watch is not None:
                 watch(core)
             wings = [wing(core) for wing in WINGS]
-            sends = SendHandlers(config, intake, supply, stamp, parking, retries)
+            sends = SendHandlers(config, intake, supply, stamp, parking, retries, half_room)
             router = Router(
                 sends,
                 pulls,
@@ -215,21 +230,24 @@ async def broker(
             send_lane, lanes = _lanes(core, admission, pulls)
             settings.watch(partial(_reconfigure, core, clients, sends, send_lane), *_LIVE)
             async with (
-                _saved(tables),
+                _saved(tables, config.save_offsets_every_ms),
                 running(_keep_tidy(retention, clock), "retention"),
                 running(durability.keep_dispatched(), "dispatch"),
                 running(delays.keep_delivered(), "delayed messages"),
                 running(waiting.keep_time(store.max_offset), "waiting pulls"),
                 running(clients.keep_current(), "silent clients"),
                 _running_wings(wings),
-                server.serving(
-                    router.answer if around is None else around(router.answer),
-                    clients.forget_peer,
-                    lane=lanes if around is None else None,
-                    clock=clock,
-                    patience=Patience(silence_ms=1000 * config.connection_idle_s),
-                    max_connections=config.max_connections,
-                    on_close=partial(_finish, waiting, lanes, wings),
+                _each(
+                    (server, fast),
+                    lambda port: port.serving(
+                        router.answer if around is None else around(router.answer),
+                        clients.forget_peer,
+                        lane=lanes if around is None else None,
+                        clock=clock,
+                        patience=Patience(silence_ms=1000 * config.connection_idle_s),
+                        max_connections=config.max_connections,
+                        on_close=partial(_finish, waiting, lanes, wings),
+                    ),
                 ),
                 _registered(registrar),
                 running(check_advertised(address, connected), "self-check"),
@@ -281,12 +299,13 @@ def _lanes(
         store,
         core.tables.offsets,
         outgoing,
-        plan=pulls.plan,
+        plan=pulls.lane_plan,
         stamp=lambda: (
             topics.version,
             groups.version,
             core.connected.changes,
             core.planner.rules,
+            core.cold.on,
         ),
         stats=core.stats,
     )
@@ -312,6 +331,18 @@ def _reconfigure(
     core.registrar.reconfigure(config)
     if config.permission != before.permission:
         topics.renew(now_ms)  # or the NameServers would not look at what topics allow now
+
+
+@asynccontextmanager
+async def _each(
+    servers: Sequence[Server | None],
+    serving: Callable[[Server], AbstractAsyncContextManager[None]],
+) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for server in servers:
+            if server is not None:
+                await stack.enter_async_context(serving(server))
+        yield
 
 
 async def _finish(waiting: WaitingPulls, lanes: Lanes, wings: Sequence[Wing]) -> None:
@@ -346,13 +377,13 @@ def _queues_in_use(store: MessageStore) -> Iterator[tuple[str, int]]:
     )
 
 
-def _forget_topic(store: MessageStore, stats: Stats, topic: str) -> None:
+async def _forget_topic(store: MessageStore, stats: Stats, topic: str) -> None:
     stats.forget_topic(topic)
     for name, queue_id in list(store.queues()):
         if name == topic:
-            store.derived.queues.destroy(name, queue_id)
+            store.derived.queues.delete(name, queue_id)
     # Or a start after a kill would find the topic's last messages in the log, and it with them.
-    store.sync_derived()
+    await carried_out(store.rounds.syncing())
 
 
 def _pull_rules(config: BrokerConfig) -> PullRules:
@@ -367,10 +398,10 @@ def _pull_rules(config: BrokerConfig) -> PullRules:
 
 
 @asynccontextmanager
-async def _saved(tables: Tables) -> AsyncIterator[None]:
+async def _saved(tables: Tables, every_ms: int) -> AsyncIterator[None]:
     """Tables are saved inside the block again and again, and once more at its end."""
     try:
-        async with running(tables.keep_saved(), "tables"):
+        async with running(tables.keep_saved(every_ms), "tables"):
             yield
     finally:
         tables.save()
@@ -381,7 +412,7 @@ async def _keep_tidy(retention: Retention, clock: Clock) -> None:
     await clock.sleep(TIDY_FIRST_MS)
     while True:
         try:
-            retention.run()
+            await carried_out(retention.running())
         except StoreError as error:
             log.warning("nothing could be removed reason=%s", error)
         await clock.sleep(TIDY_EVERY_MS)

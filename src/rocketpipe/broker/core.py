@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.delivery.arrivals import Arrivals
+from rocketpipe.broker.delivery.cold_reads import ColdReads
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.delivery.half_room import HalfRoom
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullPlanner
 from rocketpipe.broker.delivery.sent_properties import Stamp
@@ -52,7 +54,9 @@ class Core:
     supply: TopicSupply
     stamp: Stamp
     delays: DelayLevels
+    half_room: HalfRoom
     planner: PullPlanner
+    cold: ColdReads
     waiting: WaitingPulls
     stats: Stats
     #: What can change while the broker runs is read from here, as ``settings.now``.

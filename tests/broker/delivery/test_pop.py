@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.broker.pop_parts import INVISIBLE_MS, PopParts, bodies
@@ -156,3 +157,26 @@ async def test_when_too_much_is_in_flight_no_more_is_given(parts: PopParts) -> N
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
     await parts.ack(got)
     assert bodies(await parts.pop()) == [b"1"]
+
+
+async def test_a_queue_that_fails_does_not_keep_back_what_another_gave(
+    parts: PopParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parts.send(b"0")
+    await parts.send(b"1", queue_id=1)
+    popped = parts.notes.popped
+
+    async def once(*given: Any) -> None:
+        await popped(*given)
+        monkeypatch.setattr(parts.notes, "popped", full)
+
+    async def full(*given: Any) -> None:
+        raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, "no room")
+
+    monkeypatch.setattr(parts.notes, "popped", once)
+    first = await parts.pop()
+    assert len(first) == 1
+    with pytest.raises(RequestRejected, match="no room"):
+        await parts.pop()
+    monkeypatch.undo()
+    assert bodies(first + await parts.pop()) == [b"0", b"1"]

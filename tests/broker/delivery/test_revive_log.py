@@ -14,8 +14,10 @@ from tests.broker.sending_parts import HOST, put
 from rocketpipe.broker.delivery import revive_log
 from rocketpipe.broker.delivery.check_points import ack_of, check_point, put_ack, put_point
 from rocketpipe.broker.delivery.pop_places import REVIVE_GROUP
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.errors import RequestRejected
+from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.config import FlushMode
+from rocketpipe.store.errors import StoreFull
 from rocketpipe.store.message_store import Put
 from rocketpipe.testing.clock import ManualClock
 
@@ -251,3 +253,107 @@ async def test_acknowledgements_wait_for_the_sync_where_that_is_promised(opened:
     parts.store.flush()
     await acking
     assert len(parts.notes.flights) == 0
+
+
+# A pop that fails in the middle
+
+
+class Broken(Exception):
+    """What nobody expects of a part."""
+
+
+def breaking(parts: PopParts, monkeypatch: pytest.MonkeyPatch, *, shown: bool) -> None:
+    """Have the next write fail behind the append, before or after it is shown."""
+    settled = parts.durability.settled
+
+    async def broken(end: LogOffset, *, wait: bool) -> bool:
+        monkeypatch.setattr(parts.durability, "settled", settled)
+        if shown:
+            await settled(end, wait=wait)
+        raise Broken
+
+    monkeypatch.setattr(parts.durability, "settled", broken)
+
+
+@pytest.mark.parametrize("shown", [False, True], ids=["not shown", "shown"])
+@pytest.mark.parametrize("killed", [False, True], ids=["runs on", "killed"])
+async def test_a_pop_that_fails_behind_its_check_point_hides_its_messages_once(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, *, shown: bool, killed: bool
+) -> None:
+    parts = opened()
+    await parts.send(b"0", b"1")
+    breaking(parts, monkeypatch, shown=shown)
+    with pytest.raises(Broken):
+        await parts.pop(count=1, queue_id=0)
+    if killed:
+        parts = opened()
+    elif not shown:
+        assert await parts.pop(queue_id=0) == [], "nobody knows whether it is popped"
+        parts.durability.dispatch()
+    (other,) = await parts.pop(queue_id=0)
+    assert other.body == b"1"
+    await parts.ack(other)
+    await parts.pass_time(INVISIBLE_MS)
+    (again,) = await parts.pop()
+    assert again.body == b"0"
+    await parts.ack(again)
+    for _ in range(3):
+        await parts.pass_time(INVISIBLE_MS)
+        assert await parts.pop() == [], "it was acknowledged"
+
+
+async def test_what_nobody_pops_again_is_cleared_up_all_the_same(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = opened()
+    await parts.send(b"0")
+    breaking(parts, monkeypatch, shown=True)
+    with pytest.raises(Broken):
+        await parts.pop(queue_id=0)
+    parts.notes.arrived(REVIVE, 1, QueueOffset(0))
+    await parts.notes.tend()
+    await parts.pass_time(INVISIBLE_MS)
+    (again,) = await parts.pop()
+    assert again.tries == 1
+    await parts.ack(again)
+    await parts.pass_time(INVISIBLE_MS)
+    assert await parts.pop() == []
+
+
+async def test_a_pop_that_was_not_noted_can_be_repeated_at_once(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = opened()
+    await parts.send(b"0")
+    append = parts.store.append
+
+    def full(groups: Any) -> Any:
+        monkeypatch.setattr(parts.store, "append", append)
+        raise StoreFull(Path("log"), 1, "no room")
+
+    parts.tables.groups.ensure("h", parts.clock.now_ms())
+    for group, ordered in (("g", False), ("h", True)):
+        monkeypatch.setattr(parts.store, "append", full)
+        with pytest.raises(RequestRejected, match="no room"):
+            await parts.pop(queue_id=0, group=group, ordered=ordered)
+        got = await parts.pop(queue_id=0, group=group, ordered=ordered)
+        assert bodies(got) == [b"0"]
+
+
+async def test_a_pop_succeeds_when_only_showing_its_check_point_fails(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = opened()
+    await parts.send(b"0")
+
+    def stuck() -> int:
+        raise AssertionError("an invariant does not hold")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(parts.store, "dispatch", stuck)
+        (got,) = await parts.pop()
+        await parts.ack(got)
+    assert caplog.text.count("cannot be shown") == 1
+    parts.durability.dispatch()
+    await parts.pass_time(INVISIBLE_MS)
+    assert await parts.pop() == []

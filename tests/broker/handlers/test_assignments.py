@@ -17,6 +17,7 @@ from rocketpipe.model.subscription import MessageModel, MessageRequestMode
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.clients import (
     AssignmentQuestion,
+    GetAllRequestModes,
     QueryAssignment,
     QueueAssignment,
     RequestMode,
@@ -101,6 +102,8 @@ async def test_a_group_that_is_set_to_pop_pops_from_every_broker() -> None:
         ("a", -1),
         ("b", -1),
     ]
+    told = await parts.handlers.modes(GetAllRequestModes(), CALL)
+    assert told.table.modes == {"t": {"g": mode}}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from rocketpipe.background import running
+from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.delivery.cold_reads import WINDOW_MS, ColdReads
 from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.delivery.long_poll import RECHECK_MS, TICK_MS, WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullPlanner, PullRules
@@ -20,6 +22,7 @@ from rocketpipe.broker.tables.consumer_group import Client, Consuming
 from rocketpipe.broker.tables.groups import GroupTable
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.broker.tables.topics import TopicTable
+from rocketpipe.errors import RequestRejected
 from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.subscription import SQL92, Subscription
@@ -64,7 +67,12 @@ class Broker:
 
     def use(self, **rules: Any) -> None:
         planner = PullPlanner(self.topics, self.groups, self.clients, Filters(), PullRules(**rules))
-        self.handlers = PullHandlers(self.store, planner, self.offsets, self.waiting, self.clock)
+        self.cold = ColdReads(
+            BrokerConfig(data=self.store.config.root), self.store, self.clock, hot_bytes=1000
+        )
+        self.handlers = PullHandlers(
+            self.store, planner, self.offsets, self.waiting, self.clock, self.cold
+        )
         self.router = Router(self.handlers)
 
     def put(self, *tags: str, body: bytes = b"body", **properties: object) -> None:
@@ -367,3 +375,47 @@ async def test_a_damaged_record_is_never_given_out(broker: Broker, tmp_path: Pat
         answer = await broker.pull(1, **changes)
         assert answer.code == 1
         assert "record at" in str(answer.remark)
+
+
+# What is cold
+
+
+def slow_down(broker: Broker, **limits: int) -> None:
+    broker.cold.reconfigure(
+        BrokerConfig(data=broker.store.config.root, cold_flow_control=True, **limits)
+    )
+
+
+async def test_who_reads_too_much_that_is_cold_waits_and_reads_what_is_hot(broker: Broker) -> None:
+    broker.put(*["A"] * 10, body=bytes(500))
+    slow_down(broker, cold_group_bytes=1500)
+    assert tags(await broker.pull(0, max_msg_nums=1)) == ["A"]
+    assert tags(await broker.pull(1, max_msg_nums=2)) == ["A", "A"]
+    refused = await broker.pull(3)
+    assert refused.code == 2
+    assert "This consumer group is reading cold data" in (refused.remark or "")
+    assert (await broker.pull(0, consumer_group="other", max_msg_nums=1)).code == 0
+    assert tags(await broker.pull(9)) == ["A"], "the last one is hot"
+    await broker.clock.advance(WINDOW_MS)
+    assert (await broker.pull(3)).code == 0
+
+
+async def test_nobody_waits_unless_it_is_switched_on(broker: Broker) -> None:
+    broker.put(*["A"] * 10, body=bytes(500))
+    broker.cold.allow("g", 0)
+    for _ in range(3):
+        assert (await broker.pull(0)).code == 0
+    assert broker.cold.info()["runtimeTable"] == {}
+    slow_down(broker)
+    with pytest.raises(RequestRejected, match="counted one by one"):
+        broker.handlers.lane_plan(pull(0), 11)
+    assert (await broker.pull(0)).code == 0
+    assert (await broker.pull(0)).code == 2
+
+
+async def test_an_expression_is_held_back_like_a_tag(broker: Broker) -> None:
+    broker.put(*["A"] * 10, body=bytes(500), n=1)
+    slow_down(broker, cold_group_bytes=1)
+    asked = {"subscription": "n = 1", "expression_type": SQL92, "max_msg_nums": 1}
+    assert (await broker.pull(0, **asked)).code == 0
+    assert (await broker.pull(1, **asked)).code == 2

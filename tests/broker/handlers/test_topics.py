@@ -72,7 +72,7 @@ class Broker:
             TopicStatsHandlers(self.topics, self.store, "broker-a"),
         )
 
-    def forget(self, topic: str) -> None:
+    async def forget(self, topic: str) -> None:
         self.forgotten.append(topic)
 
     def put(self, topic: str, queue_id: int) -> None:

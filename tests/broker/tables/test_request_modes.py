@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.broker.tables.limits import TableFull
-from rocketpipe.broker.tables.request_modes import RequestModesFile, RequestModeTable
+from rocketpipe.broker.tables.request_modes import RequestModeTable
 from rocketpipe.broker.tables.table_file import TableFile
 from rocketpipe.model.subscription import MessageRequestMode
 from rocketpipe.protocol import fastjson
-from rocketpipe.protocol.requests.clients import RequestMode
+from rocketpipe.protocol.requests.clients import RequestMode, RequestModes
 from rocketpipe.store.disk import Disk
 
 POP = RequestMode(topic="t", consumer_group="g", mode=MessageRequestMode.POP, pop_share_queue_num=2)
@@ -25,7 +25,7 @@ def test_a_mode_outlives_the_broker(tmp_path: Path) -> None:
     table = RequestModeTable()
     table.set(POP)
     path = tmp_path / "messageRequestMode.json"
-    file = TableFile(Disk(), path, RequestModesFile)
+    file = TableFile(Disk(), path, RequestModes)
     file.save(table.to_file())
     assert fastjson.write(table.to_file()) == FILE
     again = RequestModeTable()

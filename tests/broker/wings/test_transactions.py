@@ -11,7 +11,7 @@ from tests.broker.sending_parts import HOST, SendingParts
 from rocketpipe.broker.live_settings import LiveSettings
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.wings.transactions import transactions
-from rocketpipe.protocol.requests.transactions import EndTransaction
+from rocketpipe.protocol.requests.transactions import EndTransaction, ResumeChecks
 from rocketpipe.remoting.router import handled_requests
 from rocketpipe.testing.clock import ManualClock
 
@@ -31,9 +31,10 @@ async def test_it_answers_decisions_and_asks_for_them(tmp_path: Path) -> None:
         stamp=parts.stamp,
         connected=ClientTable(),
         clock=parts.clock,
+        half_room=parts.half_room,
     )
     wing = transactions(cast("Any", core))
     (handlers,) = wing.handlers
-    assert handled_requests(type(handlers)) == [EndTransaction]
+    assert handled_requests(type(handlers)) == [EndTransaction, ResumeChecks]
     assert list(wing.loops) == ["open transactions"]
     parts.abandon()

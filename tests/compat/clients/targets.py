@@ -157,7 +157,8 @@ def our_servers(scratch: Path) -> Iterator[Target]:
     conf = scratch / "broker.conf"
     settings = {
         "messageDelayLevel": DELAY_LEVELS,
-        "transactionTimeOut": 1000,
+        # A busy machine may take longer than it should to decide by itself.
+        "transactionTimeOut": 3000,
         "transactionCheckInterval": 1000,
     }
     conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -174,8 +175,10 @@ def apaches_servers(scratch: Path, apache: Apache) -> Iterator[Target]:
         enablePropertyFilter="true",
         # Else a heartbeat that comes with the first pull may be too late for it.
         brokerFastFailureEnable="false",
-        transactionTimeOut=1000,
-        transactionCheckInterval=1000,
+        transactionTimeOut=5000,
+        # It asks anew whose answer it has not noted down for good, and then commits twice.
+        transactionCheckInterval=5000,
+        transactionOpBatchInterval=100,
     )
     with background_loop() as loop:
 

@@ -87,16 +87,27 @@ class Durability:
             timer.cancel()
 
     def dispatch(self) -> None:
-        """Make what is confirmed readable; what stops that is no matter of the sender's."""
+        """Make what is confirmed readable; what stops that is no matter of the sender's.
+
+        Whoever stored something is never told that it failed because it cannot be shown yet: it
+        would be done again, and be there twice.
+        """
         try:
             self._store.dispatch()
         except StoreError as error:
-            # Each send comes here: the same reason is told once.
-            if str(error) != self._stuck:
-                self._stuck = str(error)
+            if self._is_news(error):
                 log.error("messages are stored and cannot be shown reason=%s", error)
+        except Exception as error:
+            if self._is_news(error):
+                log.exception("messages are stored and cannot be shown")
         else:
             self._stuck = None
+
+    def _is_news(self, error: Exception) -> bool:
+        # Each send comes here: the same reason is told once.
+        reason = f"{type(error).__name__}: {error}"
+        is_news, self._stuck = reason != self._stuck, reason
+        return is_news
 
     async def keep_dispatched(self, every_ms: int = 1000) -> None:
         """Dispatch from time to time too: that also brings queues and index to the disk."""

@@ -131,6 +131,16 @@ def given_up(half: RecordView) -> Put:
     return _again(half)._replace(topic=CHECK_MAX_TIME_TOPIC)
 
 
+def resumed(given_up: RecordView) -> Put:
+    """A message that was given up as the half message that it was at first."""
+    put = _again(given_up)
+    changes: dict[str, str | None] = {
+        properties.TRANSACTION_CHECK_TIMES: None,
+        properties.TRANSACTION_PREPARED_QUEUE_OFFSET: None,
+    }
+    return put._replace(topic=HALF_TOPIC, properties=properties.edited(put.properties, changes))
+
+
 def _again(half: RecordView) -> Put:
     return Put(
         topic=half.topic,

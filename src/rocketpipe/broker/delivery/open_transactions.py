@@ -5,8 +5,8 @@ It follows the half topic and the topic of op messages, each from where the last
 decided. A place is committed once everything before it is durable, so a power cut leaves no half
 message that nobody knows of.
 
-Each that waits takes some 500 bytes of memory. None waits for ever: the broker asks its producer a
-number of times, and then gives it up.
+Each that waits takes some 500 bytes of memory, and `HalfRoom` says how many may. None waits for
+ever: the broker asks its producer a number of times, and then gives it up.
 """
 
 from __future__ import annotations
@@ -101,6 +101,14 @@ class OpenTransactions:
         """Those that wait, as they are now, the oldest first."""
         return iter(sorted(self._open.values(), key=lambda half: half.offset))
 
+    def has_room(self, limit: int) -> bool:
+        """Whether fewer than so many wait; asking costs next to nothing while few do."""
+        unread = self._store.max_offset(HALF_TOPIC, QUEUE) - self._half_at
+        if len(self._open) + unread < limit:
+            return True
+        self.catch_up()
+        return len(self._open) < limit
+
     # What the log says
 
     def catch_up(self) -> None:
@@ -173,6 +181,10 @@ class OpenTransactions:
     def get(self, origin: QueueOffset) -> Half | None:
         """The half message whose first copy is there, if it waits."""
         return self._open.get(origin)
+
+    def is_open(self, key: str) -> bool:
+        """Whether one with this unique key waits."""
+        return key in self._by_key
 
     def end(self, half: Half, outcome: Outcome) -> Ended:
         """Say that a transaction ends now: nobody else can end it, from here on.

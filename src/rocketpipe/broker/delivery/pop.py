@@ -153,11 +153,15 @@ class Pops:
         ids = [only] if only is not None else [(turn + i) % queues for i in range(queues)]
         for queue_id in ids:
             place = (ask.group, topic.name, queue_id)
-            if place in self._busy:
+            if place in self._busy or not self._notes.is_sure(*place):
                 continue
             self._busy.add(place)
             try:
                 await self._from_queue(ask, topic.name, queue_id, popped)
+            except RequestRejected:
+                if not popped.records:
+                    raise
+                return  # what was taken before is given out, not hidden for nothing
             finally:
                 self._busy.discard(place)
 
@@ -266,6 +270,7 @@ class Pops:
         )
         at = PoppedQueue(int(RetryKind.of(topic)), queue_id)
         if ask.ordered:
+            before = self._orders.get(topic, ask.group, queue_id)
             pop = self._orders.popped(
                 topic,
                 ask.group,
@@ -275,7 +280,11 @@ class Pops:
                 invisible_ms=ask.invisible_ms,
                 attempt_id=ask.attempt_id,
             )
-            await self._notes.ordered(point, start, wait=False)
+            try:
+                await self._notes.ordered(point, start, wait=False)
+            except RequestRejected:
+                self._orders.put_back(topic, ask.group, queue_id, before)
+                raise
             popped.order_counts.update(_order_counts(at, pop))
         else:
             await self._notes.popped(point, popped.revive_queue, found.next_offset)

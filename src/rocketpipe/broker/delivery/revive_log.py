@@ -8,12 +8,17 @@
 All of it goes to the revive topic, eight queues of it in turn. A broker that was killed reads the
 notes behind the last one that is not needed any more, and knows what it knew. Where a pop that
 lasts long would keep many notes from being done with, its check point is written again at the end.
+
+A pop that fails when its check point may be in the log already leaves its queue in doubt: the group
+gets nothing more of it until the log has been looked at, lest two check points speak of a message.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -29,13 +34,13 @@ from rocketpipe.broker.delivery.check_points import (
     was_timed,
 )
 from rocketpipe.broker.delivery.in_flight import Flight, InFlight
-from rocketpipe.broker.delivery.pop_places import NOTED_GROUP, REVIVE_GROUP, PopPlaces
+from rocketpipe.broker.delivery.pop_places import NOTED_GROUP, REVIVE_GROUP, Place, PopPlaces
 from rocketpipe.broker.delivery.storing import Intake
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.broker.tables.pop_order import OrderTable
 from rocketpipe.broker.tables.system_topics import REVIVE_QUEUES
 from rocketpipe.clock import Clock
-from rocketpipe.errors import BodyError, RecordError, RequestRejected
+from rocketpipe.errors import BodyError, RecordError, RequestRejected, StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.store.errors import RecordCorrupt
@@ -53,6 +58,17 @@ _RENEWED_AT_ONCE: Final = 64
 _READ_COUNT: Final = 512
 _READ_BYTES: Final = 1 << 20
 _IN_ORDER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A check point that is in the log, or is not: one knows when all before ``end`` is shown."""
+
+    key: Key
+    queue_id: int
+    start: QueueOffset
+    next_offset: QueueOffset
+    end: LogOffset
 
 
 class ReviveLog:
@@ -84,6 +100,7 @@ class ReviveLog:
         self._known = [QueueOffset(0)] * REVIVE_QUEUES
         self._revived = [-1] * REVIVE_QUEUES
         self._strange: set[int] = set()
+        self._doubts: dict[Place, _Doubt] = {}
 
     def next_queue(self) -> int:
         """The revive queue for the next pop."""
@@ -98,11 +115,39 @@ class ReviveLog:
         Raises:
             RequestRejected: The store takes nothing now; nothing was popped.
         """
-        (placed,) = await self._write([self._point(point, queue_id)], wait=False)
+        place = (point.group, point.topic, point.queue_id)
+        written = self._store.positions.written
+        try:
+            (placed,) = await self._write([self._point(point, queue_id)], wait=False)
+        except BaseException:
+            end = self._store.positions.written
+            if end != written:
+                start = QueueOffset(point.start_offset)
+                self._doubts[place] = _Doubt(point.key, queue_id, start, next_offset, end)
+            raise
         self.flights.add(point.key, point, queue_id, placed.queue_offset)
         end = _end(placed)
-        self.places.advance(point.group, point.topic, point.queue_id, next_offset, end)
+        self.places.advance(*place, next_offset, end)
         self._note(queue_id, end)
+
+    def is_sure(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether it is known what of a queue a group was given; else it is given nothing now."""
+        place = (group, topic, queue_id)
+        if place in self._doubts:
+            with contextlib.suppress(StoreError):  # `tend` tries it too, and complains
+                self._look_into(place)
+        return place not in self._doubts
+
+    def _look_into(self, place: Place) -> None:
+        doubt = self._doubts[place]
+        if self._store.positions.dispatched < doubt.end:
+            return
+        self._read_on(doubt.queue_id, None)
+        is_there = self.flights.get(doubt.key) is not None
+        if is_there and self.places.next(*place) == doubt.start:  # or an operator moved it
+            self.places.advance(*place, doubt.next_offset, doubt.end)
+            self._note(doubt.queue_id, doubt.end)
+        del self._doubts[place]
 
     async def ordered(self, point: CheckPoint, next_offset: QueueOffset, *, wait: bool) -> None:
         """Note what is popped in order from a queue now, and what of it was acknowledged.
@@ -306,6 +351,9 @@ class ReviveLog:
         """
         while self._strange:
             self._read_on(self._strange.pop(), None)
+        # Before what was read just now can fall due, and be forgotten.
+        for place in list(self._doubts):
+            self._look_into(place)
         for queue_id in range(REVIVE_QUEUES):
             await self._renew(queue_id)
             oldest = self.flights.oldest(queue_id)

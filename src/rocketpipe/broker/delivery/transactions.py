@@ -13,7 +13,7 @@ message there, and does not store it twice.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -25,7 +25,7 @@ from rocketpipe.broker.delivery.storing import Intake, Stored, unavailable
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.flags import Transaction, transaction_of
-from rocketpipe.model.names import CHECK_MAX_TIME_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketpipe.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.record.codec import RecordView
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 #: Messages with one unique key that are looked at for one that was committed.
 _MOST_ALIKE: Final = 64
 _FOREVER_MS: Final = (1 << 62) - 1
+#: Where a message waits that was committed with a delay.
+_PARKED: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
 _ANSWERS: Final = {
     Outcome.COMMITTED: ResponseCode.TRANSACTION_SHOULD_COMMIT,
     Outcome.ROLLED_BACK: ResponseCode.TRANSACTION_SHOULD_ROLLBACK,
@@ -70,6 +72,8 @@ class Decisions:
         self._waiting = waiting
         self._done = done
         self._park = park
+        #: Unique keys of what is about to be a half message again.
+        self._resuming: set[str] = set()
 
     async def end(self, half: RecordView, outcome: Outcome) -> None:
         """End the transaction of a half message; on return that is as durable as it has to be.
@@ -137,7 +141,7 @@ class Decisions:
         before = self._store.positions.written
         try:
             stored = await self._intake.take(group, wait=True)
-        except RequestRejected:
+        except BaseException:
             if self._store.positions.written == before:
                 self._waiting.reopen(known)
             raise
@@ -145,6 +149,53 @@ class Decisions:
             if ended.end is None:
                 ended.end = self._store.positions.written
         _check_synced(stored)
+
+    async def resume(self, message: RecordView) -> None:
+        """Have a transaction asked about from the first check on, given up or open still.
+
+        What was given up is a half message again. To ask for the same twice changes nothing.
+
+        Raises:
+            RequestRejected: It was decided, or it is no half message; or it could not be stored.
+        """
+        self._waiting.catch_up()
+        if message.topic == HALF_TOPIC:
+            await self._begin_again(message)
+            return
+        said = message.properties
+        key, topic = said.get(properties.UNIQ_KEY, ""), said.get(properties.REAL_TOPIC)
+        if message.topic != CHECK_MAX_TIME_TOPIC or topic is None:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR,
+                f"{message.offset_id} is no half message, and none that was given up: those are "
+                f"in {CHECK_MAX_TIME_TOPIC}",
+            )
+        if self._waiting.is_open(key):
+            return
+        if key in self._resuming:
+            raise RequestRejected(ResponseCode.SYSTEM_BUSY, "it is being resumed: ask again")
+        if any(_is_committed(found) for found in self._alike(key, (topic, *_PARKED))):
+            raise _decided(Outcome.COMMITTED)
+        self._resuming.add(key)
+        try:
+            stored = await self._intake.take([half_messages.resumed(message)], wait=True)
+        finally:
+            self._resuming.discard(key)
+        _check_synced(stored)
+
+    async def _begin_again(self, message: RecordView) -> None:
+        origin = Half.of(message).origin
+        await self._waiting.settled(origin)
+        known = self._waiting.get(origin)
+        if known is None:
+            ended = self._waiting.ended(origin)
+            raise _decided(self._find_outcome(message) if ended is None else ended.outcome)
+        checks, known.checks = known.checks, -1  # one more makes none
+        try:
+            await self.put_again([(known, self._read(known.log_offset))])
+        finally:
+            if known.checks < 0:
+                known.checks = checks
 
     async def put_again(self, some: Sequence[tuple[Half, RecordView]]) -> list[Asked]:
         """Put half messages again, each with one check more; gives those that are open still.
@@ -170,10 +221,7 @@ class Decisions:
     async def _come_late(self, half: RecordView, origin: QueueOffset, outcome: Outcome) -> None:
         ended = self._waiting.ended(origin) or Ended(self._find_outcome(half))
         if ended.outcome is not outcome:
-            raise RequestRejected(
-                _ANSWERS[ended.outcome],
-                f"the transaction was {ended.outcome.value} before, which stays so",
-            )
+            raise _decided(ended.outcome)
         end = ended.end or self._store.positions.written
         try:
             synced = await self._durability.settled(end, wait=True)
@@ -189,14 +237,19 @@ class Decisions:
         if key is None or topic is None:
             return Outcome.ROLLED_BACK
         origin = Half.of(half).origin
-        for place in (topic, SCHEDULE_TOPIC, TIMER_TOPIC, CHECK_MAX_TIME_TOPIC):
-            alike = self._store.find_by_key(place, key, 0, _FOREVER_MS)
-            for log_offset in islice(alike, _MOST_ALIKE):
-                found = RecordView(self._store.record_at(log_offset))
-                outcome = _outcome_in(found, half, origin)
-                if outcome is not None:
-                    return outcome
+        for found in self._alike(key, (topic, *_PARKED, CHECK_MAX_TIME_TOPIC)):
+            outcome = _outcome_in(found, half, origin)
+            if outcome is not None:
+                return outcome
         return Outcome.ROLLED_BACK
+
+    def _alike(self, key: str, topics: Sequence[str]) -> Iterator[RecordView]:
+        """Messages with a unique key, in one topic after another."""
+        for topic in topics:
+            for log_offset in islice(
+                self._store.find_by_key(topic, key, 0, _FOREVER_MS), _MOST_ALIKE
+            ):
+                yield RecordView(self._store.record_at(log_offset))
 
     def _read(self, log_offset: LogOffset) -> RecordView:
         try:
@@ -213,7 +266,7 @@ def _outcome_in(message: RecordView, half: RecordView, origin: QueueOffset) -> O
     if message.topic == CHECK_MAX_TIME_TOPIC:
         # One that was never asked about is given up when it is as old as the log.
         return Outcome.GIVEN_UP if prepared in (None, str(origin)) else None
-    if transaction_of(message.sys_flag) is not Transaction.COMMITTED:
+    if not _is_committed(message):
         return None
     if message.prepared_offset == half.log_offset or prepared == str(origin):
         return Outcome.COMMITTED
@@ -224,6 +277,17 @@ def _outcome_in(message: RecordView, half: RecordView, origin: QueueOffset) -> O
         and properties.TRANSACTION_PREPARED_QUEUE_OFFSET not in said
     )
     return Outcome.COMMITTED if is_theirs else None
+
+
+def _is_committed(message: RecordView) -> bool:
+    """Whether a message is there because a transaction was committed."""
+    return transaction_of(message.sys_flag) is Transaction.COMMITTED
+
+
+def _decided(outcome: Outcome) -> RequestRejected:
+    return RequestRejected(
+        _ANSWERS[outcome], f"the transaction was {outcome.value} before, which stays so"
+    )
 
 
 def _check_synced(stored: Stored) -> None:

@@ -15,8 +15,10 @@ from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import MessageModel, MessageRequestMode
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.clients import (
+    AllRequestModesReply,
     AssignmentQuestion,
     AssignmentReply,
+    GetAllRequestModes,
     QueryAssignment,
     QueueAssignment,
     QueueAssignments,
@@ -103,6 +105,10 @@ class AssignmentHandlers:
             )
         self._modes.set(mode)
         await self._save()
+
+    @handles(GetAllRequestModes)
+    async def modes(self, request: GetAllRequestModes, call: Call) -> AllRequestModesReply:
+        return AllRequestModesReply(table=self._modes.to_file())
 
 
 def _as_java_sorts(text: str) -> bytes:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Final
 
 from rocketpipe.broker.live_settings import LiveSettings, SettingForbidden, SettingRefused
+from rocketpipe.broker.read_mode import CannotAdvise, ReadMode
 from rocketpipe.broker.registration import Registrar
 from rocketpipe.broker.stats import MINUTE_MS, Span, Stats, Tally
+from rocketpipe.broker.steps import carried_out
 from rocketpipe.broker.tables.tables import Tables
-from rocketpipe.config.conf_file import read_conf
+from rocketpipe.config.conf_file import conf_values
 from rocketpipe.errors import ConfigError, RequestRejected, StoreError
 from rocketpipe.protocol import fastjson
 from rocketpipe.protocol.codes import ResponseCode
@@ -28,7 +30,9 @@ from rocketpipe.protocol.requests.brokers import (
     GetAllDelayOffsets,
     GetBrokerConfig,
     GetBrokerRuntimeInfo,
+    LogReadModeReply,
     RuntimeInfoReply,
+    SetLogReadMode,
     StatsWindow,
     StatsWindows,
     UpdateBrokerConfig,
@@ -43,6 +47,10 @@ from rocketpipe.store.retention import Retention
 log = logging.getLogger(__name__)
 
 MAX_CONFIG_BYTES: Final = 1 << 20
+
+#: As ``madvise`` numbers them.
+_AHEAD: Final = 0
+_AS_ASKED: Final = 1
 
 _refusals = LogBudget()
 
@@ -68,8 +76,7 @@ class SettingHandlers:
                 ResponseCode.INVALID_PARAMETER, f"settings are at most {MAX_CONFIG_BYTES} bytes"
             )
         try:
-            entries = read_conf(request.properties, "settings")
-            changed = self._settings.change({entry.key: entry.value for entry in entries})
+            changed = self._settings.change(conf_values(request.properties, "settings"))
         except SettingForbidden as error:
             if _refusals.allows():
                 log.warning(
@@ -169,7 +176,7 @@ class CleaningHandlers:
     @handles(CleanExpiredQueues)
     async def queues(self, request: CleanExpiredQueues, call: Call) -> None:
         try:
-            self._store.derived.delete_before(self._store.first_offset)
+            await carried_out(self._store.removal.cleaning())
         except StoreError as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
 
@@ -183,7 +190,8 @@ class CleaningHandlers:
         ]
         try:
             for name, queue_id in unused:
-                self._store.derived.queues.destroy(name, queue_id)
+                self._store.derived.queues.delete(name, queue_id)
+            await carried_out(self._store.rounds.syncing())
         except StoreError as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
         log.info("queues without a topic removed count=%d", len(unused))
@@ -191,9 +199,32 @@ class CleaningHandlers:
     @handles(DeleteExpiredLog)
     async def expired_log(self, request: DeleteExpiredLog, call: Call) -> None:
         try:
-            self._retention.run(on_request=True)
+            await carried_out(self._retention.running(on_request=True))
         except StoreError as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+
+
+class ReadModeHandlers:
+    """Has the log read ahead, or not."""
+
+    def __init__(self, mode: ReadMode) -> None:
+        self._mode = mode
+
+    @handles(SetLogReadMode)
+    async def set_mode(self, request: SetLogReadMode, call: Call) -> LogReadModeReply:
+        if request.mode not in (_AHEAD, _AS_ASKED):
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"READ_AHEAD_MODE is {request.mode}: {_AHEAD} reads ahead, {_AS_ASKED} does not",
+            )
+        try:
+            files = self._mode.set(random=request.mode == _AS_ASKED)
+        except (CannotAdvise, StoreError, OSError) as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        log.info("log is read mode=%d files=%d peer=%s", request.mode, files, call.peer.address)
+        return LogReadModeReply(
+            remark=f"set commitlog readahead mode success, mode: {request.mode}, files: {files}"
+        )
 
 
 def _window(

@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
+from rocketpipe.broker.delivery.cold_reads import WINDOW_MS, ColdReads
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullForbidden, PullPlan, PullPlanner, read_limits
 from rocketpipe.broker.stats import Stats
@@ -17,7 +18,7 @@ from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError, RequestRejected, StoreError
 from rocketpipe.model.flags import PullFlag
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.pulling import PullForbiddenReply, PullMessage, PullMessageReply
 from rocketpipe.record.hot import split
@@ -37,6 +38,8 @@ _MAX_FILTERED_BYTES: Final = 8 << 20
 
 #: Where the head of a record has its place in its queue.
 _QUEUE_OFFSET: Final = 5
+#: And behind it, its place in the log.
+_LOG_OFFSET: Final = 6
 _COMMIT_OFFSET: Final = int(PullFlag.COMMIT_OFFSET)
 
 _CODES: Final = {
@@ -70,8 +73,10 @@ class PullHandlers:
         offsets: OffsetTable,
         waiting: WaitingPulls,
         clock: Clock,
+        cold: ColdReads,
         stats: Stats | None = None,
     ) -> None:
+        self._cold = cold
         self._stats = stats
         self._store = store
         self._planner = planner
@@ -106,6 +111,16 @@ class PullHandlers:
             request, request.code if code is None else code, self._clock.now_ms()
         )
 
+    def lane_plan(self, request: PullMessage, code: int) -> PullPlan:
+        """The same for lanes, which answer without counting what is cold.
+
+        Raises:
+            PullForbidden, RequestRejected: As above; and if that has to be counted.
+        """
+        if self._cold.on:
+            raise RequestRejected(ResponseCode.SYSTEM_BUSY, "cold reads are counted one by one")
+        return self.plan(request, code)
+
     async def answer(
         self, plan: PullPlan, request: PullMessage, *, again: bool = False
     ) -> PullMessageReply:
@@ -120,6 +135,8 @@ class PullHandlers:
         try:
             if moved is not None:
                 return self._moved(request, moved)
+            if self._cold.on and self._cold.has_enough(request.consumer_group):
+                self._check_hot(request)
             if plan.accepts is None:
                 result = self._read(plan, request)
             else:
@@ -131,6 +148,8 @@ class PullHandlers:
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
             )
+        if self._cold.on and result.records and self._is_cold(result.records):
+            self._cold.read(request.consumer_group, len(result.records))
         if self._stats is not None:
             self._count(request, result)
         return PullMessageReply(
@@ -143,6 +162,20 @@ class PullHandlers:
             messages=result.records,
             remark=result.status.name,
         )
+
+    def _check_hot(self, request: PullMessage) -> None:
+        """Let a group read that has read enough of what is cold, if what it wants is not."""
+        first = self._store.read(request.topic, request.queue_id, request.queue_offset, max_count=1)
+        if first.records and self._is_cold(first.records):
+            raise RequestRejected(
+                ResponseCode.SYSTEM_BUSY,
+                f"This consumer group is reading cold data. It has been flow control: {WINDOW_MS} "
+                "ms later it may read on; updateColdDataFlowCtrGroupConfig allows it more",
+            )
+
+    def _is_cold(self, records: bytes) -> bool:
+        head = split(records, 0, len(records))[0]
+        return self._cold.is_cold(LogOffset(head[_LOG_OFFSET]))
 
     def _moved(self, request: PullMessage, moved: QueueOffset) -> PullMessageReply:
         """Send a reader to where an operator wants its group to go on."""

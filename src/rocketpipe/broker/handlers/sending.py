@@ -21,6 +21,7 @@ from typing import Final
 
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.delivery.half_messages import half_of
+from rocketpipe.broker.delivery.half_room import HalfRoom
 from rocketpipe.broker.delivery.parking import Parking
 from rocketpipe.broker.delivery.retry import Retries, explained
 from rocketpipe.broker.delivery.sent_properties import Stamp, Wishes, waits
@@ -72,6 +73,7 @@ class SendHandlers:
         stamp: Stamp,
         parking: Parking,
         retries: Retries,
+        half_room: HalfRoom,
     ) -> None:
         self._config = config
         self._intake = intake
@@ -79,6 +81,7 @@ class SendHandlers:
         self._stamp = stamp
         self._parking = parking
         self._retries = retries
+        self._half_room = half_room
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go by other settings from now on."""
@@ -203,6 +206,7 @@ class SendHandlers:
         if given_up:
             put = await self._dead_letter(put, given_up)
         elif is_half:
+            self._half_room.check()
             put = half_of(put, unique_key, request.producer_group)
         elif wishes.waits:
             put = self._parking.parked(put)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -66,7 +66,7 @@ class TopicHandlers:
         offsets: OffsetTable,
         registrar: Registrar,
         clock: Clock,
-        forget_queues: Callable[[str], None],
+        forget_queues: Callable[[str], Awaitable[None]],
     ) -> None:
         """Take what has the store forget the queues of a topic: it may raise StoreError."""
         self._topics = topics
@@ -116,7 +116,7 @@ class TopicHandlers:
             self._topics.delete(name, self._clock.now_ms())
             self._offsets.forget_topic(name)
             try:
-                self._forget_queues(name)
+                await self._forget_queues(name)
             except StoreError as error:
                 raise RequestRejected(
                     ResponseCode.SYSTEM_ERROR,

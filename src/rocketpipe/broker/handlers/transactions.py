@@ -7,6 +7,7 @@ another group, or another place             1
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from rocketpipe.broker.config import BrokerConfig
@@ -14,16 +15,19 @@ from rocketpipe.broker.delivery.open_transactions import Outcome
 from rocketpipe.broker.delivery.storing import Intake, unavailable
 from rocketpipe.broker.delivery.transactions import Decisions
 from rocketpipe.clock import Clock
-from rocketpipe.errors import RecordError, RequestRejected, StoreError
+from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.flags import Transaction
+from rocketpipe.model.ids import OffsetId
 from rocketpipe.model.names import HALF_TOPIC
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.requests.transactions import EndTransaction
+from rocketpipe.protocol.requests.transactions import EndTransaction, ResumeChecks
 from rocketpipe.record.codec import RecordView
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
 
 _OUTCOMES: Final = {
     int(Transaction.COMMITTED): Outcome.COMMITTED,
@@ -32,7 +36,7 @@ _OUTCOMES: Final = {
 
 
 class TransactionHandlers:
-    """Ends transactions as their producers say."""
+    """Ends transactions as their producers say, and has operators resume those given up."""
 
     def __init__(
         self,
@@ -71,6 +75,21 @@ class TransactionHandlers:
             await self._decisions.end(half, outcome)
         except StoreError as error:
             raise unavailable(error) from error
+
+    @handles(ResumeChecks)
+    async def resume(self, request: ResumeChecks, call: Call) -> None:
+        self._intake.admit()
+        try:
+            at = OffsetId.parse(request.msg_id or "").log_offset
+        except InvalidName as error:
+            raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        try:
+            await self._decisions.resume(RecordView(self._store.record_at(at)))
+        except (StoreError, RecordError) as error:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_ERROR, f"no message is at {request.msg_id}: {error}"
+            ) from error
+        log.info("transaction is asked about again by request offset_id=%s", request.msg_id)
 
     def _half(self, at: LogOffset) -> RecordView:
         try:

@@ -181,6 +181,13 @@ class OrderTable:
         self._put(key, msgspec.structs.replace(pop, shows_ms=shows_ms))
         return True
 
+    def put_back(self, topic: str, group: str, queue_id: int, pop: OrderedPop | None) -> None:
+        """Undo a pop that nobody was given; ``pop`` is the one before it."""
+        if pop is None:
+            self.clear(topic, group, queue_id)
+        else:
+            self._put((topic, group, queue_id), pop)
+
     def clear(self, topic: str, group: str, queue_id: int) -> None:
         """Unblock a queue: its group goes on elsewhere."""
         if self._pops.pop((topic, group, queue_id), None) is not None:

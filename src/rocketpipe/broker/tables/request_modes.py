@@ -9,21 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from rocketpipe.broker.tables.limits import TableFull
-from rocketpipe.model.body import Body
-from rocketpipe.protocol.requests.clients import RequestMode
+from rocketpipe.protocol.requests.clients import RequestMode, RequestModes
 
 MAX_MODES: Final = 100_000
-
-
-class RequestModesFile(Body, frozen=True, kw_only=True):
-    """The table as it is in its file."""
-
-    modes: dict[str, dict[str, RequestMode]] = msgspec.field(
-        name="messageRequestModeMap", default_factory=dict
-    )
 
 
 class RequestModeTable:
@@ -50,14 +39,14 @@ class RequestModeTable:
         self._modes[key] = mode
         self.changes += 1
 
-    def to_file(self) -> RequestModesFile:
+    def to_file(self) -> RequestModes:
         """The table as it is now."""
         modes: dict[str, dict[str, RequestMode]] = {}
         for (topic, group), mode in self._modes.items():
             modes.setdefault(topic, {})[group] = mode
-        return RequestModesFile(modes=modes)
+        return RequestModes(modes=modes)
 
-    def load(self, file: RequestModesFile) -> None:
+    def load(self, file: RequestModes) -> None:
         """Take over a table that was saved."""
         for topic, groups in file.modes.items():
             for group, mode in groups.items():

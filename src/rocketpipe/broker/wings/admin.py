@@ -7,10 +7,16 @@ from functools import partial
 from rocketpipe.broker.core import Core, Wing
 from rocketpipe.broker.delivery.progress import Progress
 from rocketpipe.broker.delivery.resets import Resets
-from rocketpipe.broker.handlers.brokers import CleaningHandlers, SettingHandlers, StatsHandlers
+from rocketpipe.broker.handlers.brokers import (
+    CleaningHandlers,
+    ReadModeHandlers,
+    SettingHandlers,
+    StatsHandlers,
+)
 from rocketpipe.broker.handlers.progress import ProgressHandlers, QueueHandlers
 from rocketpipe.broker.handlers.resets import CloneHandlers, ResetHandlers
 from rocketpipe.broker.handlers.running import ConnectionHandlers, RelayHandlers
+from rocketpipe.broker.read_mode import ReadMode
 from rocketpipe.broker.runtime_info import RuntimeInfo
 
 
@@ -21,12 +27,14 @@ def administration(core: Core) -> Wing:
     progress = Progress(store, topics, offsets, core.connected, core.stats, name)
     resets = Resets(store, offsets, core.connected, core.waiting, core.clock)
     runtime = RuntimeInfo(store, core.retention, core.stats, core.settings, core.clock)
+    read_mode = ReadMode(store.commit_log, core.clock)
     values = partial(runtime.values, core.durability, core.waiting, tables.delays)
     return Wing(
         handlers=(
             SettingHandlers(core.settings, core.registrar),
             StatsHandlers(values, core.stats, core.config.cluster, tables),
             CleaningHandlers(store, core.retention, tables),
+            ReadModeHandlers(read_mode),
             ProgressHandlers(
                 progress, topics, groups, core.connected, core.clock, address=core.address
             ),
@@ -38,6 +46,7 @@ def administration(core: Core) -> Wing:
         ),
         loops={
             "counts": core.stats.keep_settled,
+            "read mode": read_mode.keep_told,
             "resets": resets.keep_bounded,
         },
     )

@@ -16,12 +16,12 @@ from rocketpipe.broker.delivery.waiting_pops import WaitingPops
 from rocketpipe.broker.handlers.assignments import AssignmentHandlers
 from rocketpipe.broker.handlers.popping import AckHandlers, PopGate, PopHandlers
 from rocketpipe.broker.tables.pop_order import OrderFile, OrderTable
-from rocketpipe.broker.tables.request_modes import RequestModesFile, RequestModeTable
+from rocketpipe.broker.tables.request_modes import RequestModeTable
 from rocketpipe.broker.tables.table_file import TableFile
 from rocketpipe.broker.tables.tables import SAVE_EVERY_MS
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.names import revive_topic
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.protocol.requests.clients import RequestModes
 from rocketpipe.store.layout import StoreLayout
 
 log = logging.getLogger(__name__)
@@ -53,13 +53,16 @@ def popping(core: Core) -> Wing:
     notes.recover()
     waiting = WaitingPops(clock, limit=config.max_waiting_pops)
 
-    def arrived(
-        topic: str, queue_id: int, offset: QueueOffset, code: int, _: int, properties: bytes
-    ) -> None:
-        notes.arrived(topic, queue_id, offset)
-        waiting.notify(topic, queue_id, code, properties)
-
-    core.arrivals.listen(arrived)
+    core.arrivals.listen(
+        lambda topic, queue_id, offset, *_: notes.arrived(topic, queue_id, offset),
+        topic=revive_topic(config.cluster),
+    )
+    core.arrivals.listen(
+        lambda topic, queue_id, _, code, __, properties: waiting.notify(
+            topic, queue_id, code, properties
+        ),
+        while_=waiting.__len__,
+    )
     rules = PopRules(
         broker=config.name,
         retry_first=config.pop_from_retry_percent,
@@ -98,7 +101,7 @@ def popping(core: Core) -> Wing:
 
 def _assignments(core: Core) -> AssignmentHandlers:
     path = StoreLayout(core.config.data).config / "messageRequestMode.json"
-    file = TableFile(core.disk, path, RequestModesFile)
+    file = TableFile(core.disk, path, RequestModes)
     modes = RequestModeTable()
     if (saved := file.load()) is not None:
         modes.load(saved)

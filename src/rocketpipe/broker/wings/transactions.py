@@ -25,6 +25,7 @@ def transactions(core: Core) -> Wing:
         return half_messages.done(offsets, key, now_ms, core.store_host)
 
     waiting = OpenTransactions(core.store, core.tables.offsets)
+    core.half_room.has_room = waiting.has_room
     most_ms = core.store.config.timer_max_delay_ms
     parking = Parking(core.delays, core.clock, most_ms=most_ms)
     decisions = Decisions(

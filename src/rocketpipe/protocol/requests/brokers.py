@@ -9,7 +9,7 @@ import msgspec
 from rocketpipe.model.body import Body, Int32, Int64
 from rocketpipe.model.topic import DataVersion
 from rocketpipe.protocol.codes import RequestCode
-from rocketpipe.protocol.fields import json_body, raw_body
+from rocketpipe.protocol.fields import I32, json_body, raw_body, reply_remark, wire
 from rocketpipe.protocol.request import Request, request
 from rocketpipe.protocol.requests.progress import ConsumeStats
 from rocketpipe.protocol.requests.routes import KeyValues
@@ -176,3 +176,51 @@ class CleanUnusedTopics(Request[None]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteExpiredLog(Request[None]):
     """Remove files of the log that are past their time, without waiting for the hour."""
+
+
+# Reading the log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReadModeReply:
+    """That it is done, in words: RocketMQ's tools show them."""
+
+    remark: str | None = reply_remark()
+
+
+@request(RequestCode.SET_COMMITLOG_READ_MODE)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLogReadMode(Request[LogReadModeReply]):
+    """Have the system read ahead in the log's files (0), or only what is asked for (1)."""
+
+    mode: I32 = wire("READ_AHEAD_MODE")
+
+
+@request(RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitColdReads(Request[None]):
+    """Set how many bytes of old messages single groups may read in five seconds."""
+
+    #: Lines of ``group=bytes``.
+    limits: bytes = raw_body(default=b"")
+
+
+@request(RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnlimitColdReads(Request[None]):
+    """Have a group read as much of old messages as others may."""
+
+    group: bytes = raw_body(default=b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColdReadsReply:
+    """Who reads old messages, and how much each may, as JSON."""
+
+    info: bytes = raw_body()
+
+
+@request(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetColdReads(Request[ColdReadsReply]):
+    """Ask who reads old messages, and how much each may."""

@@ -127,7 +127,6 @@ _SYNC: Final = "a follower copies it from its leader: later, with replication"
 _GROUPS_OF_BROKERS: Final = "a later room: who leads a broker group"
 _NEVER: Final = "declared by RocketMQ, answered by none of its servers"
 _STATIC: Final = "static topics, rare"
-_COLD: Final = "throttling of cold reads, rare"
 
 
 def _rows(peer: Peer, why: str, *codes: RequestCode) -> tuple[Unserved, ...]:
@@ -140,7 +139,6 @@ UNSERVED: Final[tuple[Unserved, ...]] = (
         _RARE,
         C.GET_TIMER_CHECK_POINT,
         C.GET_TIMER_METRICS,
-        C.RESUME_CHECK_HALF_MESSAGE,
     ),
     *_rows(
         Peer.BROKER,
@@ -153,20 +151,11 @@ UNSERVED: Final[tuple[Unserved, ...]] = (
     *_rows(
         Peer.BROKER,
         _SYNC,
-        C.GET_ALL_MESSAGE_REQUEST_MODE,
         C.EXCHANGE_BROKER_HA_INFO,
         C.GET_BROKER_HA_STATUS,
         C.RESET_MASTER_FLUSH_OFFSET,
         C.GET_BROKER_EPOCH_CACHE,
         C.NOTIFY_BROKER_ROLE_CHANGED,
-    ),
-    *_rows(
-        Peer.BROKER,
-        _COLD,
-        C.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
-        C.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
-        C.GET_COLD_DATA_FLOW_CTR_INFO,
-        C.SET_COMMITLOG_READ_MODE,
     ),
     *_rows(
         Peer.BROKER,

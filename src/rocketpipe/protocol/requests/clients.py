@@ -213,3 +213,24 @@ class SetMessageRequestMode(Request[None]):
     """Decide how members of a group fetch a topic, if they ask the broker."""
 
     mode: RequestMode = json_body()
+
+
+class RequestModes(Body, frozen=True, kw_only=True):
+    """Every such decision, by topic and then by group."""
+
+    modes: dict[str, dict[str, RequestMode]] = msgspec.field(
+        name="messageRequestModeMap", default_factory=dict
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllRequestModesReply:
+    """What operators decided on this broker."""
+
+    table: RequestModes = json_body()
+
+
+@request(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetAllRequestModes(Request[AllRequestModesReply]):
+    """Ask how groups fetch topics, wherever an operator decided that."""

@@ -27,3 +27,16 @@ class EndTransaction(Request[None]):
     transaction_id: str | None = None
     topic: str | None = None
     broker_name: str | None = wire("bname", default=None)
+
+
+@request(RequestCode.RESUME_CHECK_HALF_MESSAGE)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeChecks(Request[None]):
+    """Have a transaction asked about again, from the first check on, that was given up or may be.
+
+    It is one for operators: RocketMQ's brokers put what nobody decided into a topic of its own.
+    """
+
+    topic: str | None = None
+    #: The offset id of the half message, or of where it was put when it was given up.
+    msg_id: str | None = None

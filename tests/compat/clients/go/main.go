@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	rocketmq "github.com/apache/rocketmq-client-go/v2"
 	"github.com/apache/rocketmq-client-go/v2/consumer"
@@ -42,6 +43,9 @@ type request struct {
 }
 
 type line = map[string]any
+
+// Of a send that a busy machine makes time out the client makes two.
+const sendTimeout = 30 * time.Second
 
 var (
 	nameServer = os.Args[1]
@@ -118,6 +122,7 @@ func producing() (rocketmq.Producer, error) {
 	made, err := rocketmq.NewProducer(
 		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{nameServer})),
 		producer.WithGroupName(name+"-producers"),
+		producer.WithSendMsgTimeout(sendTimeout),
 		producer.WithQueueSelector(&orderly{producer.NewHashQueueSelector(), producer.NewRoundRobinQueueSelector()}),
 	)
 	if err != nil {
@@ -171,6 +176,7 @@ func transacting() (rocketmq.TransactionProducer, error) {
 		decided{},
 		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{nameServer})),
 		producer.WithGroupName(name+"-transactions"),
+		producer.WithSendMsgTimeout(sendTimeout),
 		producer.WithInstanceName(name+"-transactions"),
 	)
 	if err != nil {

@@ -24,6 +24,8 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.RequestCallback;
+import org.apache.rocketmq.client.producer.RequestResponseFuture;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
@@ -41,6 +43,9 @@ public final class Client {
     private static final Gson GSON = new Gson();
     private static final PrintStream OUT = System.out;
     private static final int POLL_MS = 1000;
+    // Of a send that a busy machine makes time out the client makes two.
+    private static final int SEND_TIMEOUT_MS = 30_000;
+    private static final long ASK_TIMEOUT_MS = 10_000;
 
     private final String nameServer;
     private final String name;
@@ -94,7 +99,7 @@ public final class Client {
             case "transaction":
                 return transaction(request);
             case "request":
-                return described((MessageExt) producer().request(message(request), 10_000));
+                return described((MessageExt) ask(message(request)));
             case "consume":
                 return consume(request);
             case "stop":
@@ -121,6 +126,7 @@ public final class Client {
             producer = new DefaultMQProducer(name + "-producers");
             producer.setNamesrvAddr(nameServer);
             producer.setPollNameServerInterval(POLL_MS);
+            producer.setSendMsgTimeout(SEND_TIMEOUT_MS);
             // Replies reach it once a broker has heard of it.
             producer.setHeartbeatBrokerInterval(POLL_MS);
             producer.start();
@@ -133,6 +139,7 @@ public final class Client {
             transactions = new TransactionMQProducer(name + "-transactions");
             transactions.setNamesrvAddr(nameServer);
             transactions.setPollNameServerInterval(POLL_MS);
+            transactions.setSendMsgTimeout(SEND_TIMEOUT_MS);
             transactions.setTransactionListener(new TransactionListener() {
                 @Override
                 public LocalTransactionState executeLocalTransaction(Message message, Object commit) {
@@ -217,6 +224,41 @@ public final class Client {
     private Object transaction(JsonObject request) throws Exception {
         boolean commit = request.get("commit").getAsBoolean();
         return described(transactions().sendMessageInTransaction(message(request), commit));
+    }
+
+    /**
+     * Asks in the form that waits, as most users do.
+     *
+     * In 5.3.1 to 5.3.3 that form gives up as soon as the question is stored, unless the reply was
+     * quicker: RequestResponseFuture.acquireCountDownLatch ends the wait, and is gone since. There
+     * one has to ask with a callback, and to choose the queue oneself.
+     */
+    private Message ask(Message question) throws Exception {
+        if (waits()) {
+            return producer().request(question, ASK_TIMEOUT_MS);
+        }
+        CompletableFuture<Message> reply = new CompletableFuture<>();
+        producer().request(question, new SelectMessageQueueByHash(), "any", new RequestCallback() {
+            @Override
+            public void onSuccess(Message message) {
+                reply.complete(message);
+            }
+
+            @Override
+            public void onException(Throwable error) {
+                reply.completeExceptionally(error);
+            }
+        }, ASK_TIMEOUT_MS);
+        return reply.get(2 * ASK_TIMEOUT_MS, TimeUnit.MILLISECONDS);
+    }
+
+    private static boolean waits() {
+        for (Method method : RequestResponseFuture.class.getMethods()) {
+            if (method.getName().equals("acquireCountDownLatch")) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private static Map<String, Object> described(SendResult result) {
