@@ -17,6 +17,7 @@ from typing import Any
 import pyspark
 import pytest
 from tests.compat import spark_program
+from tests.faults.sink_lives import outlive
 
 from rocketpipe import Producer
 from rocketpipe.pipeline.launch import prepare_alone
@@ -27,6 +28,12 @@ pytestmark = [pytest.mark.compat, pytest.mark.spark]
 
 OLDEST = "pyspark==4.0.*"
 MESSAGES = 80
+DEATHS_OF_A_CLUSTER = (
+    "stream-rr-executor_kill",
+    "stream-rand-speculation",
+    "batch-rr-speculation",
+    "batch-rand-executor_kill",
+)
 NEEDED_BY_WORKERS = ("pyspark", "py4j", "pyarrow", "numpy", "numpy.libs", "msgspec")
 
 
@@ -35,6 +42,14 @@ def environment(**more: str) -> dict[str, str]:
     prepare_alone(environ)
     environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return environ | more
+
+
+def cluster_environment() -> dict[str, str]:
+    return environment(
+        SPARK_HOME=str(Path(pyspark.__file__).parent),
+        SPARK_DAEMON_MEMORY="256m",
+        SPARK_NO_DAEMONIZE="1",
+    )
 
 
 def send(name_server: str) -> None:
@@ -101,6 +116,15 @@ def test_the_oldest_spark_reads_batches_and_streams(tmp_path: Path) -> None:
     assert len(seen["stream"]) == len(set(seen["stream"])) == 60
 
 
+def test_rows_show_once_where_executors_die_and_tasks_run_twice(
+    tmp_path: Path, lasting_port: int
+) -> None:
+    """An executor takes its shuffle files with it; both attempts of a slow task send their rows."""
+    environ = cluster_environment()
+    with standalone(tmp_path, environ) as master:
+        outlive(tmp_path, lasting_port, DEATHS_OF_A_CLUSTER, master)
+
+
 def test_a_cluster_gets_the_package_by_register(tmp_path: Path) -> None:
     lean = tmp_path / "lean"
     lean.mkdir()
@@ -111,11 +135,7 @@ def test_a_cluster_gets_the_package_by_register(tmp_path: Path) -> None:
     workers = python_in(tmp_path / "workers", [lean])
     missing = subprocess.run([str(workers), "-c", "import rocketpipe"], capture_output=True)
     assert missing.returncode != 0
-    environ = environment(
-        SPARK_HOME=str(Path(pyspark.__file__).parent),
-        SPARK_DAEMON_MEMORY="256m",
-        SPARK_NO_DAEMONIZE="1",
-    )
+    environ = cluster_environment()
     with standalone(tmp_path, environ) as master:
         seen = seen_by(
             Path(sys.executable),
@@ -137,29 +157,30 @@ def standalone(directory: Path, environ: dict[str, str]) -> Iterator[str]:
     spark_class = str(Path(environ["SPARK_HOME"]) / "bin" / "spark-class")
     with ExitStack() as running:
 
-        def start(name: str, *arguments: str) -> Path:
+        def start(name: str, host: str, *arguments: str) -> Path:
             log = directory / f"{name}.log"
             child = subprocess.Popen(
-                [spark_class, f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]],
+                [
+                    *(spark_class, f"org.apache.spark.deploy.{arguments[0]}", "--host", host),
+                    *("--webui-port", "0", *arguments[1:]),
+                ],
                 stdout=running.enter_context(log.open("ab")),
                 stderr=subprocess.STDOUT,
-                env=environ,
+                env=environ | {"SPARK_LOCAL_IP": host},
                 cwd=directory,
             )
             running.callback(child.wait, 60)
             running.callback(child.terminate)
             return log
 
-        log = start(
-            "master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
-        )
+        log = start("master", "127.0.0.1", "master.Master", "--port", "0")
         line = said(log, "Starting Spark master at ")
         master = line.split("Starting Spark master at ")[1].split()[0]
         for number in (1, 2):
             log = start(
                 f"worker-{number}",
-                "worker.Worker",
-                *("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0"),
+                f"127.0.0.{number}",  # no second attempt is made on the host of the first
+                *("worker.Worker", "--cores", "1", "--memory", "1g"),
                 *("--work-dir", str(directory / f"work-{number}"), master),
             )
             said(log, "Successfully registered with master")

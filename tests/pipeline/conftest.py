@@ -23,6 +23,14 @@ Send = Callable[..., None]
 SendRaw = Callable[..., None]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests are shared out to several processes, those of the one Spark stay together."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("one spark"))
+
+
 @pytest.fixture(scope="session")
 def store_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory in which the broker of `servers` keeps its messages."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.places import Ends, UnknownTopic
+from rocketpipe.pipeline.ranges import QueueRange
 
 
 def queue(name: str) -> MessageQueue:
@@ -23,6 +24,8 @@ class FakePlaces:
         self.silent: set[str] = set()
         """Brokers out of reach."""
         self.message_bytes = message_bytes
+        self.measured: dict[MessageQueue, int] = {}
+        """Of how many messages the size was asked for last."""
         self.is_closed = False
 
     def grow(self, name: str, count: int) -> None:
@@ -50,8 +53,9 @@ class FakePlaces:
         least, greatest = self.held[queue]
         return QueueOffset(min(greatest, max(least, -(-timestamp_ms // 1000))))
 
-    def size_of(self, queue: MessageQueue, start: QueueOffset, end: QueueOffset) -> int | None:
-        return (end - start) * self.message_bytes
+    def sizes(self, ranges: Sequence[QueueRange]) -> Mapping[MessageQueue, int]:
+        self.measured = {each.queue: each.count for each in ranges}
+        return {each.queue: each.count * self.message_bytes for each in ranges}
 
     def addresses(self) -> Mapping[str, str]:
         return {each.broker_name: f"{each.broker_name}:10911" for each in self.held}

@@ -220,3 +220,11 @@ def test_what_cannot_be_read_fails_before_the_plan(servers: Cluster) -> None:
         reader(servers, "orders", schema=StructType().add("colour", "string"))
     with pytest.raises(OptionError, match="'startingOffsets' is latest"):
         reader(servers, "orders", startingOffsets="latest")
+
+
+def test_a_pattern_that_fits_nothing_is_an_empty_frame_and_told(
+    servers: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"nameServer": servers.name_server, "subscribePattern": "no-such-.*"}
+    assert BatchReader(ReadOptions.parse(given), NUMBERS).partitions() == []
+    assert "no topic fits pattern=no-such-.*" in caplog.text

@@ -14,6 +14,7 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.broker_places import BrokerPlaces
 from rocketpipe.pipeline.places import Places, UnknownTopic
+from rocketpipe.pipeline.ranges import QueueRange
 from rocketpipe.testing import Cluster
 
 
@@ -39,10 +40,14 @@ def test_topics_queues_and_ends_are_the_brokers(
     ends = places.ends(queues)
     assert [ends[each] for each in queues] == [(0, 0), (0, 3), (0, 0), (0, 0)]
     assert places.addresses() == {"broker-a": servers.broker}
-    size = places.size_of(queues[1], QueueOffset(0), QueueOffset(3))
-    assert size is not None
-    assert 3 * 190 < size < 3 * 400
-    assert places.size_of(queues[0], QueueOffset(0), QueueOffset(1)) is None
+    sizes = places.sizes(
+        [
+            QueueRange(queues[1], QueueOffset(0), QueueOffset(3)),
+            QueueRange(queues[0], QueueOffset(0), QueueOffset(1)),
+        ]
+    )
+    assert sizes.keys() == {queues[1]}  # of the other one nothing is there to go by
+    assert 3 * 190 < sizes[queues[1]] < 3 * 400
 
 
 def test_times_are_looked_up(places: Places, send_raw: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -71,6 +72,33 @@ def test_all_files_go_where_they_were_told_to(tmp_path: Path) -> None:
     assert given["spark.sql.warehouse.dir"] == f"{tmp_path.as_uri()}/a%20directory/warehouse"
     assert f'-Djava.io.tmpdir="{scratch}"' in given["spark.driver.extraJavaOptions"]
     assert f'-Dderby.system.home="{scratch}"' in given["spark.driver.extraJavaOptions"]
+
+
+def test_the_pythons_of_a_local_spark_find_what_is_installed(tmp_path: Path) -> None:
+    home = tmp_path / "a home" / "python" / "lib"
+    paths = [home / "pyspark.zip", home / "py4j-0.10.9.9-src.zip", tmp_path / "mine"]
+    environ = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
+
+    def started(*arguments: str) -> list[str]:
+        command = [launch.lean_python(tmp_path), *arguments]
+        ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+        return ran.stdout.splitlines()
+
+    program = "import os, sys; print(sys.executable, os.environ['PYTHONPATH'], sys.argv[1:])"
+    said = f"{sys.executable} {tmp_path / 'mine'} {['a b', '']}"
+    assert started("-c", program, "a b", "") == [said]
+
+
+def test_the_planners_of_a_local_spark_start_from_our_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    echo = tmp_path / "echo"
+    echo.write_text('#!/bin/sh\necho "$@"\n')
+    echo.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(echo))
+    command = [launch.lean_python(tmp_path), "-m", "pyspark.daemon", "pyspark.worker"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout == "-m rocketpipe.pipeline.daemon pyspark.worker\n"
 
 
 def test_spark_listens_to_this_machine_only(tmp_path: Path) -> None:

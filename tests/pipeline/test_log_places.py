@@ -11,6 +11,7 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.log_places import LogNotFound, LogPlaces
 from rocketpipe.pipeline.places import UnknownTopic
+from rocketpipe.pipeline.ranges import QueueRange
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.disk import Disk
@@ -78,7 +79,8 @@ def _stored_ms(store: MessageStore, offset: int) -> int:
 def test_sizes_are_those_of_the_records(store: MessageStore, tmp_path: Path) -> None:
     places = LogPlaces(tmp_path / "store")
     found = store.read("plain", 0, QueueOffset(3), max_count=4)
-    assert places.size_of(queue(0), QueueOffset(3), QueueOffset(7)) == len(found.records)
+    part = QueueRange(queue(0), QueueOffset(3), QueueOffset(7))
+    assert places.sizes([part]) == {queue(0): len(found.records)}
     places.close()
 
 

@@ -131,5 +131,22 @@ def test_batches_do_not_start_at_the_end_and_streams_do_not_end() -> None:
         ReadOptions.parse(GOOD | {"endingTimestamp": "1"}).check_stream()
     with pytest.raises(OptionError, match=r"'endingOffsets' is for spark\.read"):
         ReadOptions.parse(GOOD | {"endingOffsets": "latest"}).check_stream()
+    times = {"startingTimestamp": "2024-01-02", "endingTimestamp": "2024-01-01"}
+    with pytest.raises(OptionError, match="'endingTimestamp' is not behind 'startingTimestamp'"):
+        ReadOptions.parse(GOOD | times).check_batch()
     ReadOptions.parse(GOOD).check_batch()
     ReadOptions.parse(GOOD | {"startingOffsets": "latest"}).check_stream()
+
+
+def test_a_path_is_a_directory_however_it_is_written() -> None:
+    def parsed(path: str) -> Path | None:
+        return ReadOptions.parse({"subscribe": "orders", "path": path}).path
+
+    assert parsed("/srv/my store") == Path("/srv/my store")
+    assert (
+        parsed("file:///srv/my%20store") == parsed("file:/srv/my%20store") == Path("/srv/my store")
+    )
+    # Whoever reads may have another working directory than whoever planned.
+    assert parsed("store") == Path.cwd() / "store"
+    with pytest.raises(OptionError, match="'path' is on s3a, and a log is read from a disk"):
+        parsed("s3a://bucket/store")

@@ -135,9 +135,9 @@ def test_only_what_is_wanted_comes_either_way(
         assert bodies(Wanted(tags=frozenset({"BB", "none"}))) == [b"3"]
         assert bodies(Wanted(tags=frozenset({"a | b"}))) == []
         assert bodies(Wanted(keys=frozenset({"k3", "k1"}))) == [b"1", b"2", b"3"]
-        assert bodies(Wanted(offsets=(1, 5))) == [
+        assert bodies(Wanted(offsets=(1, 5))) == sorted(
             row["body"] for row in rows_of(part, given, NUMBERS) if row["queue_offset"] >= 1
-        ]
+        )
         assert bodies(Wanted(stored_ms=(0, 5))) == []
         assert len(bodies(Wanted(stored_ms=(5, 1 << 62)))) == 5
 
@@ -153,9 +153,10 @@ def test_a_part_of_a_queue_is_read_from_its_first_offset_to_before_its_last(
         assert [row["body"] for row in rows] == [b"5", b"6", b"7", b"8"] * 2
 
 
-def test_offsets_that_a_queue_does_not_have_are_a_gap_either_way(
-    servers: Cluster, store_path: Path, send_raw: Any
+def test_offsets_that_a_queue_does_not_have_are_one_gap_either_way(
+    servers: Cluster, store_path: Path, send_raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(broker_reading, "_MAX_COUNT", 2)  # in stretches, which know nothing of it
     send_raw("shorter", b"only one")
     for part, given in both_ways(servers, store_path, "shorter", 1):
         longer = QueueRange(part.ranges[0].queue, QueueOffset(0), QueueOffset(4))
@@ -209,6 +210,21 @@ def test_many_portions_and_batches_make_the_same_rows(
         assert len(batches) == 12  # of two inflated bodies each would be too long
         rows = [row for batch in batches for row in batch.to_pylist()]
         assert [row["body"] for row in rows] == [b"%03d" % n * 33 for n in range(12)]
+
+
+@pytest.mark.parametrize("count", [1, 7, 4096])
+def test_stretches_that_are_asked_for_together_come_in_order(
+    servers: Cluster, store_path: Path, send_raw: Any, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Whatever of a stretch has no room in an answer comes before the next stretch."""
+    monkeypatch.setattr(broker_reading, "_MAX_COUNT", count)
+    monkeypatch.setattr(broker_reading, "PORTION_BYTES", 2000)
+    topic = f"stretches-{count}"
+    bodies = [b"%03d" % number * (1 + number * 37 % 101) for number in range(90)]
+    for body in bodies:
+        send_raw(topic, body)
+    part, given = both_ways(servers, store_path, topic, 90, max_pull_bytes=700)[0]
+    assert [row["body"] for row in rows_of(part, given, NUMBERS)] == bodies
 
 
 def test_closing_a_read_early_leaves_nothing_behind(

@@ -22,7 +22,7 @@ def test_letter_case_does_not_matter_and_what_spark_adds_is_let_through() -> Non
         "txn": "job 7",
         "GroupId": "sparks",
         "batchbytes": "4096",
-        "maxInFlightBytes": "65536",
+        "maxInFlightBytes": "64k",
         "timeoutms": "500",
         "checkpointLocation": "somewhere",
     }

@@ -77,6 +77,27 @@ def test_rows_show_once_where_brokers_stage_and_the_job_has_a_name(
     assert found == list(range(300))
 
 
+async def test_the_writer_of_a_stream_waits_for_brokers_that_are_restarted(
+    servers: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+
+    async def served_again(options: WriteOptions, session: Session) -> bool:
+        nonlocal asked
+        asked += 1
+        if asked % 2:
+            raise ConnectionLost(servers.broker, "it is restarted")
+        return True
+
+    monkeypatch.setattr("rocketpipe.pipeline.writer.is_served", served_again)
+    given = {"nameServer": servers.name_server, "topic": "sink-restarted"}
+    writer = await asyncio.to_thread(stream_writer, given, BODY, False)
+    assert writer._options.delivery is Delivery.STAGED
+    with pytest.raises(ConnectionLost, match="it is restarted"):  # who starts a job is told at once
+        await asyncio.to_thread(batch_writer, {**given, "txn": "job"}, BODY, False)
+    assert asked == 3
+
+
 async def test_against_brokers_that_do_not_stage_rows_are_sent_directly(
     servers: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

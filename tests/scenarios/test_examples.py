@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from rocketpipe.blocking import PullConsumer
 from rocketpipe.model.subscription import ConsumeFromWhere
+from rocketpipe.pipeline import daemon
 from rocketpipe.testing import serving
 
 pytestmark = pytest.mark.scenario
@@ -26,16 +28,22 @@ def name_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield servers.name_server
 
 
+#: Spark's Pythons start sooner with it (docs/spark.md), and tests have no time to lose.
+SOONER = {"PYSPARK_SUBMIT_ARGS": f"--conf {daemon.SETTING}={daemon.MODULE} pyspark-shell"}
+
+
 def run(name_server: str, name: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / name, *arguments],
-        env={**os.environ, "ROCKETPIPE_NAMESRV": name_server},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as scratch:  # Spark leaves a directory where it runs
+        done = subprocess.run(
+            [sys.executable, EXAMPLES / name, *arguments],
+            env={**os.environ, **SOONER, "ROCKETPIPE_NAMESRV": name_server},
+            cwd=scratch,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout
     return done.stdout
 

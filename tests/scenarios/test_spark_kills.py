@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
+from tests.faults.immortal import immortal
 from tests.scenarios import killed_query
 
 from rocketpipe import Producer
@@ -85,40 +85,12 @@ def test_a_query_that_is_killed_anywhere_reads_every_message_once(
 def test_a_query_whose_broker_is_killed_reads_every_message_once(
     tmp_path: Path, lasting_port: int
 ) -> None:
-    name_server = f"127.0.0.1:{lasting_port}"
-
-    def serve() -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", "--small-files"]
-        command += ["--data", str(tmp_path / "store")]
-        command += ["--namesrv", name_server, "--broker", "127.0.0.1:0"]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
-        assert child.stdout is not None
-        assert any(line.startswith("ready ") for line in child.stdout)
-        return child
-
-    lives = [serve()]
-    stopped = threading.Event()
-
-    def serve_again() -> None:
-        lives[0].wait()
-        if not stopped.is_set():
-            lives.append(serve())
-
-    again = threading.Thread(target=serve_again)
-    again.start()
-    try:
-        send(name_server)
+    with immortal(tmp_path, lasting_port) as servers:
+        send(servers.name_server)
         # The query may outlive the broker's death, or end of it and be started again.
-        ran = run(name_server, tmp_path, "broker", str(lives[0].pid))
+        victim = servers.pid_file.read_text()
+        ran = run(servers.name_server, tmp_path, "broker", victim)
         assert (tmp_path / "died-broker").exists()
-        again.join(60)
-        assert ran == 0 or run(name_server, tmp_path, "none") == 0
-    finally:
-        stopped.set()
-        for child in lives:
-            child.kill()
-            child.wait()
-            assert child.stdout is not None
-            child.stdout.close()
-        again.join(60)
+        assert ran == 0 or run(servers.name_server, tmp_path, "none") == 0
+        assert servers.deaths == 1
     assert read_back(tmp_path) == Counter(range(MESSAGES))

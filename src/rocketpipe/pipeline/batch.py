@@ -7,6 +7,7 @@ after the plan is not read, and what is removed after it is missed loudly.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ from rocketpipe.pipeline.rows import check_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+log = logging.getLogger("rocketpipe.pipeline")
 
 
 class BatchReader(DataSourceReader):
@@ -57,13 +61,7 @@ class BatchReader(DataSourceReader):
         """
         with closing(open_places(self._options)) as places:
             ranges = self._ranges(places)
-            sizes = {}
-            for each in ranges:
-                if each.count < MEASURED_FROM:
-                    continue
-                size = places.size_of(each.queue, each.start, each.end)
-                if size is not None:
-                    sizes[each.queue] = size
+            sizes = places.sizes([each for each in ranges if each.count >= MEASURED_FROM])
             addresses = places.addresses()
         planned = plan(
             ranges,
@@ -90,6 +88,10 @@ class BatchReader(DataSourceReader):
         """The offsets that can be needed, of the queues that have any."""
         options, wanted = self._options, self._wanted
         queues = options.selection.queues(places)
+        if not queues:
+            log.warning(
+                "no topic fits pattern=%s: there is nothing to read", options.selection.pattern
+            )
         start, end = options.start or Edge(EARLIEST), options.end or Edge(LATEST)
         start.check_known(STARTING_OFFSETS, queues)
         end.check_known(ENDING_OFFSETS, queues)

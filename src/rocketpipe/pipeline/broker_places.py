@@ -20,6 +20,7 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue, TopicRoute
 from rocketpipe.model.subscription import EVERYTHING
 from rocketpipe.pipeline.places import Ends, UnknownTopic
+from rocketpipe.pipeline.ranges import QueueRange
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import (
     SearchOffsetByTimestamp,
@@ -82,9 +83,12 @@ class BrokerPlaces:
         """
         return self._here().run(self._at_time(queue, timestamp_ms))
 
-    def size_of(self, queue: MessageQueue, start: QueueOffset, end: QueueOffset) -> int | None:
-        """About how many bytes these records have, going by the first few of them."""
-        return self._here().run(self._size_of(queue, start, end))
+    def sizes(self, ranges: Sequence[QueueRange]) -> Mapping[MessageQueue, int]:
+        """About how many bytes each range has, going by the first few messages of it."""
+        if not ranges:
+            return {}
+        found = self._here().run(each(ranges, self._size_of))
+        return {one.queue: size for one, size in found.items() if size is not None}
 
     def addresses(self) -> Mapping[str, str]:
         """Where each broker is read of whose topics the queues were asked for."""
@@ -161,9 +165,8 @@ class BrokerPlaces:
         reply = await self._session.caller.call(address, request, self._session.timeout_ms)
         return reply.offset
 
-    async def _size_of(
-        self, queue: MessageQueue, start: QueueOffset, end: QueueOffset
-    ) -> int | None:
+    async def _size_of(self, whole: QueueRange) -> int | None:
+        queue, start = whole.queue, whole.start
         try:
             address = self._session.reader_of(queue, route=await self._route(queue.topic))
             request = pull_request(self._group, queue, start, EVERYTHING, suspend_ms=0)
@@ -173,7 +176,7 @@ class BrokerPlaces:
         seen = reply.next_begin_offset - start
         if not reply.messages or seen <= 0:
             return None
-        return len(reply.messages) * (end - start) // seen
+        return len(reply.messages) * whole.count // seen
 
     async def _put(self, queue: MessageQueue, offset: QueueOffset) -> bool:
         try:

@@ -1,15 +1,18 @@
 """The records of queues through their brokers, many at a time.
 
-A thread of its own asks for the next ones while a task decodes those that came. Answers are put
-together until they are worth decoding; no more than two such portions wait. When a connection is
-lost the route is asked for anew, and the pull repeated, until nothing came for `PATIENCE_MS`.
+A thread of its own asks for the next ones while a task decodes those that came. A range is asked
+for in stretches, a few of them at a time, so that the broker has work while an answer travels; what
+an answer had no room for is asked for when its turn has come. Answers are put together until they
+are worth decoding; no more than two such portions wait. When a connection is lost the route is
+asked for anew, and the pull repeated, until nothing came for `PATIENCE_MS`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -37,6 +40,8 @@ AGAIN_MS: Final = 500
 
 _MAX_COUNT: Final = 4096
 _WAITING: Final = 2
+#: So many stretches of a range are asked for at a time.
+_AHEAD: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,16 @@ class _Portion:
     bodies: tuple[bytes, ...]
     start: QueueOffset
     next: QueueOffset
+
+
+@dataclass(slots=True)
+class _Held:
+    """Answers that have come of a range and wait for more."""
+
+    part: QueueRange
+    start: QueueOffset
+    bodies: list[bytes] = field(default_factory=list)
+    size: int = 0
 
 
 def read_brokers(
@@ -76,6 +91,16 @@ def read_brokers(
         loop.stop()
 
 
+async def _cancel(
+    asked: deque[tuple[QueueOffset, QueueOffset, asyncio.Task[PullMessageReply]]],
+) -> None:
+    pulls = [pull for _, _, pull in asked]
+    asked.clear()
+    for pull in pulls:
+        pull.cancel()
+    await asyncio.gather(*pulls, return_exceptions=True)
+
+
 def _expression(wanted: Wanted) -> str:
     """The tags to ask for, as far as an expression can say it; rows are looked at again anyway."""
     tags = wanted.tags
@@ -100,8 +125,8 @@ def _records(portion: _Portion, batch_rows: int, *, dense: bool) -> Iterator[Rec
         for hole in np.flatnonzero(np.diff(edges) > 1).tolist():
             first, following = QueueOffset(int(edges[hole]) + 1), QueueOffset(int(edges[hole + 1]))
             yield Gap(part.queue, first, following)
-    if offsets.size and int(offsets[-1]) >= part.end:
-        records = records.take(np.flatnonzero(offsets < part.end))
+    if offsets.size and int(offsets[-1]) >= min(portion.next, part.end):
+        records = records.take(np.flatnonzero(offsets < min(portion.next, part.end)))
     if records.count <= batch_rows:
         yield records
         return
@@ -167,34 +192,65 @@ class _Pulls:
         await self._came.put(None)
 
     async def _pull_range(self, part: QueueRange) -> None:
-        start = at = part.start
-        bodies: list[bytes] = []
-        while at < part.end:
-            reply = await self._pull(part, at)
-            gone_to = min(max(reply.min_offset, at), part.end)
-            following = reply.next_begin_offset
-            if reply.messages:
-                bodies.append(reply.messages)
-            if not reply.messages and following <= at:
-                # The queue ends before the part does: it was made anew.
-                following = gone_to = part.end
-            if gone_to > at and not reply.messages:
-                await self._hand_over(part, bodies, start, at)
-                await self._came.put((part, Gap(part.queue, at, QueueOffset(gone_to))))
-                bodies, start = [], QueueOffset(gone_to)
-            at = QueueOffset(max(following, gone_to))
-            if sum(map(len, bodies)) >= PORTION_BYTES:
-                await self._hand_over(part, bodies, start, at)
-                bodies, start = [], at
-        await self._hand_over(part, bodies, start, at)
+        # By tags a broker may look further than it was asked for: then nobody knows where.
+        is_dense = self._expression == EVERYTHING
+        held = _Held(part, part.start)
+        reach = _MAX_COUNT if is_dense else part.count
+        planned = part.start
+        asked: deque[tuple[QueueOffset, QueueOffset, asyncio.Task[PullMessageReply]]] = deque()
+        try:
+            while planned < part.end or asked:
+                while planned < part.end and len(asked) < _AHEAD:
+                    stop = QueueOffset(min(planned + reach, part.end))
+                    pull = asyncio.create_task(self._pull(part, planned, stop))
+                    asked.append((planned, stop, pull))
+                    planned = stop
+                at, stop, pull = asked.popleft()
+                count = stop - at
+                following = await self._take(held, at, stop, await pull)
+                if is_dense:
+                    # As much as an answer has room for is asked for next, or a little more.
+                    fitting = following - at if following < stop else count + count // 4 + 1
+                    reach = min(max(1, fitting), _MAX_COUNT)
+                while following < stop:
+                    again = await self._pull(part, following, stop)
+                    following = await self._take(held, following, stop, again)
+                if following > stop:  # what is gone does not end with this stretch
+                    await _cancel(asked)
+                    planned = following
+        finally:
+            await _cancel(asked)
+        await self._hand_over(held, part.end)
 
-    async def _hand_over(
-        self, part: QueueRange, bodies: list[bytes], start: QueueOffset, following: QueueOffset
-    ) -> None:
-        if following > start:
-            await self._came.put(_Portion(part, tuple(bodies), start, following))
+    async def _take(
+        self, held: _Held, at: QueueOffset, stop: QueueOffset, reply: PullMessageReply
+    ) -> QueueOffset:
+        """Keep an answer, and hand over what is worth it; gives where to read on."""
+        part = held.part
+        if reply.messages:
+            held.bodies.append(reply.messages)
+            held.size += len(reply.messages)
+            following = QueueOffset(min(reply.next_begin_offset, stop))
+            if held.size >= PORTION_BYTES:
+                await self._hand_over(held, following)
+            return following
+        gone_to = min(max(reply.min_offset, at), part.end)
+        following = QueueOffset(min(reply.next_begin_offset, stop))
+        if following <= at:
+            gone_to = part.end  # the queue ends before the part does: it was made anew
+        if gone_to > at:
+            await self._hand_over(held, at)
+            await self._came.put((part, Gap(part.queue, at, QueueOffset(gone_to))))
+            held.start = QueueOffset(gone_to)
+        return QueueOffset(max(following, gone_to))
 
-    async def _pull(self, part: QueueRange, at: QueueOffset) -> PullMessageReply:
+    async def _hand_over(self, held: _Held, following: QueueOffset) -> None:
+        if following > held.start:
+            bodies = tuple(held.bodies)
+            await self._came.put(_Portion(held.part, bodies, held.start, following))
+        held.bodies, held.size, held.start = [], 0, following
+
+    async def _pull(self, part: QueueRange, at: QueueOffset, stop: QueueOffset) -> PullMessageReply:
         """One answer that moves on, or says that there is nothing.
 
         Raises:
@@ -204,7 +260,7 @@ class _Pulls:
         until_ms = clock.monotonic_ms() + PATIENCE_MS
         request = replace(
             pull_request(self._options.group, part.queue, at, self._expression, suspend_ms=0),
-            max_msg_nums=min(_MAX_COUNT, part.end - at),
+            max_msg_nums=min(_MAX_COUNT, stop - at),
             max_msg_bytes=self._options.max_pull_bytes,
             bulk=True,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,9 +21,32 @@ if TYPE_CHECKING:
 LOG_NAME: Final = "spark.log"
 """Where, in its directory, a local Spark writes what it would have printed."""
 
+LEAN_PYTHON_NAME: Final = "python"
+"""What starts the Pythons of a local Spark, in its directory."""
+
 _LOOPBACK: Final = "127.0.0.1"
 _STOP_TIMEOUT_S: Final = 20
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+# Spark has its Pythons import PySpark from an archive without bytecode, so that each of them
+# compiles it anew: this finds the installed one, which is the same. And those that it plans with
+# start from its own daemon, whatever its settings say: this takes ours.
+_LEAN_PYTHON: Final = """\
+#!/bin/sh
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+    shift 2
+    set -- -m rocketpipe.pipeline.daemon "$@"
+fi
+IFS=:
+kept=
+for place in $PYTHONPATH; do
+    case $place in
+    */python/lib/pyspark.zip | */python/lib/py4j-*-src.zip) ;;
+    *) kept=$kept${{kept:+:}}$place ;;
+    esac
+done
+PYTHONPATH=$kept exec {python} "$@"
+"""
 
 # Each of these sends PySpark to another Spark, other settings or another process than its own.
 _LEAD_ELSEWHERE: Final = (
@@ -81,11 +105,21 @@ def settings(scratch: Path) -> dict[str, str]:
         ),
         "spark.driver.host": _LOOPBACK,
         "spark.local.dir": str(scratch),
+        "spark.python.daemon.module": "rocketpipe.pipeline.daemon",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+
+
+def lean_python(scratch: Path) -> str:
+    """What starts this Python, soonest, for a Spark out of the installed package."""
+    program = scratch / LEAN_PYTHON_NAME
+    program.write_text(_LEAN_PYTHON.format(python=shlex.quote(sys.executable)))
+    program.chmod(0o755)
+    # A file system may be mounted so that nothing on it runs.
+    return str(program) if os.access(program, os.X_OK) else sys.executable
 
 
 @contextmanager
@@ -102,6 +136,7 @@ def local_spark(scratch: Path, *, name: str, cores: int = 2) -> Iterator[SparkSe
     from pyspark.sql import SparkSession
 
     prepare_alone()
+    os.environ["PYSPARK_PYTHON"] = lean_python(scratch)
     conf = SparkConf(loadDefaults=False).setAll(list(settings(scratch).items()))
     conf.setMaster(f"local[{cores}]").setAppName(name)
     gateway: Any = None
@@ -122,6 +157,7 @@ def local_spark(scratch: Path, *, name: str, cores: int = 2) -> Iterator[SparkSe
             SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - there is no other way
             gateway.shutdown()
             _end(gateway.proc)
+        os.environ["PYSPARK_PYTHON"] = sys.executable
 
 
 @contextmanager

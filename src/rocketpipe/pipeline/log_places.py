@@ -11,6 +11,7 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.log_directory import LogDirectory, LogNotFound
 from rocketpipe.pipeline.places import Ends, UnknownTopic
+from rocketpipe.pipeline.ranges import QueueRange
 from rocketpipe.store.hot import BLANK_SIZE
 
 __all__ = ["DEFAULT_BROKER", "LogNotFound", "LogPlaces"]
@@ -82,9 +83,15 @@ class LogPlaces:
                 high = middle
         return QueueOffset(low)
 
-    def size_of(self, queue: MessageQueue, start: QueueOffset, end: QueueOffset) -> int | None:
-        """How many bytes these records have, from the entries of the queue."""
-        return self._directory.queue(queue.topic, queue.queue_id).bytes_of(start, end)
+    def sizes(self, ranges: Sequence[QueueRange]) -> Mapping[MessageQueue, int]:
+        """How many bytes each range has, from the entries of its queue."""
+        view_of = self._directory.queue
+        return {
+            each.queue: view_of(each.queue.topic, each.queue.queue_id).bytes_of(
+                each.start, each.end
+            )
+            for each in ranges
+        }
 
     def addresses(self) -> Mapping[str, str]:
         """None: nobody is asked."""

@@ -111,15 +111,16 @@ def _records(directory: LogDirectory, part: QueueRange, entries: Entries, offset
     fills = np.concatenate([[0], np.cumsum(lengths)])
     # Not zeroed first: each byte of it is read, or an error raised.
     buffer = memoryview(np.empty(int(fills[-1]), np.uint8).data)
-    for run, first in enumerate(firsts.tolist()):
-        room = buffer[fills[run] : fills[run + 1]]
+    edges = pairwise(fills.tolist())
+    for run, ((start, stop), place) in enumerate(zip(edges, at[firsts].tolist(), strict=True)):
         try:
-            read = directory.read_into(room, int(at[first]))
+            read = directory.read_into(buffer[start:stop], place)
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise
-            raise _unreadable(part, offsets[first], "its file was removed from the log") from error
-        if read != len(room):
+            first = offsets[firsts[run]]
+            raise _unreadable(part, first, "its file was removed from the log") from error
+        if read != stop - start:
             raise _unreadable(part, offsets[lasts[run]], "the file of the log ends before it does")
     starts = at + np.repeat(fills[:-1] - at[firsts], lasts - firsts + 1)
     try:

@@ -10,7 +10,7 @@
     startingOffsets       earliest, latest, or JSON: {"orders": {"broker-a": {"0": 42}}}
     startingTimestamp     or: the time of the first message, in ms or as ISO 8601
     endingOffsets         the same for the end of a batch read; the offset itself is not read
-    endingTimestamp
+    endingTimestamp       or: the time from which on nothing more is read
     minPartitions         the least number of tasks that share a read
     maxBytesPerPartition  the most that one of them reads, about
     maxOffsetsPerTrigger  the most messages that a stream takes at once
@@ -29,11 +29,13 @@ Spark takes no notice of the letter case of options, so neither does this.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Literal, TypeVar, cast
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.types import StructType
 
@@ -209,13 +211,21 @@ class ReadOptions:
         """Refuse what a read of the present contents cannot do.
 
         Raises:
-            OptionError: If it should start where nothing is.
+            OptionError: If it should start where nothing is, or end before it starts.
         """
         if self.start is not None and self.start.is_latest:
             raise OptionError(
                 STARTING_OFFSETS,
                 "is latest, where a batch would find nothing: give earliest or offsets, or use "
                 "readStream",
+            )
+        first_ms = self.start.timestamp_ms if self.start is not None else None
+        end_ms = self.end.timestamp_ms if self.end is not None else None
+        if first_ms is not None and end_ms is not None and end_ms <= first_ms:
+            raise OptionError(
+                ENDING_TIMESTAMP,
+                f"is not behind {STARTING_TIMESTAMP!r}, so nothing is between them: give a later "
+                "one, which itself is not read",
             )
 
     def check_stream(self) -> None:
@@ -245,7 +255,21 @@ def _where(given: Mapping[str, str]) -> tuple[str | None, Path | None]:
             f"is given beside {NAME_SERVER!r}: leave one of them out, or add {GROUP_ID!r} to read "
             "the log and tell the brokers how far the group has come",
         )
-    return _name_servers(servers) if servers else None, Path(path) if path else None
+    return _name_servers(servers) if servers else None, _path(path) if path else None
+
+
+def _path(text: str) -> Path:
+    # A scheme of one letter is a drive of Windows.
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", text)
+    if scheme is None:
+        return Path(text).absolute()  # tasks run in directories of their own
+    if scheme[1].lower() != "file":
+        raise OptionError(
+            PATH,
+            f"is on {scheme[1]}, and a log is read from a disk: give the directory under which the "
+            "driver and all executors have it mounted",
+        )
+    return Path(unquote(urlsplit(text).path)).absolute()
 
 
 def _name_servers(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.ranges import QueueRange
 
 Ends: TypeAlias = tuple[QueueOffset, QueueOffset]
 """Of a queue: the offset of its oldest message, and of the one that will come next."""
@@ -63,8 +64,8 @@ class Places(Protocol):
     def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """The offset of the first message stored at that time or later; the end if none was."""
 
-    def size_of(self, queue: MessageQueue, start: QueueOffset, end: QueueOffset) -> int | None:
-        """About how many bytes these records have; None where that cannot be told."""
+    def sizes(self, ranges: Sequence[QueueRange]) -> Mapping[MessageQueue, int]:
+        """About how many bytes each range has; one of which that cannot be told is left out."""
 
     def addresses(self) -> Mapping[str, str]:
         """Where each broker is read, by its name; none for a log."""

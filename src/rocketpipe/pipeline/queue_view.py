@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rocketpipe.pipeline.byte_runs import Ints, Mask
-from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.disk import Disk, DiskError, DiskFile
 from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.layout import file_name, offset_of
 
@@ -26,6 +27,10 @@ Entries = npt.NDArray[Any]
 
 #: As bytes without a meaning they are copied at once, and not field by field.
 _RAW: Final = np.dtype((np.void, ENTRY.itemsize))
+
+#: The entry that a search led to is most often the one; who looks on, looks at many.
+_FIRST_LOOK: Final = 16
+_FURTHER_LOOKS: Final = 4096
 
 #: The tag code of an entry that was not read but concluded: nobody has hashed its tag.
 NO_TAG_CODE: Final = -(1 << 63)
@@ -46,6 +51,12 @@ class QueueView:
         self._directory = directory
         self._bases: list[int] = []
         self._file_bytes = 0
+        self._held: tuple[int, DiskFile] | None = None
+        self._is_searching = False
+        with self._searching():
+            self._look(confirmed, tail)
+
+    def _look(self, confirmed: int | None, tail: tuple[Ints, Entries] | None) -> None:
         self._list_files()
         self.first = self._bases[0] // QUEUE_ENTRY_BYTES if self._bases else 0
         # Until their end is found, every file counts as full.
@@ -108,16 +119,17 @@ class QueueView:
 
     def cut_where(self, is_torn: Callable[[int], bool]) -> None:
         """Drop the entries at the end whose records are not there as a whole."""
-        if self.end <= self.first or not self._torn(self.end - 1, is_torn):
-            return
-        low, high = self.first, self.end - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self._torn(middle, is_torn):
-                high = middle
-            else:
-                low = middle + 1
-        self.end = self._written = low
+        with self._searching():
+            if self.end <= self.first or not self._torn(self.end - 1, is_torn):
+                return
+            low, high = self.first, self.end - 1
+            while low < high:
+                middle = (low + high) // 2
+                if self._torn(middle, is_torn):
+                    high = middle
+                else:
+                    low = middle + 1
+            self.end = self._written = low
 
     def _torn(self, offset: int, is_torn: Callable[[int], bool]) -> bool:
         at, size, _ = self._entry(offset)
@@ -125,13 +137,16 @@ class QueueView:
 
     def first_behind(self, log_offset: int) -> int:
         """The first entry of a record at ``log_offset`` or behind it; the end if there is none."""
-        at = self._bisect(lambda place, size: place >= log_offset and (size > 0 or place > 0))
+        with self._searching():
+            at = self._bisect(lambda place, size: place >= log_offset and (size > 0 or place > 0))
+        count = _FIRST_LOOK
         while at < self.end:
-            entries = self.entries(at, min(at + 4096, self.end))
+            entries = self.entries(at, min(at + count, self.end))
             there = np.flatnonzero((entries["size"] != BLANK_SIZE) & (entries["at"] >= log_offset))
             if there.size:
                 return at + int(there[0])
             at += entries.size
+            count = _FURTHER_LOOKS
         return self.end
 
     def entries(self, start: int, end: int) -> Entries:
@@ -161,6 +176,33 @@ class QueueView:
             total += int(sizes[sizes != BLANK_SIZE].sum(dtype=np.int64))
         return total
 
+    @contextmanager
+    def _searching(self) -> Iterator[None]:
+        """Entries are looked up one by one within the block: their file stays open."""
+        self._is_searching = True
+        try:
+            yield
+        finally:
+            self._is_searching = False
+            self._let_go()
+
+    @contextmanager
+    def _opened(self, base: int) -> Iterator[DiskFile]:
+        if self._held is None or self._held[0] != base:
+            self._let_go()
+            path = self._directory / file_name(base)
+            self._held = (base, self._disk.open(path, writable=False))
+        try:
+            yield self._held[1]
+        finally:
+            if not self._is_searching:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held[1].close()
+            self._held = None
+
     def _read(self, offset: int, count: int) -> Entries:
         """Entries of one file, up to its end; those of one that is gone are blank."""
         place = offset * QUEUE_ENTRY_BYTES
@@ -169,7 +211,7 @@ class QueueView:
         if size <= 0:
             return _blanks(count)  # a file is missing between two others
         try:
-            with self._disk.open(self._directory / file_name(base), writable=False) as file:
+            with self._opened(base) as file:
                 data = file.read(size, place - base)
         except DiskError as error:
             if error.errno != errno.ENOENT:

@@ -33,8 +33,9 @@ from rocketpipe.pipeline.option_text import LATEST
 from rocketpipe.pipeline.options import STARTING_OFFSETS, ReadOptions
 from rocketpipe.pipeline.places import Ends, Places, QueuesUnreachable, UnknownTopic
 from rocketpipe.pipeline.progress import GroupProgress
-from rocketpipe.pipeline.ranges import MEASURED_FROM, MESSAGE_BYTES, Part, plan
+from rocketpipe.pipeline.ranges import MEASURED_FROM, MESSAGE_BYTES, Part, QueueRange, plan
 from rocketpipe.pipeline.rows import check_columns
+from rocketpipe.record.layout import MIN_RECORD_BYTES
 from rocketpipe.remoting.log_budget import LogBudget
 
 if TYPE_CHECKING:
@@ -213,8 +214,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
             for queue, (_, greatest) in there.items()
             if (count := min(greatest, until.get(queue, greatest)) - begins[queue]) > 0
         }
-        sizes = self._sizes(places, begins, pending)
-        granted = self._granted(pending, sizes) if is_limited else pending
+        granted, sizes = self._granted(places, begins, pending, is_limited=is_limited)
         ends = dict(start.ends)
         moved = {}
         for queue, begin in begins.items():
@@ -227,11 +227,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         return StreamOffset(
             ends,
             moved,
-            {
-                queue: size * granted[queue] // pending[queue]
-                for queue, size in sizes.items()
-                if granted.get(queue)
-            },
+            sizes,
         )
 
     def _all_ends(
@@ -289,34 +285,54 @@ class StreamReader(*_BASES):  # type: ignore[misc]
             missing(Gap(queue, greatest, known), self._options.on_gap)
         return least
 
-    def _sizes(
+    def _granted(
         self,
         places: Places,
         begins: Mapping[MessageQueue, QueueOffset],
         pending: Mapping[MessageQueue, int],
-    ) -> dict[MessageQueue, int]:
-        sizes = {}
-        for queue, count in pending.items():
-            if count < MEASURED_FROM and self._options.max_bytes_per_trigger is None:
-                continue
-            begin = begins[queue]
-            size = places.size_of(queue, begin, QueueOffset(begin + count))
-            if size is not None:
-                sizes[queue] = size
-        return sizes
+        *,
+        is_limited: bool,
+    ) -> tuple[Mapping[MessageQueue, int], Mapping[MessageQueue, int]]:
+        """How many messages of each queue the next batch takes, and about how many bytes.
 
-    def _granted(
-        self, pending: Mapping[MessageQueue, int], sizes: Mapping[MessageQueue, int]
+        What waits may be a hundred times what is taken: only that is measured.
+        """
+        most = self._options.max_offsets_per_trigger
+        most_bytes = self._options.max_bytes_per_trigger
+        asked = share_out(pending, most) if is_limited and most is not None else pending
+        if not is_limited or most_bytes is None:
+            return asked, self._sizes(places, begins, asked)
+        # No more fits than if all were as short as can be.
+        fitting = most_bytes // MIN_RECORD_BYTES + 1
+        asked = {queue: min(count, fitting) for queue, count in asked.items()}
+        sizes = self._sizes(places, begins, asked)
+        known = {queue: sizes.get(queue, n * MESSAGE_BYTES) for queue, n in asked.items()}
+        granted = share_out_bytes(asked, known, most_bytes)
+        taken = {
+            queue: size * granted[queue] // asked[queue]
+            for queue, size in sizes.items()
+            if granted.get(queue)
+        }
+        return granted, taken
+
+    def _sizes(
+        self,
+        places: Places,
+        begins: Mapping[MessageQueue, QueueOffset],
+        counts: Mapping[MessageQueue, int],
     ) -> Mapping[MessageQueue, int]:
-        granted = pending
-        if (most := self._options.max_bytes_per_trigger) is not None:
-            known = {queue: sizes.get(queue, n * MESSAGE_BYTES) for queue, n in pending.items()}
-            granted = share_out_bytes(granted, known, most)
-        if (count := self._options.max_offsets_per_trigger) is not None:
-            granted = share_out(granted, count)
-        return granted
+        least = MEASURED_FROM if self._options.max_bytes_per_trigger is None else 1
+        return places.sizes(
+            [
+                QueueRange(queue, begins[queue], QueueOffset(begins[queue] + count))
+                for queue, count in counts.items()
+                if count >= least
+            ]
+        )
 
     def _addresses(self, topics: Sequence[str]) -> Mapping[str, str]:
+        if self._options.path is not None:
+            return {}  # the log is read, and nobody asked
         places = self._open()
         for topic in topics:
             try:

@@ -23,7 +23,7 @@ from typing import Final
 from rocketpipe.client.name_servers import NameServers
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import check_producer_group, check_sendable
-from rocketpipe.pipeline.option_text import OptionError
+from rocketpipe.pipeline.option_text import OptionError, byte_count
 from rocketpipe.record.layout import MAX_BODY_BYTES
 
 NAME_SERVER: Final = "nameServer"
@@ -103,8 +103,8 @@ class WriteOptions:
             delivery=_delivery(given.get(DELIVERY)),
             txn=_txn(given.get(TXN)),
             group=_group(given.get(GROUP_ID.lower(), DEFAULT_GROUP)),
-            batch_bytes=_number(given, BATCH_BYTES, 1 << 20, 1 << 10, MAX_BODY_BYTES),
-            max_in_flight_bytes=_number(given, MAX_IN_FLIGHT_BYTES, 16 << 20, 1 << 16, 1 << 30),
+            batch_bytes=_bytes(given, BATCH_BYTES, 1 << 20, 1 << 10, MAX_BODY_BYTES),
+            max_in_flight_bytes=_bytes(given, MAX_IN_FLIGHT_BYTES, 16 << 20, 1 << 16, 1 << 30),
             timeout_ms=_number(given, TIMEOUT_MS, 60_000, 100, 3_600_000),
         )
 
@@ -162,6 +162,16 @@ def _number(given: Mapping[str, str], name: str, default: int, least: int, most:
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and least <= int(text) <= most):
         raise OptionError(name, f"is {text[:20]!r}: a whole number from {least} to {most}")
     return int(text)
+
+
+def _bytes(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = given.get(name.lower())
+    if text is None:
+        return default
+    size = byte_count(name, text)
+    if not least <= size <= most:
+        raise OptionError(name, f"is {text[:20]!r}: from {least} to {most} bytes")
+    return size
 
 
 def _suggestion(name: str) -> str:

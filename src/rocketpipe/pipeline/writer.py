@@ -32,6 +32,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rocketpipe.client.producer.patience import Patience
 from rocketpipe.client.producer.stages import Batch
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
@@ -50,6 +51,9 @@ log = logging.getLogger(__name__)
 
 #: The driver asks for so long whether what is needed is there.
 START_TIMEOUT_MS: Final = 5000
+#: Spark makes the writer of a stream anew with each batch: a broker that is just then restarted
+#: does not end the query.
+PATIENCE_MS: Final = 15_000
 #: How many rows become an Arrow batch where Spark hands them over one by one.
 ROWS_A_BATCH: Final = 10_000
 
@@ -174,7 +178,7 @@ def _checked(
     unnamed = not stream and parsed.txn is None
     if parsed.delivery is Delivery.STAGED and unnamed:
         raise OptionError(TXN, 'is missing: .option("txn", "a name for this job") makes it once')
-    served = asyncio.run(_reach(parsed))
+    served = asyncio.run(_reach(parsed, PATIENCE_MS if stream else 0))
     if parsed.delivery is Delivery.DIRECT:
         log.info("rows are sent at least once delivery=direct")
         return parsed
@@ -187,16 +191,25 @@ def _checked(
     return replace(parsed, delivery=Delivery.DIRECT)
 
 
-async def _reach(options: WriteOptions) -> bool:
+async def _reach(options: WriteOptions, patience_ms: int) -> bool:
     """Find the topic, or whatever NameServers have: better now than in every task."""
     async with Session(options.name_servers, timeout_ms=START_TIMEOUT_MS) as session:
-        if options.topic is not None:
-            await session.routes.get_for_send(options.topic)
-        else:
-            await session.routes.refresh(AUTO_CREATE_TOPIC)
-        if options.delivery is Delivery.DIRECT:
-            return False
-        return await is_served(replace(options, timeout_ms=START_TIMEOUT_MS), session)
+        patience = Patience(session.clock, patience_ms)
+        while True:
+            try:
+                return await _find(options, session)
+            except RocketPipeError as error:
+                await patience.after(error)
+
+
+async def _find(options: WriteOptions, session: Session) -> bool:
+    if options.topic is not None:
+        await session.routes.get_for_send(options.topic)
+    else:
+        await session.routes.refresh(AUTO_CREATE_TOPIC)
+    if options.delivery is Delivery.DIRECT:
+        return False
+    return await is_served(replace(options, timeout_ms=START_TIMEOUT_MS), session)
 
 
 # In tasks

@@ -16,10 +16,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rocketpipe.client.producer.lines import Lines
+from rocketpipe.client.producer.patience import Patience
 from rocketpipe.client.producer.queue_choice import QueueChoice
 from rocketpipe.client.producer.stages import Batch, Committer, StageWriter
 from rocketpipe.client.session import Session
-from rocketpipe.errors import NoRoute
+from rocketpipe.errors import NoRoute, RocketPipeError
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.write_options import WriteOptions
 from rocketpipe.pipeline.writer_outlet import Parcel
@@ -97,6 +98,13 @@ async def commit(
     for name, parts in stages:
         for broker, count in parts.items():
             plan.setdefault(broker, {})[name] = count
+    timeout_ms = max(options.timeout_ms, COMMIT_TIMEOUT_MS)
     async with Session(options.name_servers) as session:
-        timeout_ms = max(options.timeout_ms, COMMIT_TIMEOUT_MS)
-        return await Committer(session, options.group, timeout_ms).commit(batch, plan)
+        committer = Committer(session, options.group, timeout_ms)
+        patience = Patience(session.clock, timeout_ms)
+        while True:
+            try:
+                return await committer.commit(batch, plan)
+            except RocketPipeError as error:
+                # All rows are staged: to wait for a NameServer is cheaper than to write them anew.
+                await patience.after(error)

@@ -1,0 +1,62 @@
+"""Spark's own daemon, whose workers find the connector in memory.
+
+Spark forks a Python for each step that it plans and for each task at a time, and each of them would
+import the connector and its client for itself: half a second of CPU, and on a busy machine a good
+part of the ten seconds that Spark gives a worker. It is set before the session is made, where this
+package is installed on every node:
+
+    spark.python.daemon.module    rocketpipe.pipeline.daemon
+
+No thread may run where a process is forked. So what starts threads when it is imported, numpy and
+pyarrow, is still left to each worker.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from pyspark import daemon
+
+MODULE: Final = "rocketpipe.pipeline.daemon"
+SETTING: Final = "spark.python.daemon.module"
+
+_READING: Final = (
+    "pyspark.sql.datasource_internal",
+    "rocketpipe.pipeline.source",
+    "rocketpipe.pipeline.broker_places",
+    "rocketpipe.client.consumer.pull",
+)
+_WRITING: Final = ("rocketpipe.pipeline.source", "rocketpipe.pipeline.writer_staged")
+_WORKERS: Final = "pyspark.sql.worker"
+
+PRELOADED: Final[Mapping[str, Sequence[str]]] = {
+    "pyspark.worker": ("pyspark.worker", *_READING),
+    f"{_WORKERS}.lookup_data_sources": (f"{_WORKERS}.lookup_data_sources", "pyspark_rocketpipe"),
+    f"{_WORKERS}.create_data_source": (f"{_WORKERS}.create_data_source", *_READING),
+    f"{_WORKERS}.plan_data_source_read": _READING,
+    f"{_WORKERS}.data_source_pushdown_filters": _READING,
+    "pyspark.sql.streaming.python_streaming_source_runner": _READING,
+    f"{_WORKERS}.write_into_data_source": (f"{_WORKERS}.write_into_data_source", *_WRITING),
+    f"{_WORKERS}.commit_data_source_write": (f"{_WORKERS}.commit_data_source_write", *_WRITING),
+    f"{_WORKERS}.python_streaming_sink_runner": (
+        f"{_WORKERS}.python_streaming_sink_runner",
+        *_WRITING,
+    ),
+}
+"""By what a daemon's workers run: what they need of it. A daemon that forks once costs no more."""
+
+
+def preload(worker: str) -> None:
+    """Import what such workers need and what starts no thread; an older Spark may lack some."""
+    for name in PRELOADED.get(worker, ()):
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+if __name__ == "__main__":
+    preload(sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker")
+    daemon.manager()
