@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rocketpipe.errors import ConnectionLost, RocketPipeError
+from rocketpipe.client.name_servers import NameServers
+from rocketpipe.errors import ConnectionLost, RequestRejected, RocketPipeError
 from rocketpipe.model.ids import UniqueKeys
 from rocketpipe.model.route import BrokerAddresses, ClusterBrokers
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.kv import GetKeyValue, KeyValueReply, PutKeyValue
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
 from rocketpipe.protocol.requests.staging import (
     CommitStages,
@@ -52,7 +55,7 @@ class Peer:
 class Peers:
     """A session's caller, directory and clock, with these brokers behind them."""
 
-    name_servers = "127.0.0.1:9876"
+    timeout_ms = 3000
 
     def __init__(self, **brokers: Peer) -> None:
         self.brokers: Mapping[str, Peer] = brokers
@@ -60,6 +63,9 @@ class Peers:
         self.keys = UniqueKeys(bytes(4), 1, 1)
         self.caller = self
         self.directory = self
+        self.name_servers = NameServers.parse("n1:9876;n2:9876")
+        #: What each NameServer keeps; one that is not there does not answer.
+        self.kept: dict[str, dict[str, str]] = {n: {} for n in self.name_servers.addresses}
 
     async def ask(self, request: GetBrokerClusterInfo) -> Any:
         table = {
@@ -69,7 +75,20 @@ class Peers:
         return type("Reply", (), {"cluster_brokers": ClusterBrokers(brokers=table)})()
 
     async def call(self, address: str, request: Any, timeout_ms: int) -> Any:
+        if address in self.name_servers.addresses:
+            return self._keep(address, request)
         peer = self.brokers.get(address.removesuffix(":1"))
         if peer is None:
             raise ConnectionLost(address, "nobody there")
         return peer.answer(request)
+
+    def _keep(self, address: str, request: GetKeyValue | PutKeyValue) -> Any:
+        kept = self.kept.get(address)
+        if kept is None:
+            raise ConnectionLost(address, "nobody there")
+        if isinstance(request, PutKeyValue):
+            kept[request.key] = request.value
+            return None
+        if request.key not in kept:
+            raise RequestRejected(ResponseCode.QUERY_NOT_FOUND, "no such key")
+        return KeyValueReply(value=kept[request.key])

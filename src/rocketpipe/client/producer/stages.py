@@ -4,10 +4,10 @@ A stage is written by one attempt of somebody's work, under a name of its own, i
 is numbered at its broker, so that one that was sent twice counts once. The commit names the
 application, its batch, and of each stage how many parts each broker has.
 
-Each broker commits for itself. The first to be asked is the same for every batch and attempt: of
-all brokers, the one with the lowest name. It is told the whole plan, and tells it to whoever
-commits the batch again; who then completes that plan, not its own. So a batch shows once, also if
-its writer died when some brokers had committed and others had not.
+Each broker commits for itself. The first to be asked is the same for every batch and attempt: see
+``stage_homes``. It is told the whole plan, and tells it to whoever commits the batch again; who
+then completes that plan, not its own. So a batch shows once, also if its writer died when some
+brokers had committed and others had not.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from rocketpipe.client.producer.patience import Patience
+from rocketpipe.client.producer.stage_homes import StageHomes
 from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
@@ -119,6 +120,7 @@ class Committer:
         self._session = session
         self._group = group
         self._timeout_ms = timeout_ms
+        self._homes = StageHomes(session)
 
     async def commit(self, batch: Batch, plan: Plan) -> bool:
         """Show every stage of the plan, once; False if the batch had been committed before.
@@ -128,7 +130,7 @@ class Committer:
             NoRoute, ConnectionLost, CallTimeout: A broker is out of reach. The same commit again
                 completes what was begun.
         """
-        home = min(await self._brokers())
+        home = await self._home(batch.application)
         elsewhere: Plan = {name: stages for name, stages in plan.items() if name != home}
         text = msgspec.json.encode(elsewhere).decode() if elsewhere else None
         duplicate, told = await self._ask(
@@ -139,6 +141,14 @@ class Committer:
         for name in sorted(elsewhere):
             await self._ask(name, batch, StageList(stages=dict(elsewhere[name])))
         return not duplicate
+
+    async def _home(self, application: str) -> str:
+        patience = Patience(self._session.clock, self._timeout_ms)
+        while True:
+            try:
+                return await self._homes.of(application, await self._brokers())
+            except RocketPipeError as error:
+                await patience.after(error)
 
     async def is_served(self) -> bool:
         """Whether every broker can do it; one of RocketMQ's own cannot.
@@ -180,7 +190,7 @@ class Committer:
                 address = (await self._brokers()).get(name)
                 if address is None:
                     asked = str(self._session.name_servers)
-                    raise NoRoute(name, asked, f"broker {name!r} has no leader now")
+                    raise NoRoute(name, asked, f"broker {name!r} is not registered now: start it")
                 reply = await self._session.caller.call(address, request, patience.attempt_ms)
             except RocketPipeError as error:
                 await patience.after(error)
