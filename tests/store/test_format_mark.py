@@ -128,16 +128,21 @@ def test_a_backup_has_the_format_of_its_store(store: Path, tmp_path: Path) -> No
         "rocketpipe store format 0\nwritten by rocketpipe 0.1.0\n",
         "rocketpipe store format 1",
         "rocketpipe store format 1x\nwritten by rocketpipe 0.1.0\n",
-        LATER + "more\n",
         "\ufffd" * 500,
     ],
 )
-def test_what_is_no_mark_is_refused_with_what_to_do(text: str, store: Path) -> None:
+def test_what_is_no_mark_says_nothing_and_is_written_anew(text: str, store: Path) -> None:
+    good = (store / "format").read_text()
     (store / "format").write_text(text)
-    with pytest.raises(FormatUnknown, match=r"cannot be read.*remove the file"):
-        open_store(store)
-    (store / "format").unlink()
     open_store(store).close()
+    assert (store / "format").read_text() == good
+
+
+@pytest.mark.parametrize("text", [LATER + "more\n", LATER[:30], LATER.partition("\n")[0] + "\n\0"])
+def test_a_number_that_can_be_read_counts(text: str, store: Path) -> None:
+    (store / "format").write_text(text)
+    with pytest.raises(FormatUnknown, match="format 99"):
+        open_store(store)
 
 
 def test_an_older_format_is_marked_anew(store: Path) -> None:

@@ -7,13 +7,15 @@ A file ``format`` in the store's directory, of two lines:
 
 The number grows when files change so that versions before would misread them. A store without the
 file is RocketMQ's, or of a version that had none: it is taken as format 1. The file is put there,
-durably, before the first byte that an older version could misread; RocketMQ leaves it alone.
+durably, before the first byte that an older version could misread; RocketMQ leaves it alone. What
+cannot be read as a mark says nothing of the log, which does the counting: it is written anew.
 
  1   RocketMQ's files, and what docs/store.md says is ours among them
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import Final
@@ -23,11 +25,15 @@ from rocketpipe.store.disk import Disk
 from rocketpipe.store.errors import FormatUnknown
 from rocketpipe.store.layout import UNFINISHED, StoreLayout
 
+log = logging.getLogger(__name__)
+
 #: What this version writes. It reads this and all before it.
 FORMAT: Final = 1
 #: More of the file is not read.
 _MOST_BYTES: Final = 256
-_TEXT: Final = re.compile(r"rocketpipe store format ([1-9][0-9]{0,5})\nwritten by ([ -~]{1,80})\n")
+_TEXT: Final = re.compile(
+    r"rocketpipe store format ([1-9][0-9]{0,5})\n(?:written by ([ -~]{1,80})\n)?"
+)
 
 
 class FormatMark:
@@ -42,21 +48,18 @@ class FormatMark:
         """Give the format that a store is in; ``None`` where nothing says so.
 
         Raises:
-            FormatUnknown: It is newer than what is known here, or the mark is no mark.
+            FormatUnknown: It is newer than what is known here.
             DiskError: The mark cannot be read.
         """
         if self._path.name not in self._disk.names(self._path.parent):
             return None
         with self._disk.open(self._path, writable=False) as file:
             text = file.read(_MOST_BYTES, 0).decode(errors="replace")
-        read = _TEXT.fullmatch(text)
+        read = _TEXT.match(text)
         if read is None:
-            raise FormatUnknown(
-                self._path,
-                f"cannot be read, it begins with {text[:40]!r}; if no version newer than "
-                f"rocketpipe {__version__} has used this store, remove the file",
-            )
-        found, writer = int(read[1]), read[2]
+            log.warning("no mark of a format, and taken for none file=%s", self._path)
+            return None
+        found, writer = int(read[1]), read[2] or "a version that it does not name"
         if found > self._own:
             raise FormatUnknown(
                 self._path,
