@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET
+from tests.twins import WAYS, each_way
 
 from rocketpipe.errors import FrameError, ProtocolError
 from rocketpipe.model.offsets import QueueOffset
@@ -97,6 +100,12 @@ pulls = st.builds(
     max_msg_bytes=st.none() | int32,
     broker_name=st.none() | text,
 )
+
+
+@pytest.fixture(autouse=True, scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    with each_way(request.param, sys.modules[__name__]):
+        yield
 
 
 def header_frame(header: bytes, body: bytes = b"") -> bytes:

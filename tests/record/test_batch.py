@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rocketpipe.errors import BatchError
 from rocketpipe.model.properties import decode_bytes
-from rocketpipe.record.batch import Entry, decode_batch, encode_batch, split_batch
+from rocketpipe.record.batch import Entry, decode_batch, encode_batch, entry_ends, split_batch
 
 # messages.md vector, from Apache's MessageDecoder
 HELLO = bytes.fromhex(
@@ -147,3 +147,8 @@ def test_whoever_hurries_reads_the_same_and_refuses_the_same(
         assert found == wanted
     with pytest.raises(BatchError, match="more than 3"):
         split_batch(b"four", 3)
+
+
+def test_what_stands_around_a_body_makes_an_entry_of_it() -> None:
+    before, between = entry_ends(len(ENTRY.body), len(ENTRY.raw_properties), ENTRY.flag)
+    assert before + ENTRY.body + between + ENTRY.raw_properties == HELLO

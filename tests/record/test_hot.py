@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.twins import WAYS, each_way
 
 from rocketpipe.errors import RecordError
 from rocketpipe.model.properties import decode_bytes
 from rocketpipe.record import hot
+from rocketpipe.record.batch import encode_batch
 from rocketpipe.record.layout import MAGIC_V1, MAGIC_V2
 
 HOST = bytes.fromhex("0a00000100002a9f")
@@ -20,6 +23,12 @@ HELLO = bytes.fromhex(
     "12544147530154616741024b455953016b3102"
 )
 HELLO_PROPERTIES = b"TAGS\x01TagA\x02KEYS\x01k1\x02"
+
+
+@pytest.fixture(autouse=True, scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    with each_way(request.param, hot):
+        yield
 
 
 def _hash_by_definition(text: str) -> int:
@@ -174,3 +183,13 @@ def test_a_seal_notices_any_changed_byte(apache: dict[str, Any]) -> None:
 def test_a_record_without_a_seal_holds_none() -> None:
     assert not hot.seal_holds(HELLO)
     assert not hot.seal_holds(b"")
+
+
+def test_a_batch_is_split_into_its_messages() -> None:
+    entries = [(1, b"one", b"a\x01b\x02"), (-2, b"", b""), (3, b"x" * 1000, b"c\x01d")]
+    batch = encode_batch(entries)
+    assert hot.split_batch(batch, 1 << 20) == entries
+    assert hot.split_batch(batch, len(batch) - 1) is None
+    assert hot.split_batch(b"", 10) is None
+    for end in range(len(batch)):
+        assert hot.split_batch(batch[:end], 1 << 20) in (None, entries[:1], entries[:2])

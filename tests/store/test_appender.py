@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.twins import WAYS, each_way
 
 from rocketpipe.errors import InvalidName, PropertiesError
 from rocketpipe.model.flags import BORN_HOST_V6, STORE_HOST_V6, Transaction
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView, decode_record
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES, SEAL_BYTES
+from rocketpipe.store import appender as appender_module
 from rocketpipe.store.appender import Appender, Encoded, Put
 from rocketpipe.store.commit_log import FILLER_BYTES, filler
 from rocketpipe.store.errors import RecordTooLarge
@@ -21,6 +24,12 @@ from rocketpipe.store.group_mark import MARK_BYTES, read_mark, write_mark
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
 HOST_V6 = bytes(15) + b"\x01" + bytes(4)
+
+
+@pytest.fixture(autouse=True, scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    with each_way(request.param, sys.modules[__name__], appender_module):
+        yield
 
 
 def put(body: bytes = b"body", **changes: Any) -> Put:

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import pytest
+from tests.twins import WAYS, each_way
 
 from rocketpipe.model.flags import Transaction
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
@@ -11,6 +15,12 @@ from rocketpipe.store.hot import QUEUE_ENTRY, key_hash
 
 TAG_A = 2598919
 TAGGED = b"TAGS\x01TagA\x02"
+
+
+@pytest.fixture(autouse=True, scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    with each_way(request.param, sys.modules[__name__]):
+        yield
 
 
 def record(
@@ -32,7 +42,7 @@ def derived(*records: Appended, tags: bool = False) -> Derivation:
 
 def runs(result: Derivation) -> list[tuple[str, int, int, list[tuple[int, ...]]]]:
     return [
-        (run.topic, run.queue_id, run.first, [QUEUE_ENTRY.unpack(entry) for entry in run.entries])
+        (run.topic, run.queue_id, run.first, list(QUEUE_ENTRY.iter_unpack(run.entries)))
         for run in result.runs
     ]
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Iterator
 
 import pytest
+from tests.twins import WAYS, each_way
 
 from rocketpipe.errors import RecordError
 from rocketpipe.record import checksum, hot
@@ -22,6 +25,12 @@ APACHE_RECORD = bytes.fromhex(
     "0000018bcfe568000a0000030000c3510000018bcfe5687b0a00000100002a9f0000000000000000"
     "000000000000000568656c6c6f01540012544147530154616741024b455953016b3102"
 )
+
+
+@pytest.fixture(autouse=True, scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    with each_way(request.param, sys.modules[__name__]):
+        yield
 
 
 def sealed_record(at: int = 4096) -> bytes:

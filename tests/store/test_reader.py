@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.twins import WAYS, each_way
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import view_records
 from rocketpipe.record.hot import tag_code
+from rocketpipe.store import reader
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import RecordCorrupt
 from rocketpipe.store.message_store import MessageStore, Put
@@ -21,6 +24,12 @@ from rocketpipe.testing.disk import SimDisk
 ROOT = Path("/store")
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
 TAG_A = tag_code(b"TAGS\x01A\x02")
+
+
+@pytest.fixture(autouse=True, scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    with each_way(request.param, sys.modules[__name__], reader):
+        yield
 
 
 class Clock(ManualClock):

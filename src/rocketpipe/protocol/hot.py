@@ -6,7 +6,7 @@ apart, ``send_reply`` and ``pull_reply_head`` write the answers. What is right i
 and is for the general path. Two liberties only: a number spelled ``1.0`` or ``1e2`` counts as
 whole, and fields that no lane looks at are not checked.
 
-Arguments are positional. A compiled twin can stand beside this module with the same signatures.
+Arguments are positional. ``_hot.pyx`` is the compiled twin; see ``rocketpipe.compiled``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from rocketpipe import compiled
 from rocketpipe.protocol.codes import OUR_VERSION, RequestCode
 from rocketpipe.protocol.command import ONEWAY
 from rocketpipe.protocol.frame import MAX_FRAME_BYTES, Bytes, bounds_at
@@ -246,6 +247,11 @@ def send_reply(
     return _pack_head(size + 4, size) + header
 
 
+def message_ids(host: bytes, log_offsets: list[int]) -> bytes:
+    """The ids of a batch's messages but the last, for ``send_reply`` as its ``host``."""
+    return b"".join([b"%b%016X," % (host, each) for each in log_offsets]) + host
+
+
 _PULL_REPLY: Final = (
     b'{"code":%%d,"extFields":{"suggestWhichBrokerId":"%%d","nextBeginOffset":"%%d",'
     b'"minOffset":"%%d","maxOffset":"%%d"},"flag":1,"language":"PYTHON","opaque":%%d,'
@@ -270,3 +276,6 @@ def pull_reply_head(
     header = _PULL_REPLY % (code, broker_id, next_offset, min_offset, max_offset, opaque, remark)
     size = len(header)
     return _pack_head(size + 4 + body_bytes, size) + header
+
+
+compiled.take_over(globals(), "rocketpipe.protocol._hot")

@@ -1,16 +1,18 @@
 """What runs once per message: bytes in, bytes out, no objects.
 
 Arguments are positional, in the order of the record (see ``record.layout``), and already checked:
-``record.codec`` is the same with names and errors. A compiled twin can stand beside this module
-with the same signatures.
+``record.codec`` is the same with names and errors. ``_hot.pyx`` is the compiled twin; see
+``rocketpipe.compiled``.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from struct import Struct
 from typing import Any, Final
 from zlib import crc32
 
+from rocketpipe import compiled
 from rocketpipe.errors import RecordError
 from rocketpipe.model.flags import BORN_HOST_V6, STORE_HOST_V6
 from rocketpipe.model.properties import read_text
@@ -39,6 +41,11 @@ _pack_short: Final = SHORT.pack
 _unpack_short: Final = SHORT.unpack_from
 _unpack_head: Final = HEADS[0].unpack_from
 _HEAD_BYTES: Final = HEADS[0].size
+#: What an entry of a batch begins with: see ``record.batch``.
+_ENTRY_HEAD: Final = Struct(">iiiii")
+_unpack_entry: Final = _ENTRY_HEAD.unpack_from
+_ENTRY_HEAD_BYTES: Final = _ENTRY_HEAD.size
+_MIN_ENTRY_BYTES: Final = _ENTRY_HEAD.size + SHORT.size
 
 #: The head of a record, from its size to the length of its body, then where its parts are: body,
 #: topic, end of the topic, properties, end of the record.
@@ -204,3 +211,31 @@ def seal_holds(record: bytes) -> bool:
         return False
     digits = b"%010d" % (crc32(memoryview(record)[:-SEAL_BYTES]) & 0x7FFFFFFF)
     return record[-11:-1] == digits[::-1]
+
+
+def split_batch(buffer: bytes, max_bytes: int) -> list[tuple[int, bytes, bytes]] | None:
+    """Give flag, body and properties of each message of a batch; None if it is not a right one."""
+    end = len(buffer)
+    entries: list[tuple[int, bytes, bytes]] = []
+    at = 0
+    while end - at >= _MIN_ENTRY_BYTES and end <= max_bytes:
+        size, _, _, flag, body_bytes = _unpack_entry(buffer, at)
+        body = at + _ENTRY_HEAD_BYTES
+        body_end = body + body_bytes
+        at += size
+        properties = body_end + 2
+        # One comparison with the length that follows the body: it has to bring us to the end.
+        if (
+            body_bytes < 0
+            or properties > at
+            or at > end
+            or properties + _unpack_short(buffer, body_end)[0] != at
+        ):
+            return None
+        entries.append((flag, buffer[body:body_end], buffer[properties:at]))
+        if at == end:
+            return entries
+    return None
+
+
+compiled.take_over(globals(), "rocketpipe.record._hot")

@@ -29,14 +29,12 @@ from rocketpipe.store.checkpoint import NEVER
 from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.errors import RecordCorrupt, RecordTooLarge
 from rocketpipe.store.layout import file_name
+from rocketpipe.store.puts import Chunk
 from rocketpipe.store.segment_run import SegmentRun
 
 #: What is kept free behind each record, for the filler.
 FILLER_BYTES: Final = SIZE_AND_MAGIC.size
 WALK_BYTES: Final = 1 << 20
-
-#: Bytes, and where in the log they go; all in one segment.
-Chunk = tuple[int, bytes]
 
 
 def filler(remaining: int) -> bytes:

@@ -8,7 +8,8 @@
     rmq_sys_wheel_timer             yes            yes          yes
     SCHEDULE_TOPIC_XXXX             its tag code is when it falls due, not its tag
 
-Nothing is read or written here. The dispatcher brings what comes out to its files.
+Nothing is read or written here. The dispatcher brings what comes out to its files. `derive` has a
+compiled twin; see ``rocketpipe.compiled``.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from rocketpipe import compiled
 from rocketpipe.model.flags import TRANSACTION_BITS, Transaction
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.hot import tag_code
-from rocketpipe.store.appender import Appended
 from rocketpipe.store.hot import key_hashes, queue_entry, value_of
 from rocketpipe.store.key_index import IndexKey
+from rocketpipe.store.puts import Appended
 
 _PREPARED: Final = int(Transaction.PREPARED)
 _ROLLED_BACK: Final = int(Transaction.ROLLED_BACK)
@@ -43,7 +45,7 @@ class QueueRun:
         self.first = QueueOffset(first)
         self.next = first
         self.log_offset = LogOffset(log_offset)
-        self.entries: list[bytes] = []
+        self.entries = bytearray()
 
 
 class Derivation(NamedTuple):
@@ -97,7 +99,7 @@ def derive(
             if run is None or run.next != offset:
                 run = open_runs[topic, queue_id] = QueueRun(topic, queue_id, offset, at)
                 runs.append(run)
-            run.entries.append(queue_entry(at, size, code))
+            run.entries += queue_entry(at, size, code)
             run.next += 1
             arrivals.append((topic, queue_id, offset, code, stored_ms, properties))
         if sys_flag & TRANSACTION_BITS != _ROLLED_BACK:
@@ -106,3 +108,6 @@ def derive(
         if topic == TIMER_TOPIC or properties.find(_DELIVERED) >= 0:
             timed.append(record)
     return Derivation(runs, keys, timed, arrivals)
+
+
+compiled.take_over(globals(), "rocketpipe.store._hot")

@@ -15,20 +15,28 @@ from rocketpipe.errors import RecordError, StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.properties import read_text
 from rocketpipe.record.layout import SEAL_BYTES
-from rocketpipe.store.appender import Appended
-from rocketpipe.store.derivation import QueueRun, derive, is_indexed, is_queued, queue_code
+from rocketpipe.store.derivation import (
+    Arrival,
+    QueueRun,
+    derive,
+    is_indexed,
+    is_queued,
+    queue_code,
+)
 from rocketpipe.store.errors import RecordCorrupt
 from rocketpipe.store.fresh import FreshRecords
 from rocketpipe.store.hot import check_record, is_sealed, key_hashes, queue_entry
 from rocketpipe.store.key_index import KeyIndex
 from rocketpipe.store.positions import Positions
+from rocketpipe.store.puts import Appended
 from rocketpipe.store.queue_files import QueueDamaged
 from rocketpipe.store.queue_set import QueueSet, check_name
 from rocketpipe.store.timer_wheel import TimerWheel
 
 log = logging.getLogger(__name__)
 
-#: Topic, queue id, queue offset, tag code, when it was stored, properties but for the checksum.
+#: Topic, queue id, queue offset, tag code, when it was stored, properties but for the checksum. One
+#: that has a method ``together`` is told of many at a time by that, and must let nothing out.
 OnArrival = Callable[[str, int, QueueOffset, int, int, bytes], None]
 
 #: So much waits in memory at most before it is written to the queue files.
@@ -269,6 +277,10 @@ class Dispatcher:
         on_arrival = self._on_arrival
         if on_arrival is nobody:
             return
+        together: Callable[[list[Arrival]], None] | None = getattr(on_arrival, "together", None)
+        if together is not None:
+            together(derived.arrivals)
+            return
         for arrival in derived.arrivals:
             try:
                 on_arrival(*arrival)
@@ -277,7 +289,7 @@ class Dispatcher:
                 log.exception("arrival callback failed topic=%s queue_id=%d", *arrival[:2])
 
     def _append(self, run: QueueRun) -> None:
-        entries = b"".join(run.entries)
+        entries = bytes(run.entries)
         try:
             self._queues.append(run.topic, run.queue_id, entries, run.first)
         except QueueDamaged:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from rocketpipe.store.appender import Appended
+from rocketpipe.store.puts import Appended
 
 #: Records of about so many bytes of the log are kept.
 FRESH_BYTES: Final = 8 << 20

@@ -1,6 +1,7 @@
-"""What the dispatcher does once per message: bytes in, bytes out, no objects.
+"""What is done once per message on its way into queues and index, and out of the log again.
 
-A compiled twin can stand beside this module with the same signatures. An entry of a consume queue:
+Bytes in, bytes out, no objects. ``_hot.pyx`` is the compiled twin, of this and of other modules of
+the store; see ``rocketpipe.compiled``. An entry of a consume queue:
 
      0  8  offset of the record in the commit log
      8  4  size of the record
@@ -16,15 +17,26 @@ An entry of a key index:
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Final
 from zlib import crc32
 
+from rocketpipe import compiled
 from rocketpipe.errors import RecordError
 from rocketpipe.model.properties import read_text
-from rocketpipe.record.hot import Split, base_31, java_hash, seal_holds, split
-from rocketpipe.record.layout import MIN_RECORD_BYTES, SEAL_BYTES
+from rocketpipe.record.hot import Split, base_31, java_hash, seal_holds, split, split_batch
+from rocketpipe.record.layout import (
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_RECORD_BYTES,
+    MIN_RECORD_BYTES,
+    SEAL_BYTES,
+)
+from rocketpipe.store.puts import Put
+from rocketpipe.store.seals import HIGH, LOW, MIDDLE, PIECE
 
 QUEUE_ENTRY: Final = Struct(">qiq")
 QUEUE_ENTRY_BYTES: Final = QUEUE_ENTRY.size
@@ -38,8 +50,18 @@ BLANK_ENTRY: Final = QUEUE_ENTRY.pack(0, BLANK_SIZE, 0)
 NO_ENTRY: Final = bytes(QUEUE_ENTRY_BYTES)
 
 _SEAL_NAME: Final = b"__CRC32#\x01"
+_UNIQUE_NAME: Final = b"UNIQ_KEY\x01"
+_UNIQUE_BYTES: Final = 32
 
 queue_entry: Final = QUEUE_ENTRY.pack
+_pack_key: Final = INDEX_ENTRY.pack
+_MAX_SECONDS: Final = 0x7FFFFFFF
+_unpack_place: Final = Struct(">ii20xq").unpack_from
+_MAGICS: Final = (MAGIC_V1, MAGIC_V2)
+_new_tuple: Final = tuple.__new__
+
+#: Of an entry that a reader wants: where its record is, the size, and its number among those read.
+Wanted = tuple[int, int, int]
 
 #: Longer keys are hashed with their topic as one text.
 _MAX_POWER: Final = 255
@@ -167,3 +189,176 @@ def whole_entries(entries: bytes, behind: int, log_end: int) -> tuple[int, int]:
             behind = end
         count += 1
     return count, behind
+
+
+def chain_entries(
+    table: array[int],
+    count: int,
+    begin_ms: int,
+    keys: Sequence[tuple[int, int, int]],
+    page_slots: int,
+    dirty: set[int],
+) -> tuple[bytes, int]:
+    """Put keys into their slots; gives their index entries, and how many slots were not in use.
+
+    Keys are hash, log offset and time, and get the numbers from ``count`` on. Times count from
+    ``begin_ms``, in seconds. Pages of slots that have changed are noted in ``dirty``.
+    """
+    slots = len(table)
+    used = 0
+    at_ms, seconds = -1, 0
+    entries = []
+    for number, log_offset, stored_ms in keys:
+        if stored_ms != at_ms:
+            at_ms = stored_ms
+            seconds = 0
+            if begin_ms > 0 and stored_ms > begin_ms:
+                seconds = min((stored_ms - begin_ms) // 1000, _MAX_SECONDS)
+        slot = number % slots
+        before = table[slot]
+        table[slot] = count
+        entries.append(_pack_key(number, log_offset, seconds, before))
+        dirty.add(slot // page_slots)
+        if not before:
+            used += 1
+        count += 1
+    return b"".join(entries), used
+
+
+def choose_entries(
+    entries: bytes,
+    first: int,
+    max_count: int,
+    max_bytes: int,
+    matches: Callable[[int], bool] | None,
+) -> tuple[list[Wanted], int, bool]:
+    """Pick the queue entries to read; how many were looked at; whether a record of one is gone.
+
+    Those below ``first`` are. Without ``matches``, which is asked about tag codes, all are wanted.
+    """
+    wanted: list[Wanted] = []
+    removed = False
+    room = max_bytes
+    number = 0
+    for log_offset, size, code in QUEUE_ENTRY.iter_unpack(entries):
+        if size == BLANK_SIZE:
+            pass  # no message ever was here, or it was lost
+        elif log_offset < first:
+            removed = True
+        elif matches is None or matches(code):
+            room -= size
+            if wanted and room < 0:
+                break
+            wanted.append((log_offset, size, number))
+            if len(wanted) >= max_count:
+                number += 1
+                break
+        number += 1
+    return wanted, number, removed
+
+
+def window_end(wanted: Sequence[Wanted], first: int, limit: int, max_gap: int) -> int:
+    """How far to read at once from the given record on: over gaps, but not beyond ``limit``."""
+    start, size, _ = wanted[first]
+    end = start + size
+    for number in range(first + 1, len(wanted)):
+        log_offset, size, _ = wanted[number]
+        if not end <= log_offset <= end + max_gap or log_offset + size > limit:
+            break
+        end = log_offset + size
+    return end
+
+
+def sealed_records(
+    data: bytes, start: int, wanted: Sequence[Wanted], first: int, verify: bool
+) -> tuple[bytes, int]:
+    """Join the wanted records that lie in ``data``, up to one to be looked at more closely.
+
+    ``data`` begins at ``start`` of the log. With ``verify`` each must say that it is what was
+    wanted, and end in a checksum that holds. Gives how many were joined, from the first on.
+    """
+    view = memoryview(data)
+    end = start + len(data)
+    parts: list[bytes] = []
+    for log_offset, size, _ in wanted[first:] if first else wanted:
+        place = log_offset - start
+        close = place + size
+        if place < 0 or log_offset + size > end or size < SEAL_BYTES:
+            break
+        if verify:
+            upper, low = divmod(crc32(view[place : close - SEAL_BYTES]) & 0x7FFFFFFF, PIECE)
+            seal = LOW[low] + MIDDLE[upper % PIECE] + HIGH[upper // PIECE]
+            if data[close - SEAL_BYTES : close] != seal or size < MIN_RECORD_BYTES:
+                break
+            said, _, said_at = _unpack_place(data, place)
+            if said != size or said_at != log_offset:
+                break
+        parts.append(data[place:close])
+    return b"".join(parts), len(parts)
+
+
+def sealed_run(data: bytes, at: int, place: int) -> tuple[int, int, int]:
+    """Step over records of the log as long as each is where it says, and its checksum holds.
+
+    ``data`` begins at ``at`` of the log. Gives the place behind the last of them and that of the
+    last one, both ``place`` if there is none, and their count.
+    """
+    view = memoryview(data)
+    length = len(data)
+    last = place
+    count = 0
+    while length - place >= MIN_RECORD_BYTES:
+        size, magic, log_offset = _unpack_place(data, place)
+        close = place + size
+        if (
+            magic not in _MAGICS
+            or not MIN_RECORD_BYTES <= size <= MAX_RECORD_BYTES
+            or log_offset != at + place
+            or close > length
+        ):
+            break
+        upper, low = divmod(crc32(view[place : close - SEAL_BYTES]) & 0x7FFFFFFF, PIECE)
+        seal = LOW[low] + MIDDLE[upper % PIECE] + HIGH[upper // PIECE]
+        if data[close - SEAL_BYTES : close] != seal:
+            break
+        last = place
+        count += 1
+        place = close
+    return place, last, count
+
+
+def puts_of_batch(
+    buffer: bytes,
+    max_bytes: int,
+    heads: set[bytes],
+    topic: str,
+    queue_id: int,
+    sys_flag: int,
+    born_ms: int,
+    born_host: bytes,
+    suffix: bytes,
+) -> list[Put] | None:
+    """Make messages to append of a batch whose properties are of a known kind, else give None.
+
+    They end in a unique key of 32 letters and digits, and what stands before it is among
+    ``heads``. Each gets ``suffix`` behind its properties.
+    """
+    messages = split_batch(buffer, max_bytes)
+    if messages is None:
+        return None
+    puts = []
+    for flag, body, raw in messages:
+        head, _, key = raw.rpartition(_UNIQUE_NAME)
+        if (
+            len(key) != _UNIQUE_BYTES + 1
+            or key[-1] != 2
+            or not key[:-1].isalnum()
+            or head not in heads
+        ):
+            return None
+        put = (topic, queue_id, body, raw + suffix, flag, sys_flag, born_ms, born_host, 0, 0)
+        puts.append(_new_tuple(Put, put))
+    return puts
+
+
+compiled.take_over(globals(), "rocketpipe.store._hot")

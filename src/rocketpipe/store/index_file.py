@@ -14,7 +14,7 @@ from zlib import crc32
 
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.errors import IndexDamaged
-from rocketpipe.store.hot import INDEX_ENTRY, INDEX_ENTRY_BYTES
+from rocketpipe.store.hot import INDEX_ENTRY, INDEX_ENTRY_BYTES, chain_entries
 from rocketpipe.store.index_layout import (
     BLOCK_ENTRIES,
     HEADER,
@@ -29,10 +29,7 @@ from rocketpipe.store.open_files import OpenFiles
 
 _PAGE_SLOTS: Final = 1024
 _BLOCK_BYTES: Final = BLOCK_ENTRIES * INDEX_ENTRY_BYTES
-_MAX_INT: Final = 0x7FFFFFFF
 _MAX_LONG: Final = (1 << 63) - 1
-
-_pack_entry: Final = INDEX_ENTRY.pack
 
 
 class IndexFile:
@@ -103,38 +100,23 @@ class IndexFile:
 
     def put_all(self, keys: Sequence[tuple[int, int, int]]) -> None:
         """Add an entry for each hash, log offset and time, for which there must be ``room``."""
-        table, count, slots = self._table, self._count, self._slots
+        table = self._table
         assert table is not None
         assert keys
         assert len(keys) <= self.room
-        dirty = self._dirty_pages
-        used = 0
-        at_ms, seconds = -1, 0
-        entries = []
-        for key_hash, log_offset, stored_ms in keys:
-            if stored_ms != at_ms:
-                at_ms = stored_ms
-                seconds = self._seconds(stored_ms)
-            slot = key_hash % slots
-            before = table[slot]
-            table[slot] = count
-            entries.append(_pack_entry(key_hash, log_offset, seconds, before))
-            dirty.add(slot // _PAGE_SLOTS)
-            if not before:
-                used += 1
-            if count == 1:
-                self.begin_offset, self.begin_ms = log_offset, stored_ms
-                at_ms = -1
-            count += 1
-        self._pending += b"".join(entries)
+        if self._count == 1 and len(keys) > 1:
+            # Times count from the first message of the file, its own from that of the file before.
+            self.put_all(keys[:1])
+            keys = keys[1:]
+        entries, used = chain_entries(
+            table, self._count, self.begin_ms, keys, _PAGE_SLOTS, self._dirty_pages
+        )
+        self._pending += entries
         self._used_slots += used
-        self._count = count
-        self.end_offset, self.end_ms = log_offset, stored_ms
-
-    def _seconds(self, stored_ms: int) -> int:
-        if self.begin_ms > 0 and stored_ms > self.begin_ms:
-            return min((stored_ms - self.begin_ms) // 1000, _MAX_INT)
-        return 0
+        _, self.end_offset, self.end_ms = keys[-1]
+        if self._count == 1:
+            self.begin_offset, self.begin_ms = self.end_offset, self.end_ms
+        self._count += len(keys)
 
     def header(self) -> bytes:
         """The first 40 bytes as they are now."""

@@ -25,7 +25,8 @@ from rocketpipe.record.layout import (
 )
 from rocketpipe.store.commit_log import WALK_BYTES, CommitLog
 from rocketpipe.store.group_mark import read_mark
-from rocketpipe.store.seals import HIGH, LOW, MIDDLE, PIECE, seal_text
+from rocketpipe.store.hot import sealed_run
+from rocketpipe.store.seals import seal_text
 
 #: Size, magic and log offset: the rest is covered by the checksum.
 _PLACE: Final = struct.Struct(">ii20xq")
@@ -137,9 +138,11 @@ def walk_to_end(log: CommitLog, start: int, stop: int | None = None) -> Walked:
     reason = "the log has no more segments"
     while at < limit:
         data = log.run.read(at, min(asked, limit - at))
-        view = memoryview(data)
-        place, length = 0, len(data)
-        wanted = before = 0
+        length = len(data)
+        place, before, many = sealed_run(data, at, 0)
+        count += many
+        wanted = 0
+        # What has no checksum is looked at one by one.
         while length - place >= least:
             size, magic, log_offset = unpack(data, place)
             if magic != first_magic and magic != second_magic:
@@ -150,17 +153,15 @@ def walk_to_end(log: CommitLog, start: int, stop: int | None = None) -> Walked:
             if close > length:
                 wanted = size
                 break
-            crc = crc32(view[place : close - 20]) & 0x7FFFFFFF
-            upper, low = divmod(crc, PIECE)
-            seal = LOW[low] + MIDDLE[upper % PIECE] + HIGH[upper // PIECE]
-            if data[close - 20 : close] != seal:
-                sealed = log.must_be_sealed(log_offset)
-                if problem_of(data[place:close], log_offset, sealed=sealed) is not None:
-                    break
-                unsealed = log_offset
+            sealed = log.must_be_sealed(log_offset)
+            if problem_of(data[place:close], log_offset, sealed=sealed) is not None:
+                break
+            unsealed = log_offset
             before = place
-            count += 1
-            place = close
+            place, last_sealed, many = sealed_run(data, at, close)
+            if many:
+                before = last_sealed
+            count += 1 + many
         if place:
             # Read on from the record that was not wholly there, or was not whole.
             last, last_bytes = at + before, data[before:place]

@@ -11,25 +11,31 @@ its record is gone from the log              MESSAGE_WAS_REMOVING, at the first 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
-from zlib import crc32
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.errors import RecordCorrupt
-from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY
+from rocketpipe.store.hot import (
+    BLANK_SIZE,
+    QUEUE_ENTRY,
+    Wanted,
+    choose_entries,
+    sealed_records,
+    window_end,
+)
 from rocketpipe.store.log_end import problem_of
 from rocketpipe.store.positions import Positions
 from rocketpipe.store.queue_set import QueueSet
-from rocketpipe.store.seals import HIGH, LOW, MIDDLE, PIECE
 from rocketpipe.store.segment import Segment
 
 MAX_READ_COUNT: Final = 32
 MAX_READ_BYTES: Final = 256 * 1024
+#: Records of one queue lie among those of others. To read over what is between them is quicker than
+#: to read each by itself, as long as that is not much.
 _MAX_GAP_BYTES: Final = 16 << 10
 _MAX_WINDOW_BYTES: Final = 512 << 10
 MAX_SCAN_ENTRIES: Final = 800
@@ -38,7 +44,6 @@ MAX_SCAN_ENTRIES: Final = 800
 _STORED_AT: Final = 56
 _HEAD_BYTES: Final = 76
 _SYS_FLAG_AT: Final = 36
-_SIZE_AND_OFFSET: Final = struct.Struct(">i24xq")
 
 
 class ReadStatus(Enum):
@@ -129,7 +134,13 @@ class Reader:
         entries = self._queues.entries(topic, queue_id, offset, scanned)
         if not entries:
             return _nothing(ReadStatus.OFFSET_FOUND_NULL, offset + 1, low, high)
-        wanted, passed, removed = self._choose(entries, matches, max_count, max_bytes)
+        wanted, passed, removed = choose_entries(
+            entries,
+            self._log.first_offset,
+            max_count,
+            max_bytes,
+            None if matches is everything else matches,
+        )
         records, count, corrupt_at = self._records(wanted)
         at = int(offset) + passed
         if corrupt_at is not None:
@@ -146,66 +157,42 @@ class Reader:
             count=count,
         )
 
-    def _choose(
-        self, entries: bytes, matches: Callable[[int], bool], max_count: int, max_bytes: int
-    ) -> tuple[list[tuple[int, int, int]], int, bool]:
-        """Pick the entries to read: place, size and number; how many were looked at; any gone."""
-        wanted: list[tuple[int, int, int]] = []
-        first = self._log.first_offset
-        every = matches is everything
-        removed = False
-        room = max_bytes
-        number = 0
-        for log_offset, size, tag_code in QUEUE_ENTRY.iter_unpack(entries):
-            if size == BLANK_SIZE:
-                pass  # no message ever was here, or it was lost
-            elif log_offset < first:
-                removed = True
-            elif every or matches(tag_code):
-                room -= size
-                if wanted and room < 0:
-                    break
-                wanted.append((log_offset, size, number))
-                if len(wanted) >= max_count:
-                    number += 1
-                    break
-            number += 1
-        return wanted, number, removed
-
-    def _records(self, wanted: list[tuple[int, int, int]]) -> tuple[bytes, int, int | None]:
+    def _records(self, wanted: list[Wanted]) -> tuple[bytes, int, int | None]:
         """Read them, neighbours at once; how many there are, and which one is not as written."""
-        unpack, verify = _SIZE_AND_OFFSET.unpack_from, self._verify
         segment: Segment | None = None
         parts: list[bytes] = []
-        start = end = count = 0
-        for log_offset, size, number in wanted:
-            if log_offset + size > end or log_offset < start:
-                start = log_offset
-                if segment is None or not segment.base <= start < segment.end:
-                    segment = self._segment(start)
-                    file = segment.opened()
-                end = _window_end(wanted, count, segment.end)
-                data = file.read(end - start, start - segment.base)
-                if len(data) != end - start or end > segment.end:
-                    raise RecordCorrupt(start, f"{end - start} bytes are not in the log")
-                view = memoryview(data)
-            place = log_offset - start
-            close = place + size
-            if verify:
-                upper, low = divmod(crc32(view[place : close - 20]) & 0x7FFFFFFF, PIECE)
-                seal = LOW[low] + MIDDLE[upper % PIECE] + HIGH[upper // PIECE]
+        count = end = 0
+        while count < len(wanted):
+            start = wanted[count][0]
+            if segment is None or not segment.base <= start < segment.end:
+                segment = self._segment(start)
+                file = segment.opened()
+            limit = min(start + _MAX_WINDOW_BYTES, segment.end)
+            end = window_end(wanted, count, limit, _MAX_GAP_BYTES)
+            data = file.read(end - start, start - segment.base)
+            if len(data) != end - start or end > segment.end:
+                raise RecordCorrupt(start, f"{end - start} bytes are not in the log")
+            while True:
                 # Most have a checksum that holds, and are what they say they are.
-                if data[close - 20 : close] != seal or unpack(data, place) != (size, log_offset):
-                    sealed = self._log.must_be_sealed(log_offset)
-                    problem = problem_of(data[place:close], log_offset, sealed=sealed)
-                    if problem is not None:
-                        if not count:
-                            raise RecordCorrupt(log_offset, problem)
-                        return b"".join(parts), count, number
-            parts.append(data[place:close])
-            count += 1
+                records, many = sealed_records(data, start, wanted, count, self._verify)
+                parts.append(records)
+                count += many
+                if count == len(wanted):
+                    break
+                log_offset, size, number = wanted[count]
+                if log_offset < start or log_offset + size > end:
+                    break
+                record = data[log_offset - start : log_offset - start + size]
+                sealed = self._log.must_be_sealed(log_offset)
+                problem = problem_of(record, log_offset, sealed=sealed)
+                if problem is not None:
+                    if not count:
+                        raise RecordCorrupt(log_offset, problem)
+                    return b"".join(parts), count, number
+                parts.append(record)
+                count += 1
         assert end <= self._positions.confirmed
-        return b"".join(parts), count, None
+        return parts[0] if len(parts) == 1 else b"".join(parts), count, None
 
     def _segment(self, offset: int) -> Segment:
         segment = self._log.run.find(offset)
@@ -284,23 +271,6 @@ class Reader:
         born_v6 = head[_SYS_FLAG_AT + 3] & 0x10
         at = _STORED_AT + (12 if born_v6 else 0)
         return int.from_bytes(head[at : at + 8], "big", signed=True)
-
-
-def _window_end(wanted: list[tuple[int, int, int]], first: int, segment_end: int) -> int:
-    """How far to read at once, from the given record on.
-
-    Records of one queue lie among those of others. To read over what is between them is quicker
-    than to read each by itself, as long as that is not much.
-    """
-    start, size, _ = wanted[first]
-    end = start + size
-    limit = min(start + _MAX_WINDOW_BYTES, segment_end)
-    for number in range(first + 1, len(wanted)):
-        log_offset, size, _ = wanted[number]
-        if not end <= log_offset <= end + _MAX_GAP_BYTES or log_offset + size > limit:
-            break
-        end = log_offset + size
-    return end
 
 
 def _nothing(status: ReadStatus, next_offset: int, low: int, high: int) -> ReadResult:

@@ -13,11 +13,12 @@ from rocketpipe.broker.admission import Admission
 from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.sent_properties import Stamp, asks_nothing, plain_key
 from rocketpipe.broker.delivery.storing import unavailable
+from rocketpipe.broker.lanes.hot import KEPT_BITS, MAX_REST_BYTES, cut_key, read_plain
 from rocketpipe.broker.lanes.outgoing import Outgoing
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.errors import RecordError, RequestRejected, RocketPipeError, StoreError
-from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, TRANSACTION_BITS
+from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH
 from rocketpipe.model.names import NOT_SENDABLE, is_retry_topic
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.model.properties import UNIQ_KEY
@@ -32,17 +33,16 @@ from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.connection import Frame
 from rocketpipe.protocol.frame import encode_frame
-from rocketpipe.protocol.hot import read_send, send_reply, send_reply_tail
+from rocketpipe.protocol.hot import message_ids, read_send, send_reply, send_reply_tail
 from rocketpipe.record.batch import split_batch
-from rocketpipe.record.layout import HOST_BITS, MAX_PROPERTIES_BYTES
+from rocketpipe.record.layout import MAX_PROPERTIES_BYTES
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.store.config import FlushMode
+from rocketpipe.store.hot import puts_of_batch
 from rocketpipe.store.message_store import Appended, MessageStore, Put
 
 #: With so much to store, a turn is long enough.
 TURN_BYTES: Final = 4 << 20
-#: Of what a sender says: neither how wide hosts are, nor whether it is a half message.
-_KEPT_BITS: Final = ~(HOST_BITS | TRANSACTION_BITS)
 _KEY: Final = f"{UNIQ_KEY}\x01"
 _RAW_KEY: Final = _KEY.encode()
 _KEY_BYTES: Final = 32
@@ -97,6 +97,7 @@ class SendLane:
         self._host = store_host.hex().upper().encode()
         self._tail = send_reply_tail(stamp.region, stamp.trace_on)
         self._heads: set[bytes] = set()
+        self._rests: set[bytes] = set()
         self._asked: list[_Asked] = []
         self._groups: list[list[Put]] = []
         self._bytes = 0
@@ -109,15 +110,20 @@ class SendLane:
     def take(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
         """Keep a send for the end of the turn; False if it is for the router."""
         at, body, end = frame
+        queues, host, suffix = self._queues, peer.packed_host, self._suffix
+        if self._topics.version is not self._queues_of:
+            queues.clear()
+            self._queues_of = self._topics.version
+        known = read_plain(buffer, at, body, end, queues, self._rests, suffix, self._max_body, host)
+        if known is not None:
+            opaque, queue_id, unique_key, put = known
+            self._keep([put], (peer, opaque, queue_id, unique_key, buffer, frame), end - body)
+            return True
         header = read_send(buffer, at, body)
         if header is None:
             return False
         fields = header.fields
         queue_id, text, size = fields.queue_id, fields.properties, end - body
-        queues = self._queues
-        if self._topics.version is not self._queues_of:
-            queues.clear()
-            self._queues_of = self._topics.version
         most = queues.get(fields.topic)
         if most is None:
             most = plain_queues(self._topics.get(fields.topic))
@@ -138,45 +144,57 @@ class SendLane:
             or "\\" in unique_key
         ):
             return False
+        sys_flag = fields.sys_flag & KEPT_BITS | (BORN_HOST_V6 if len(host) > 8 else 0)
+        topic, born_ms = fields.topic, fields.born_ms
         if fields.batch:
-            messages = self._batch(buffer[body:end])
-            if not messages:
+            puts = self._batch(buffer[body:end], topic, queue_id, sys_flag, born_ms, host)
+            if not puts:
                 return False
         else:
             raw = text.encode()
-            messages = [(fields.flag, buffer[body:end], raw if raw[-1] == 2 else raw + b"\x02")]
-        born_host = peer.packed_host
-        sys_flag = fields.sys_flag & _KEPT_BITS | (BORN_HOST_V6 if len(born_host) > 8 else 0)
-        topic, born_ms, suffix = fields.topic, fields.born_ms, self._suffix
-        self._groups.append(
-            [
-                _new_tuple(
-                    Put,
-                    (
-                        topic,
-                        queue_id,
-                        data,
-                        raw + suffix,
-                        flag,
-                        sys_flag,
-                        born_ms,
-                        born_host,
-                        0,
-                        0,
-                    ),
-                )
-                for flag, data, raw in messages
-            ]
-        )
+            self._learn(raw)
+            raw = raw + suffix if raw[-1] == 2 else b"%b\x02%b" % (raw, suffix)
+            data, flag = buffer[body:end], fields.flag
+            puts = [Put(topic, queue_id, data, raw, flag, sys_flag, born_ms, host)]
         opaque = None if header.flag else header.opaque
-        asked = (peer, opaque, queue_id, unique_key, buffer, frame)
+        self._keep(puts, (peer, opaque, queue_id, unique_key, buffer, frame), size)
+        return True
+
+    def _keep(self, puts: list[Put], asked: tuple[object, ...], size: int) -> None:
+        self._groups.append(puts)
         self._asked.append(_new_tuple(_Asked, asked))
         self._bytes += size
         if self._bytes > TURN_BYTES:
             self.store()
-        return True
 
-    def _batch(self, body: bytes) -> list[tuple[int, bytes, bytes]]:
+    def _learn(self, raw: bytes) -> None:
+        """Remember plain properties but for their key, by which the next ones are known."""
+        rest, _ = cut_key(raw)
+        if len(rest) <= MAX_REST_BYTES:
+            if len(self._rests) >= _MAX_HEADS:
+                self._rests.clear()
+            self._rests.add(rest)
+
+    def _batch(
+        self,
+        body: bytes,
+        topic: str,
+        queue_id: int,
+        sys_flag: int,
+        born_ms: int,
+        born_host: bytes,
+    ) -> list[Put]:
+        """The messages of a batch; nothing if one is not plain."""
+        to = (topic, queue_id, sys_flag, born_ms, born_host)
+        puts = puts_of_batch(body, self._max_body, self._heads, *to, self._suffix)
+        if puts is not None:
+            return puts
+        return [
+            Put(topic, queue_id, data, raw + self._suffix, flag, sys_flag, born_ms, born_host)
+            for flag, data, raw in self._plain(body)
+        ]
+
+    def _plain(self, body: bytes) -> list[tuple[int, bytes, bytes]]:
         """Flag, body and properties of each message of a batch; nothing if one is not plain."""
         try:
             messages = split_batch(body, self._max_body)
@@ -184,15 +202,12 @@ class SendLane:
             return []
         heads = self._heads
         for number, (flag, data, raw) in enumerate(messages):
-            head, _, key = raw.rpartition(_RAW_KEY)
-            usual = len(key) == _KEY_BYTES + 1 and key[-1] == 2 and key[:-1].isalnum()
-            if usual and head in heads:
-                continue
             if plain_key(raw.decode("latin-1")) is None or len(raw) > self._max_properties:
                 return []
+            head, _, key = raw.rpartition(_RAW_KEY)
             if raw[-1] != 2:
                 messages[number] = (flag, data, raw + b"\x02")
-            elif usual and len(head) <= _HEAD_BYTES:
+            elif len(key) == _KEY_BYTES + 1 and key[:-1].isalnum() and len(head) <= _HEAD_BYTES:
                 if len(heads) >= _MAX_HEADS:
                     heads.clear()
                 heads.add(head)
@@ -255,7 +270,7 @@ class SendLane:
             own = b'"transactionId":"%b",%b' % (key.encode(), tail) if key else tail
             ids, (last, *_) = host, stored[-1]
             if len(stored) > 1:
-                ids = b"".join([b"%b%016X," % (host, each[0]) for each in stored[:-1]]) + host
+                ids = message_ids(host, [each[0] for each in stored[:-1]])
             post(peer, send_reply(opaque, code, ids, last, queue_id, stored[0][2], own))
 
     def _refuse(self, asked: list[_Asked], why: RequestRejected) -> None:

@@ -1,0 +1,111 @@
+"""Which hot functions run: those in Python, or their compiled twins.
+
+What runs once per message is defined in Python, in the ``hot.py`` of a room. A room may have a twin
+beside it, ``_hot.pyx``, with functions of the same names that do the same in less time. A module
+whose functions have twins ends with `take_over`, which puts them in their place when it is
+imported:
+
+    ROCKETPIPE_PURE   not set   compiled where there is a twin to be used, else Python
+                      1         Python
+                      0         compiled: where a twin cannot be used, an ImportError says why
+
+A twin knows from which source it was made. Beside other source, as after an edit, it is not used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+from zlib import crc32
+
+#: Every room that has a twin.
+TWINS: Final = (
+    "rocketpipe.record._hot",
+    "rocketpipe.protocol._hot",
+    "rocketpipe.store._hot",
+    "rocketpipe.broker.lanes._hot",
+)
+SWITCH: Final = "ROCKETPIPE_PURE"
+
+
+def take_over(names: dict[str, Any], twin: str) -> None:
+    """Put compiled functions in the place of a module's own; ``names`` is its ``globals()``.
+
+    The twin keeps what it replaces in its ``pure``, for the cases that it leaves to it.
+
+    Raises:
+        ImportError: The switch asks for compiled functions, and there are none to be used.
+    """
+    switch = os.environ.get(SWITCH)
+    if switch == "1":
+        return
+    found = load(twin)
+    if isinstance(found, str):
+        if switch == "0":
+            raise ImportError(f"{twin}: {found}, and {SWITCH}=0 asks for it", name=twin)
+        return
+    for name in found.TWINS:
+        own = names.get(name)
+        # What a module only imports was replaced where it is defined.
+        if getattr(own, "__module__", None) == names["__name__"]:
+            found.pure[name] = own
+            names[name] = getattr(found, name)
+
+
+@cache
+def load(twin: str) -> ModuleType | str:
+    """Give a compiled module, or the reason why it is not to be used."""
+    try:
+        found = import_module(twin)
+    except ImportError as error:
+        absent = isinstance(error, ModuleNotFoundError) and error.name == twin
+        return "it was not built" if absent else f"it does not load: {error}"
+    package = Path(__file__).parent
+    source = digest(package, package.joinpath(*twin.split(".")[1:-1]))
+    if source is not None and source != found.MADE_FROM:
+        return "it was built from other source: run `make setup`"
+    return found
+
+
+def digest(package: Path, room: Path) -> str | None:
+    """Tell the source of a room's twin from any other; None where it is not there.
+
+    In a wheel it is not, and there the twin cannot be older than its source.
+    """
+    own = room / "_hot.pyx"
+    if not own.exists():
+        return None
+    total = 0
+    for source in (own, *sorted(package.glob("**/_*.pxd"))):
+        total = crc32(source.read_bytes(), total)
+    return f"{total:08x}"
+
+
+def states(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Tell for each room with a twin whether that runs: empty if so, else the reason why not."""
+    found = {}
+    for twin in TWINS:
+        module = load(twin)
+        room = ".".join(twin.split(".")[1:-1])
+        if environ.get(SWITCH) == "1":
+            found[room] = f"{SWITCH}=1"
+        else:
+            found[room] = module if isinstance(module, str) else ""
+    return found
+
+
+def describe(environ: Mapping[str, str] = os.environ) -> str:
+    """Say in a few words what runs, for whoever asks for the version."""
+    reasons = states(environ)
+    compiled = [room for room, reason in reasons.items() if not reason]
+    if len(compiled) == len(reasons):
+        return "compiled"
+    first = next(reason for reason in reasons.values() if reason)
+    if compiled:
+        return f"compiled: {', '.join(compiled)}; the rest in Python: {first}"
+    return f"Python: {first}"

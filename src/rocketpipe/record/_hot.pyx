@@ -1,0 +1,240 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False
+"""The compiled twin of ``record.hot``: the same functions, for less.
+
+Bytes from outside are read here: every length is compared with what is there before it is used.
+What is at all unusual, and whatever has to raise, is left to the function in Python, in ``pure``.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_Check
+
+from rocketpipe.record._raw cimport *
+
+TWINS = ("java_hash", "tag_code", "encode", "split", "seal", "seal_holds", "split_batch")
+MADE_FROM = ROCKETPIPE_SOURCE.decode()
+#: The functions that these stand for, by name.
+pure = {}
+
+prepare_crc32()
+
+
+cdef inline bint fits(object number, int64_t least, int64_t most, int64_t *value) except -1:
+    """Read a number that must lie between two others."""
+    cdef int overflow = 0
+    if not PyLong_Check(number):
+        return False
+    value[0] = PyLong_AsLongLongAndOverflow(number, &overflow)
+    return not overflow and least <= value[0] <= most
+
+
+def crc32(bytes data not None):
+    """The checksum as these functions compute it, for tests."""
+    return crc32_of(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+
+
+def crc32_by_tables(bytes data not None):
+    """The same on a processor that does not multiply polynomials."""
+    global folds
+    cdef int before = folds
+    folds = 0
+    found = crc32_of(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+    folds = before
+    return found
+
+
+def java_hash(str text not None):
+    cdef uint32_t total = 0
+    cdef Py_UCS4 letter
+    for letter in text:
+        if letter > 0xFFFF:
+            total = 31 * total + (0xD7C0 + (<uint32_t>letter >> 10))
+            total = 31 * total + (0xDC00 + (<uint32_t>letter & 0x3FF))
+        else:
+            total = 31 * total + <uint32_t>letter
+    return <int32_t>total
+
+
+def tag_code(bytes properties not None):
+    cdef Py_ssize_t length = 0
+    cdef const uint8_t *tag = find_value(
+        <const uint8_t *>PyBytes_AS_STRING(properties),
+        PyBytes_GET_SIZE(properties),
+        b"TAGS\x01",
+        5,
+        &length,
+    )
+    if tag == NULL:
+        return 0
+    if not is_ascii(tag, length):
+        return pure["tag_code"](properties)
+    return <int32_t>hash_on(0, tag, length)
+
+
+def encode(
+    magic, queue_id, flag, queue_offset, log_offset, sys_flag, born_ms, bytes born_host not None,
+    stored_ms, bytes store_host not None, reconsume_times, prepared_offset, body,
+    bytes topic not None, bytes properties not None,
+):
+    cdef int64_t ints[5]
+    cdef int64_t longs[5]
+    cdef int64_t least = -0x80000000
+    cdef int64_t most = 0x7FFFFFFF
+    cdef int64_t lowest = <int64_t>(<uint64_t>1 << 63)
+    cdef int64_t highest = ~lowest
+    cdef Py_ssize_t born = PyBytes_GET_SIZE(born_host)
+    cdef Py_ssize_t stored = PyBytes_GET_SIZE(store_host)
+    cdef Py_ssize_t topic_bytes = PyBytes_GET_SIZE(topic)
+    cdef Py_ssize_t properties_bytes = PyBytes_GET_SIZE(properties)
+    cdef Py_ssize_t body_bytes, size
+    cdef uint8_t *at
+    if not isinstance(body, bytes):
+        body = bytes(memoryview(body))
+    body_bytes = PyBytes_GET_SIZE(<bytes>body)
+    size = 72 + born + stored + body_bytes + topic_bytes + 2 + properties_bytes
+    if (
+        not fits(magic, least, most, &ints[0])
+        or not fits(queue_id, least, most, &ints[1])
+        or not fits(flag, least, most, &ints[2])
+        or not fits(queue_offset, lowest, highest, &longs[0])
+        or not fits(log_offset, lowest, highest, &longs[1])
+        or not fits(sys_flag, least, most, &ints[3])
+        or not fits(born_ms, lowest, highest, &longs[2])
+        or not fits(stored_ms, lowest, highest, &longs[3])
+        or not fits(reconsume_times, least, most, &ints[4])
+        or not fits(prepared_offset, lowest, highest, &longs[4])
+        or born != (20 if ints[3] & BORN_V6 else 8)
+        or stored != (20 if ints[3] & STORE_V6 else 8)
+        or properties_bytes > MAX_PROPERTIES
+        or size > 0x7FFFFFFF
+    ):
+        return pure["encode"](
+            magic, queue_id, flag, queue_offset, log_offset, sys_flag, born_ms, born_host,
+            stored_ms, store_host, reconsume_times, prepared_offset, body, topic, properties,
+        )
+    record = PyBytes_FromStringAndSize(NULL, size)
+    at = <uint8_t *>PyBytes_AS_STRING(record)
+    put32(at, <uint32_t>size)
+    put32(at + 4, <uint32_t>ints[0])
+    put32(at + 8, crc32_of(<const uint8_t *>PyBytes_AS_STRING(body), body_bytes) & 0x7FFFFFFF)
+    put32(at + 12, <uint32_t>ints[1])
+    put32(at + 16, <uint32_t>ints[2])
+    put64(at + 20, <uint64_t>longs[0])
+    put64(at + 28, <uint64_t>longs[1])
+    put32(at + 36, <uint32_t>ints[3])
+    put64(at + 40, <uint64_t>longs[2])
+    memcpy(at + 48, PyBytes_AS_STRING(born_host), born)
+    at += 48 + born
+    put64(at, <uint64_t>longs[3])
+    memcpy(at + 8, PyBytes_AS_STRING(store_host), stored)
+    at += 8 + stored
+    put32(at, <uint32_t>ints[4])
+    put64(at + 4, <uint64_t>longs[4])
+    put32(at + 12, <uint32_t>body_bytes)
+    memcpy(at + 16, PyBytes_AS_STRING(body), body_bytes)
+    at += 16 + body_bytes
+    memcpy(at, PyBytes_AS_STRING(topic), topic_bytes)
+    at += topic_bytes
+    at[0] = <uint8_t>(properties_bytes >> 8)
+    at[1] = <uint8_t>properties_bytes
+    memcpy(at + 2, PyBytes_AS_STRING(properties), properties_bytes)
+    return record
+
+
+def split(buffer, Py_ssize_t at, Py_ssize_t end):
+    cdef Py_buffer view
+    cdef const uint8_t *data
+    cdef object found
+    if type(buffer) is bytes:
+        data = <const uint8_t *>PyBytes_AS_STRING(buffer)
+        found = _split(data, PyBytes_GET_SIZE(buffer), at, end)
+    else:
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+        try:
+            found = _split(<const uint8_t *>view.buf, view.len, at, end)
+        finally:
+            PyBuffer_Release(&view)
+    return pure["split"](buffer, at, end) if found is None else found
+
+
+cdef object _split(const uint8_t *data, Py_ssize_t length, Py_ssize_t at, Py_ssize_t end):
+    cdef Parts parts
+    cdef const uint8_t *head
+    cdef const uint8_t *behind
+    if at < 0 or end > length or not find_parts(data, at, end, &parts):
+        return None
+    head = data + at
+    behind = head + 48 + parts.born_bytes
+    return (
+        (
+            parts.size,
+            <int32_t>get32(head + 4),
+            <int32_t>get32(head + 8),
+            <int32_t>get32(head + 12),
+            <int32_t>get32(head + 16),
+            <int64_t>get64(head + 20),
+            <int64_t>get64(head + 28),
+            parts.sys_flag,
+            <int64_t>get64(head + 40),
+            PyBytes_FromStringAndSize(<const char *>head + 48, parts.born_bytes),
+            <int64_t>get64(behind),
+            PyBytes_FromStringAndSize(<const char *>behind + 8, parts.store_bytes),
+            <int32_t>get32(data + parts.body - 16),
+            <int64_t>get64(data + parts.body - 12),
+            parts.body_bytes,
+        ),
+        parts.body,
+        parts.topic,
+        parts.topic_end,
+        parts.properties,
+        parts.stop,
+    )
+
+
+def seal(bytes record not None):
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(record)
+    cdef uint8_t *to
+    if size < SEAL_BYTES:
+        return pure["seal"](record)
+    sealed = PyBytes_FromStringAndSize(NULL, size)
+    to = <uint8_t *>PyBytes_AS_STRING(sealed)
+    memcpy(to, PyBytes_AS_STRING(record), size - SEAL_BYTES)
+    write_seal(to, size - SEAL_BYTES, to + size - SEAL_BYTES)
+    return sealed
+
+
+def seal_holds(bytes record not None):
+    return seal_is_right(<const uint8_t *>PyBytes_AS_STRING(record), PyBytes_GET_SIZE(record))
+
+
+def split_batch(bytes buffer not None, Py_ssize_t max_bytes):
+    cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(buffer)
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
+    cdef Py_ssize_t at = 0, body, body_end, stop, text_bytes
+    cdef int32_t size, body_bytes
+    cdef list entries = []
+    if end > max_bytes:
+        return None
+    while end - at >= 22:
+        size = <int32_t>get32(data + at)
+        body_bytes = <int32_t>get32(data + at + 16)
+        if size < 22 or size > end - at or body_bytes < 0 or body_bytes > size - 22:
+            return None
+        stop = at + size
+        body = at + 20
+        body_end = body + body_bytes
+        # A length of more than 32767 would be negative: it does not bring us to the end either.
+        text_bytes = data[body_end] << 8 | data[body_end + 1]
+        if body_end + 2 + text_bytes != stop or text_bytes > MAX_PROPERTIES:
+            return None
+        entries.append(
+            (
+                <int32_t>get32(data + at + 12),
+                PyBytes_FromStringAndSize(<const char *>data + body, body_bytes),
+                PyBytes_FromStringAndSize(<const char *>data + body_end + 2, stop - body_end - 2),
+            )
+        )
+        if stop == end:
+            return entries
+        at = stop
+    return None

@@ -1,0 +1,59 @@
+"""What is appended and where it went, as tuples: they are made once per message."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rocketpipe.model.offsets import LogOffset, QueueOffset
+
+#: Where in the log bytes go, and the bytes; all in one segment.
+Chunk = tuple[int, bytes]
+
+
+class Put(NamedTuple):
+    """One message to append; hosts are 8 bytes (IPv4) or 20 (IPv6), as in the record.
+
+    Properties are encoded. The topic was checked, and so was the length of everything. Where each
+    microsecond counts, ``tuple.__new__(Put, (…))`` with all ten fields makes one in a quarter of
+    the time.
+    """
+
+    topic: str
+    queue_id: int
+    body: bytes
+    properties: bytes
+    flag: int
+    sys_flag: int
+    born_ms: int
+    born_host: bytes
+    reconsume_times: int = 0
+    prepared_offset: int = 0
+
+
+class Appended(NamedTuple):
+    """Where a message went, then what the dispatcher need not read again from the log.
+
+    A tuple, as it is made once per message. Properties are those of the record, but for its
+    checksum.
+    """
+
+    log_offset: LogOffset
+    size: int
+    queue_offset: QueueOffset
+    stored_ms: int
+    topic: str = ""
+    queue_id: int = 0
+    sys_flag: int = 0
+    properties: bytes = b""
+
+
+class Encoded(NamedTuple):
+    """What to write for some groups, and what will be true once it is written."""
+
+    chunks: list[Chunk]
+    placed: list[list[Appended]]
+    #: Where the log will end, and where its last record will start.
+    end: int
+    last_record: int
+    #: The next offset of each queue that gets one of the messages, by topic and queue id.
+    next_offsets: dict[str, dict[int, int]]
