@@ -26,6 +26,7 @@ RocketPipeError
 ├── ProducerFull                  too many sends were under way, for too long           retryable
 ├── ReceiptExpired                a popped message was held for too long: it comes again
 ├── GroupTaken                    a session has a consumer of this group already
+├── OffsetsTaken                  another broadcast consumer keeps its place in this file
 ├── WrongWayToRead                a consumer that subscribes is assigned queues, or vice versa
 ├── QueueNotOurs                  a queue that this consumer does not read, or reads no more
 ├── OffsetOutOfRange              a place that a queue does not have
@@ -35,6 +36,7 @@ RocketPipeError
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar, Final
 
 
@@ -256,6 +258,15 @@ class GroupTaken(RocketPipeError):
         self.hint = "give the second consumer a Session of its own, or another group"
         super().__init__(f"client {client_id} has a consumer of group {group!r}: {self.hint}")
         self.group = group
+
+
+class OffsetsTaken(RocketPipeError):
+    """Another broadcast consumer keeps its place in this file; both would lose messages."""
+
+    def __init__(self, path: Path) -> None:
+        self.hint = "give this one Session(…, instance=…) with a name of its own, or offsets_root="
+        super().__init__(f"{path} is in use by another consumer of the group: {self.hint}")
+        self.path = path
 
 
 class WrongWayToRead(RocketPipeError):

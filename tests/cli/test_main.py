@@ -71,3 +71,24 @@ def test_a_file_that_the_system_refuses_is_named_without_numbers(
     error = capsys.readouterr().err
     assert error.startswith("rocketpipe store export: ")
     assert "Errno" not in error
+
+
+@pytest.mark.parametrize(
+    ("given", "usage"),
+    [
+        (["doctor", "--zzz"], "usage: rocketpipe doctor "),
+        (["serve", "here"], "usage: rocketpipe serve "),
+        (["dlq", "list", "billing"], "usage: rocketpipe dlq list "),
+        (["config", "check", "-c", "FILE"], "usage: rocketpipe config check "),
+        (["mqadmin", "topicList", "-z"], "usage: rocketpipe mqadmin topicList "),
+    ],
+)
+def test_what_is_not_understood_is_told_with_the_usage_of_what_was_asked_for(
+    given: list[str], usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(given)
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(usage)
+    assert "unrecognized arguments: " in error

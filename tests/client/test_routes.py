@@ -46,6 +46,14 @@ async def test_a_route_is_asked_for_again_when_it_is_old() -> None:
         assert known.asked == ["t", "t"]
 
 
+async def test_an_unknown_topic_has_the_queues_its_sender_wants_and_the_broker_allows() -> None:
+    known = KnownTopics(TBW102=route(8))
+    async with served(known) as address, cache_of(address) as cache:
+        for wanted, used in ((1, 1), (6, 6), (100, 8)):
+            guess = await cache.get_for_send("new", wanted)
+            assert len(guess.writable_queues("new")) == used
+
+
 @pytest.mark.parametrize(("offered", "used"), [(8, 4), (2, 2)])
 async def test_an_unknown_topic_is_sent_where_it_would_be_created(offered: int, used: int) -> None:
     known = KnownTopics(TBW102=route(offered))

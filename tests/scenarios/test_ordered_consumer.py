@@ -264,3 +264,21 @@ async def saved_offset(broker: str) -> int:
             broker, QueryConsumerOffset(consumer_group="g", topic="orders", queue_id=0)
         )
         return reply.offset
+
+
+async def test_the_life_of_an_order_is_consumed_in_its_order(tmp_path: Path) -> None:
+    life = ["unpaid", "paid", "shipping", "failed"]
+    got: list[str] = []
+    async with both_servers(tmp_path) as servers, Producer(servers.name_server) as producer:
+        await create_topic(servers.broker, "orders", 4)
+        for state in life:
+            await producer.send("orders", state.encode(), keys=["01"], order_by="01")
+        consumer = PushConsumer(servers.name_server, group="g", ordered=True, start=FIRST)
+
+        @consumer.on("orders")
+        async def handle(message: Any) -> None:
+            got.append(message.body.decode())
+
+        async with consumer:
+            await until(lambda: len(got) >= 4)
+    assert got == life

@@ -41,6 +41,7 @@ from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.client.consumer.offsets import offsets_path
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
 from rocketpipe.client.consumer.tuning import PushTuning
+from rocketpipe.errors import OffsetsTaken
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.store.config import StoreConfig
@@ -137,6 +138,55 @@ async def test_what_fails_comes_again_and_ends_with_the_dead_letters(tmp_path: P
         assert times == [0, 1, 2]
         assert dead[b"bad"]["RETRY_TOPIC"] == "orders"
         assert attempts == {b"good": 1, b"bad": 3, b"once": 2, b"hopeless": 1}
+
+
+async def test_broadcast_members_of_one_machine_do_not_take_each_others_place(
+    tmp_path: Path,
+) -> None:
+    got: dict[str, set[bytes]] = {"a": set(), "b": set()}
+    async with (
+        both_servers(tmp_path / "data") as servers,
+        Producer(servers.name_server) as producer,
+    ):
+        await create_topic(servers.broker, "news", 1)
+
+        def member(name: str, session: str | Session = servers.name_server) -> PushConsumer:
+            made = PushConsumer(
+                session,
+                group="readers",
+                broadcast=True,
+                start=FIRST,
+                offsets_root=tmp_path / "offsets",
+            )
+            made.subscribe("news", lambda message: got[name].add(message.body))
+            return made
+
+        await producer.send("news", b"1")
+        async with member("b"):
+            with pytest.raises(OffsetsTaken, match="instance="):
+                await member("a").__aenter__()
+            async with member("a", Session(servers.name_server, instance="a")):
+                await until(lambda: got["a"] == got["b"] == {b"1"})
+            await producer.send("news", b"2")
+            await until(lambda: got["b"] == {b"1", b"2"})
+        async with member("a", Session(servers.name_server, instance="a")):
+            await until(lambda: got["a"] == {b"1", b"2"})
+
+
+async def test_more_members_than_queues_leave_some_idle(tmp_path: Path) -> None:
+    async with both_servers(tmp_path) as servers, AsyncExitStack() as group:
+        await create_topic(servers.broker, "orders", 3)
+        members = [PushConsumer(servers.name_server, group="g", start=FIRST) for _ in range(5)]
+        for member in members:
+            member.subscribe("orders", lambda message: None)
+            await group.enter_async_context(member)
+
+        def shares() -> list[int]:
+            return sorted(
+                sum(queue.topic == "orders" for queue in member.queues) for member in members
+            )
+
+        await until(lambda: shares() == [0, 0, 1, 1, 1])
 
 
 async def test_every_broadcast_member_gets_everything_and_goes_on_where_it_was(

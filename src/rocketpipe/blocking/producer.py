@@ -29,6 +29,7 @@ from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.staged import TIMEOUT_MS as STAGED_TIMEOUT_MS
 from rocketpipe.client.producer.transactions import Check, Decision
 from rocketpipe.client.producer.transactions import Transaction as AsyncTransaction
+from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.clock import Clock
 from rocketpipe.record.codec import RecordView
 from rocketpipe.record.compression import DEFAULT_LEVEL, WORTHWHILE_BYTES
@@ -120,6 +121,7 @@ class Producer(Client[AsyncProducer]):
         max_message_bytes: int = MAX_BODY_BYTES,
         max_in_flight: int = MAX_SENDS,
         max_in_flight_bytes: int = MAX_BYTES,
+        new_topic_queues: int = NEW_TOPIC_QUEUES,
         trace: bool | str = False,
         check: Check | None = None,
         clock: Clock | None = None,
@@ -147,6 +149,7 @@ class Producer(Client[AsyncProducer]):
             max_message_bytes=max_message_bytes,
             max_in_flight=max_in_flight,
             max_in_flight_bytes=max_in_flight_bytes,
+            new_topic_queues=new_topic_queues,
             trace=trace,
             check=_in_thread(check),
             clock=clock,

@@ -57,6 +57,11 @@ class Session(Client[AsyncSession]):
         return self._inner.client_id
 
     @property
+    def instance(self) -> str | None:
+        """The name that was given to this client among those of its machine, if one was."""
+        return self._inner.instance
+
+    @property
     def is_open(self) -> bool:
         """Whether it is inside its ``with``, or inside that of a client that uses it."""
         return self._inner.is_open

@@ -33,6 +33,23 @@ class Noun:
     summary: str
 
 
+class NounParser(argparse.ArgumentParser):
+    """Refuses what it does not understand with its own usage, not that of the whole command."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As the class above says; gives what was read, and nothing that was not.
+
+        Raises:
+            SystemExit: If a word is not understood.
+        """
+        found, strange = super().parse_known_args(args, namespace)
+        if strange:
+            self.error(f"unrecognized arguments: {' '.join(strange)}")
+        return found, []
+
+
 NOUNS: Final = (
     Noun("serve", "serve", "run a NameServer and a broker"),
     Noun("namesrv", "namesrv", "run a NameServer"),
@@ -101,7 +118,9 @@ def parser_of(loaded: Iterable[str], *, running: bool = False) -> argparse.Argum
         prog="rocketpipe", description="RocketMQ in Python, with its data pipeline on Spark."
     )
     parser.add_argument("--version", action="version", version=f"rocketpipe {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=NounParser
+    )
     names = set(loaded)
     for noun in NOUNS:
         ours = commands.add_parser(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.broker.sending_parts import HOST, SendingParts, put
+from tests.broker.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.broker.delivery.timer import TICK_MS, Timers
 from rocketpipe.errors import RequestRejected
@@ -18,8 +19,6 @@ from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.errors import StoreFull
 from rocketpipe.testing.clock import ManualClock
-
-HOUR_MS = 3_600_000
 
 
 class TimedParts(SendingParts):
@@ -197,3 +196,52 @@ async def test_what_waits_for_long_is_put_again_before_the_log_goes(opened: Open
     assert parts.bodies() == []
     await parts.pass_by(1)
     assert parts.bodies() == [b"a"]
+
+
+@pytest.mark.parametrize("how", ["TIMER_DELAY_SEC\x0118000", "TIMER_DELAY_MS\x0118000000"])
+async def test_what_is_put_again_on_the_way_is_due_when_it_was(opened: Open, how: str) -> None:
+    parts = opened(reserved_hours=4)
+    text = f"UNIQ_KEY\x01a\x02{how}\x02".encode()
+    await parts.intake.put([parts.parking.parked(put(body=b"a", properties=text))])
+    (waiting,) = parts.store.derived.timer.pending(0, 1 << 60)
+    await parts.clock.advance(2 * HOUR_MS)
+    await parts.timers.roll()
+    (rolled,) = parts.store.derived.timer.pending(0, 1 << 60)
+    assert rolled.log_offset > waiting.log_offset
+    assert rolled.due_ms == waiting.due_ms
+    await parts.pass_by(waiting.due_ms - parts.clock.now_ms())
+    (message,) = parts.stored("t")
+    assert (message.body, message.properties["TIMER_ROLL_TIMES"]) == (b"a", "1")
+
+
+@pytest.mark.parametrize("step_ms", [50, HOUR_MS, 24 * HOUR_MS])
+async def test_a_clock_set_forward_makes_no_delay_shorter(tmp_path: Path, step_ms: int) -> None:
+    clock = SteppedClock(1_700_000_000_250)
+    parts = TimedParts(tmp_path, clock)
+    try:
+        await parts.park(b"before", HOUR_MS)
+        await parts.pass_by(0)
+        clock.step(step_ms)
+        await parts.park(b"after", HOUR_MS)
+        await parts.pass_by(0)
+        await parts.pass_by(HOUR_MS - 1)
+        assert parts.bodies() == []
+        await parts.pass_by(1)
+        assert sorted(parts.bodies()) == [b"after", b"before"]
+    finally:
+        parts.abandon()
+
+
+async def test_a_moment_is_one_of_the_wall_clock_whoever_sets_that(tmp_path: Path) -> None:
+    clock = SteppedClock(1_700_000_000_250)
+    parts = TimedParts(tmp_path, clock)
+    try:
+        text = f"TIMER_DELIVER_MS\x01{clock.now_ms() + HOUR_MS}\x02".encode()
+        await parts.intake.put([parts.parking.parked(put(body=b"at four", properties=text))])
+        clock.step(HOUR_MS - 1)
+        await parts.pass_by(0)
+        assert parts.bodies() == []
+        await parts.pass_by(1)
+        assert parts.bodies() == [b"at four"]
+    finally:
+        parts.abandon()

@@ -335,7 +335,7 @@ async def test_a_send_beyond_the_last_attempt_is_a_dead_letter(
 
 async def test_what_a_consumer_in_order_sends_back_is_a_dead_letter(parts: SendingParts) -> None:
     queue = MessageQueue(topic="t", broker_name="broker-a", queue_id=0)
-    parts.locks.lock("g", "me", [queue], parts.clock.now_ms())
+    parts.locks.lock("g", "me", [queue], parts.clock.monotonic_ms())
     await parts.ask(sent("%RETRY%g"))
     assert len(parts.stored("%DLQ%g")) == 1
     await parts.clock.advance(60_001)
@@ -381,3 +381,8 @@ async def test_a_send_back_of_nothing_or_by_nobody_is_refused(parts: SendingPart
     assert (await refused(parts, nothing))[0] == 1
     nobody = SendMessageBack(offset=9, group="../g", delay_level=0)  # type: ignore[arg-type]
     assert (await refused(parts, nobody))[0] == 29
+
+
+async def test_a_queue_below_zero_is_any_queue(parts: SendingParts) -> None:
+    replies = [await parts.ask(sent(queue_id=-1)) for _ in range(80)]
+    assert {reply.queue_id for reply in replies} == {0, 1, 2, 3}

@@ -8,7 +8,7 @@ from tests.client.session_parts import Part
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.clients import NotOnline
 from rocketpipe.client.session import Session
-from rocketpipe.errors import InvalidName, RequestRejected
+from rocketpipe.errors import InvalidName
 from rocketpipe.protocol.codes import Language
 
 pytestmark = pytest.mark.scenario
@@ -28,9 +28,10 @@ async def test_members_are_found_with_their_brokers(admin: Admin, session: Sessi
     (maker,) = await admin.clients.producers("makers")
     assert maker.client_id == session.client_id
     assert [each.client_id for each in (await admin.clients.all_producers("broker-a"))["makers"]]
-    # It is connected, but has nothing to tell: no consumer of ours is behind it.
-    with pytest.raises(RequestRejected, match="not exist in this consumer"):
-        await admin.clients.running_info("g", session.client_id)
+    # No consumer of ours is behind it that could tell more than its heartbeats do.
+    told = await admin.clients.running_info("g", session.client_id)
+    assert told.properties["PROP_CONSUME_TYPE"] == member.consumers()[0].consume_type
+    assert (told.queues, told.subscriptions) == ({}, ())
     assert await admin.clients.places("g", "t") == {session.client_id: {}}
     await session.leave(member)
 

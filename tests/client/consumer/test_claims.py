@@ -134,6 +134,19 @@ async def test_a_claimed_queue_is_consumed_and_its_offset_saved_on_release() -> 
         assert await at.claims.release(QUEUE), "it is not ours any more"
 
 
+@pytest.mark.parametrize("late", [1, 90])
+async def test_a_queue_begins_with_what_is_saved_whatever_was_noted_before(late: int) -> None:
+    gate = Gate()
+    async with bench(gate) as at:
+        at.offsets.update(QUEUE, QueueOffset(late))  # by a handler of an earlier time, say
+        at.counter.offsets["orders", 0] = 50  # where others have come since, or an operator put it
+        at.counter.store(QUEUE, stored(50))
+        assert await at.claims.claim(QUEUE)
+        await until(lambda: gate.entered == [50])
+        await at.offsets.persist([QUEUE])
+        assert at.saved == 50
+
+
 async def test_what_cannot_begin_leaves_neither_a_queue_nor_a_lock() -> None:
     gate = Gate()
     async with bench(gate, ordered=True) as at:
@@ -202,6 +215,30 @@ async def test_where_order_matters_the_lock_is_kept_until_the_handler_is_done() 
         assert await at.claims.claim(QUEUE)
         await until(lambda: gate.entered == [0, 1])
         assert gate.most == 1
+
+
+async def test_a_lock_is_renewed_for_as_long_as_a_handler_lingers_that_began_under_it() -> None:
+    gate = Gate()
+    async with bench(gate, ordered=True) as at:
+        at.counter.store(QUEUE, stored(0))
+        assert await at.claims.claim(QUEUE)
+        await until(lambda: gate.entered == [0])
+        lease = at.held.lease
+        assert lease is not None
+        releasing = asyncio.create_task(at.claims.release(QUEUE))
+        await until(lambda: any(due == 500 for due, _, _ in at.clock._sleepers))
+        await at.clock.advance(500)
+        assert await releasing
+        async with running(at.claims.keep_locks(), "locks"):
+            for now_ms in (20_500, 40_500, 60_500, 80_500):
+                await until(
+                    lambda now_ms=now_ms: any(due == now_ms for due, _, _ in at.clock._sleepers)
+                )
+                await at.clock.advance(20_000)
+                await until(lambda now_ms=now_ms: lease.renewed_ms == now_ms)
+            gate.open.set()
+            await until(lambda: at.forgotten == [QUEUE])
+            assert at.saved == 1, "its lock never ended, so its result counts"
 
 
 async def test_a_lock_that_another_took_ends_the_queue_and_drops_the_result() -> None:

@@ -11,7 +11,7 @@ from tests.client.consumer.in_hand import QUEUE, NotedOffsets, stored
 
 from rocketpipe.client.consumer.fetch_loop import FetchLoop
 from rocketpipe.client.consumer.handlers import subscription_to
-from rocketpipe.client.consumer.held_queue import HeldQueue
+from rocketpipe.client.consumer.held_queue import HeldQueue, Lease
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.tuning import PushTuning, Room
 from rocketpipe.client.session import Session
@@ -176,12 +176,13 @@ async def test_an_offset_that_moved_ends_the_pulls_with_where_to_begin_anew() ->
 
 async def test_after_a_refusal_it_rests_and_tries_again() -> None:
     async with bench() as at:
+        await at.clock.advance(7)  # so that its rest cannot be taken for the session's first beat
         at.counter.refuse["PullMessage"] = RequestRejected(ResponseCode.SYSTEM_ERROR, "not now")
         at.start(3)
         await until(lambda: len(at.pulls) == 1)
         del at.counter.refuse["PullMessage"]
         at.counter.store(QUEUE, stored(3))
-        await until(lambda: any(due == 1000 for due, _, _ in at.clock._sleepers))
+        await until(lambda: any(due == 1007 for due, _, _ in at.clock._sleepers))
         await at.clock.advance(999)
         assert len(at.pulls) == 1
         await at.clock.advance(1)
@@ -243,3 +244,12 @@ async def test_it_ends_with_the_queue() -> None:
         async with asyncio.timeout(20):
             assert await at.task is None
         assert at.pulls == []
+
+
+async def test_a_span_does_not_stop_a_queue_that_is_consumed_in_order() -> None:
+    async with bench() as at:
+        at.held.lease = Lease(at.clock.monotonic_ms())
+        at.room = Room(1000, 1 << 20, 5)
+        at.counter.store(QUEUE, stored(3), stored(9))
+        at.start(3)
+        await until(lambda: len(at.pulls) == 2)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.client.consumer.counter import REFUSED, counter_and_session
 from tests.client.consumer.in_hand import QUEUE
@@ -64,3 +66,24 @@ async def test_a_queue_of_an_unknown_topic_cannot_be_locked() -> None:
     async with counter_and_session() as (_, session):
         with pytest.raises(NoRoute):
             await QueueLocks(session, "g", LIFE_MS).lock(QUEUE)
+
+
+async def test_a_renewal_counts_from_when_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = ManualClock()
+    async with counter_and_session(clock, orders={"broker-a": 1}) as (_, session):
+        locks = QueueLocks(session, "g", LIFE_MS)
+        held = HeldQueue(QUEUE, await locks.lock(QUEUE))
+        await clock.advance(20_000)
+        call = session.caller.call
+
+        async def slow(*given: Any) -> Any:
+            reply = await call(*given)
+            await clock.advance(2500)  # the answer takes its time; the broker's minute began before
+            return reply
+
+        monkeypatch.setattr(session.caller, "call", slow)
+        assert await locks.renew([held]) == []
+        assert held.lease is not None
+        assert held.lease.renewed_ms == clock.monotonic_ms() - 2500

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ from rocketpipe.client.consumer.offsets import (
     offsets_path,
     starting_offset,
 )
-from rocketpipe.errors import InvalidName, NoRoute, RequestRejected
+from rocketpipe.client.session import Session
+from rocketpipe.errors import InvalidName, NoRoute, OffsetsTaken, RequestRejected
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeFromWhere
@@ -27,6 +30,7 @@ from rocketpipe.protocol.requests.offsets import (
     SearchOffsetByTimestamp,
     UpdateConsumerOffset,
 )
+from rocketpipe.store.disk import DiskError
 from rocketpipe.store.snapshot import SnapshotDamaged
 from rocketpipe.testing.clock import ManualClock
 
@@ -46,8 +50,10 @@ def at(offset: int) -> QueueOffset:
 # In memory, whatever is behind it
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> OffsetStore:
+@pytest.fixture(params=["file", "broker"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> OffsetStore:
+    if request.param == "broker":
+        return BrokerOffsets(Session("127.0.0.1:1"), "g")
     return FileOffsets(tmp_path / "group" / "offsets.json")
 
 
@@ -125,6 +131,60 @@ async def test_a_damaged_file_gives_way_to_the_one_before_it(tmp_path: Path) -> 
     path.with_name("offsets.json.bak").write_text("")
     with pytest.raises(SnapshotDamaged, match=r"offsets\.json"):
         await FileOffsets(path).read(queue())
+
+
+async def test_a_file_has_one_user_at_a_time_who_reads_it_anew(tmp_path: Path) -> None:
+    path = tmp_path / "id" / "g" / "offsets.json"
+    one, other = FileOffsets(path), FileOffsets(path)
+    async with one:
+        one.update(queue(), at(1))
+        await one.persist([queue()])
+        with pytest.raises(
+            OffsetsTaken, match=r"offsets\.json is in use .*instance=.*offsets_root="
+        ):
+            await other.__aenter__()
+        one.update(queue(), at(2))
+        await one.persist([queue()])  # the file is another one now, and still taken
+        with pytest.raises(OffsetsTaken):
+            await other.__aenter__()
+    async with other:
+        assert await other.read(queue()) == 2
+        other.update(queue(), at(3))
+        await other.persist([queue()])
+    async with one:
+        assert await one.read(queue()) == 3
+
+
+async def test_a_file_that_another_process_uses_is_taken_until_that_ends(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, pathlib, sys\n"
+        "from rocketpipe.client.consumer.offsets import FileOffsets\n"
+        "async def main():\n"
+        "    async with FileOffsets(pathlib.Path(sys.argv[1])):\n"
+        "        print('taken', flush=True)\n"
+        "        sys.stdin.read()\n"
+        "asyncio.run(main())\n"
+    )
+    path = tmp_path / "offsets.json"
+    user = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", script, str(path)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert user.stdout is not None
+    assert await user.stdout.readline() == b"taken\n"
+    with pytest.raises(OffsetsTaken):
+        await FileOffsets(path).__aenter__()
+    user.kill()  # a lock does not outlive its process, however that ends
+    await user.wait()
+    async with FileOffsets(path) as store:
+        assert await store.read(queue()) is None
+
+
+async def test_a_place_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(DiskError, match="file"):
+        await FileOffsets(tmp_path / "file" / "g" / "offsets.json").__aenter__()
 
 
 def test_the_file_lies_where_rocketmqs_clients_put_it() -> None:

@@ -267,3 +267,40 @@ async def test_a_queue_that_ends_while_it_rests_is_left_at_once() -> None:
     async with asyncio.timeout(20):
         await attending
     assert made.offset is None
+
+
+async def test_what_is_given_up_after_the_locks_life_is_not_sent_to_the_dead_letters() -> None:
+    gate = asyncio.Event()
+    seen = []
+
+    async def handle(one: Any) -> Retry:
+        seen.append(one.queue_offset)
+        await gate.wait()
+        return Retry(delay_level=DEAD_LETTER)
+
+    async with bench(handle) as at:
+        await at.submit(5)
+        await until(lambda: seen == [5])
+        await at.clock.advance(70_000)
+        gate.set()
+        await until(lambda: at.lost)
+        await at.held.quiet()
+        assert at.returns.resent == []  # another member has the queue, and may well succeed
+
+
+async def test_a_lock_that_ends_while_a_message_is_resent_moves_no_offset() -> None:
+    async def handle(one: Any) -> Retry:
+        return Retry(delay_level=DEAD_LETTER)
+
+    async with bench(handle) as at:
+        resend = at.returns.resend
+
+        async def slow(*given: Any) -> bool:
+            await at.clock.advance(70_000)
+            return await resend(*given)
+
+        at.returns.resend = slow  # type: ignore[method-assign]
+        await at.submit(5)
+        await until(lambda: at.lost)
+        await at.held.quiet()
+        assert at.offset is None

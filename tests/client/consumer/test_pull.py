@@ -22,6 +22,7 @@ from rocketpipe.errors import (
     InvalidName,
     NoRoute,
     OffsetOutOfRange,
+    OffsetsTaken,
     QueueNotOurs,
     RequestRejected,
     SessionClosed,
@@ -64,6 +65,10 @@ async def assigned(
 def saved_in(root: Path) -> str:
     (file,) = root.glob("*@DEFAULT/g/offsets.json")
     return file.read_text()
+
+
+def places_in(root: Path) -> list[str]:
+    return sorted(path.parent.name.partition("@")[2] for path in root.glob("*/g"))
 
 
 async def test_everything_that_was_sent_is_read_once(tmp_path: Path) -> None:
@@ -388,3 +393,22 @@ async def test_a_new_group_begins_at_a_moment() -> None:
             await consumer.assign([queue()])
             assert consumer.position(queue()) == 44
             assert desk.offsets == {}
+
+
+async def test_broadcast_consumers_of_a_machine_each_need_a_place_of_their_own(
+    tmp_path: Path,
+) -> None:
+    async with desk_and_session(t={"a": 1}) as (desk, _):
+
+        def reader(session: str | Session) -> PullConsumer:
+            return PullConsumer(session, group="g", broadcast=True, offsets_root=tmp_path)
+
+        again = reader(desk.address)
+        async with reader(desk.address):
+            with pytest.raises(OffsetsTaken, match="instance="):
+                await again.__aenter__()
+            async with reader(Session(desk.address, instance="second")) as second:
+                assert second.positions() == {}
+        async with again:  # the first is gone
+            pass
+    assert places_in(tmp_path) == ["DEFAULT", "second"]

@@ -222,3 +222,12 @@ async def test_a_send_that_is_given_up_waits_for_nothing() -> None:
         here["a"].answers.set()
         assert (await sending.deliver(outgoing(), 1000, ONE)).sure
         assert peer.asking == 0
+
+
+async def test_a_doubtful_result_in_a_picked_queue_is_not_sent_there_again() -> None:
+    queue = MessageQueue(topic="t", broker_name="a", queue_id=1)
+    async with world("a", "b") as here, delivery(here) as (sending, _):
+        here["a"].next = [10]
+        eager = Retries(not_durable=True)
+        assert not (await sending.deliver(outgoing(), 1000, eager, lambda _: queue)).sure
+        assert (here["a"].asked, here["b"].asked) == (1, 0)

@@ -68,6 +68,8 @@ def test_the_frame_is_byte_for_byte_that_of_the_typed_request(message: Message) 
     out = outgoing(message)
     frame = out.frame(template("g", "orders", "broker-a"), 3, 77)
     assert frame == encode_frame(to_command(as_defined(out, "g", "broker-a", 3), 77))
+    _, request = read(out.frame(template("g", "orders", "broker-a", 1), 3, 77))
+    assert request.default_topic_queue_nums == 1
 
 
 @given(

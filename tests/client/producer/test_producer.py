@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.client.producer.broker_parts import LOST, SILENT, until, world
 
-from rocketpipe import Message, MessageQueue, Producer, PullConsumer, SendResult
+from rocketpipe import Admin, Message, MessageQueue, Producer, PullConsumer, SendResult
 from rocketpipe.client.faults import Variant
 from rocketpipe.client.producer.batching import Batching
 from rocketpipe.client.session import Session
@@ -61,6 +61,25 @@ async def test_sends_side_by_side_spread_evenly_and_have_ids_of_their_own(tmp_pa
         results = await asyncio.gather(*(producer.send("orders", b"x") for _ in range(100)))
     assert len({result.message_id for result in results}) == 100
     assert set(Counter(result.queue.queue_id for result in results).values()) == {25}
+
+
+async def test_a_topic_that_a_send_makes_with_one_queue_is_totally_ordered(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as servers:
+        async with Producer(servers.name_server, new_topic_queues=1) as producer:
+            places = [await producer.send("ledger", b"%d" % number) for number in range(20)]
+            async with producer.staged("app", 1) as batch:
+                await batch.send("staged", b"x")
+        async with Admin(servers.name_server) as admin:
+            made = [await admin.topics.show(name) for name in ("ledger", "staged")]
+    assert {place.queue.queue_id for place in places} == {0}
+    assert [place.queue_offset for place in places] == list(range(20))
+    assert [[held.write_queues for held in info.route.queues] for info in made] == [[1], [1]]
+
+
+@pytest.mark.parametrize("queues", [0, -1, (1 << 16) + 1])
+def test_a_topic_gets_one_queue_at_least_and_not_any_number(queues: int) -> None:
+    with pytest.raises(ValueError, match=f"new_topic_queues {queues}: 1 to 65536"):
+        Producer("127.0.0.1:1", new_topic_queues=queues)
 
 
 async def test_all_ways_of_sending_arrive(tmp_path: Path) -> None:

@@ -156,3 +156,14 @@ def test_as_long_as_all_goes_well_all_variants_go_round(variant: Variant | None)
         chosen.note(queue.broker_name, 3)
         spread[queue] += 1
     assert set(spread.values()) == {10}
+
+
+def test_5_x_goes_on_from_another_place_after_a_failure() -> None:
+    many = queues("a", each=64)
+    chosen = choice(Variant.V5)
+    steps = set()
+    for _ in range(8):
+        before = chosen.choose("t", many).queue_id
+        after = chosen.choose("t", many, failed_last="b").queue_id
+        steps.add((after - before) % 64)
+    assert len(steps) > 1  # not always the next one
