@@ -189,23 +189,26 @@ def test_places_are_sought_and_committed(servers: Servers, topic: str) -> None:
 
 
 CONSUMES_UNTIL_INTERRUPTED = """
-import sys
+import os, sys
 from rocketpipe.blocking import ConsumeFromWhere, PushConsumer
 
 consumer = PushConsumer(
     sys.argv[1], group="interrupted", start=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 )
 
+def say(text):
+    os.write(1, f"{text}\\n".encode())  # two threads do: in one piece
+
 @consumer.on(sys.argv[2])
 def show(message):
-    print(message.body.decode(), flush=True)
+    say(message.body.decode())
 
 try:
     with consumer:
-        print("open", flush=True)
+        say("open")
         consumer.closed()
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
+    say("interrupted")
 """
 
 
