@@ -28,6 +28,12 @@ def test_the_promises_of_the_mode_hold_over_crashes(flush: FlushMode, part: int)
 
 
 @pytest.mark.parametrize("flush", FlushMode)
+def test_the_promises_hold_whenever_syncs_are_done_beside_the_store(flush: FlushMode) -> None:
+    for seed in range(SEEDS // 10):
+        StoreRun(seed, flush, late=True).run()
+
+
+@pytest.mark.parametrize("flush", FlushMode)
 def test_seeds_that_once_failed_stay_good(flush: FlushMode) -> None:
     for seed in ONCE_FAILING[flush]:
         StoreRun(seed, flush).run()

@@ -14,6 +14,7 @@ from rocketpipe.errors import StoreError
 from rocketpipe.store import commit_log, hot, log_end
 from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.config import FlushMode
+from rocketpipe.store.consume_queue import ConsumeQueue
 from rocketpipe.store.disk import DiskError
 from rocketpipe.store.flusher import Flusher
 from rocketpipe.store.group_mark import read_mark
@@ -103,6 +104,15 @@ def trust_the_cache_after_a_failed_sync(patch: Patch) -> None:
     patch.setattr(LogRecovery, "_settle", lambda self, end: self._log.run.truncate(end, None))
 
 
+def say_more_than_a_round_has_synced(patch: Patch) -> None:
+    once = QueueSet._sums_text
+    patch.setattr(QueueSet, "_sums_text", lambda self, holds_to: once(self, self.holds_to))
+
+
+def take_queues_that_came_during_a_round_for_synced(patch: Patch) -> None:
+    patch.setattr(ConsumeQueue, "find", lambda self, at: self.max_offset)
+
+
 MUTANTS: dict[Callable[[Patch], None], FlushMode] = {
     acknowledge_before_the_sync: FlushMode.SYNC,
     acknowledge_what_could_not_be_synced: FlushMode.SYNC,
@@ -117,11 +127,15 @@ MUTANTS: dict[Callable[[Patch], None], FlushMode] = {
 }
 
 
-def first_red_seed(flush: FlushMode) -> int | None:
+#: Mistakes that show while syncs are done beside the store.
+LATE_MUTANTS = (say_more_than_a_round_has_synced, take_queues_that_came_during_a_round_for_synced)
+
+
+def first_red_seed(flush: FlushMode, *, late: bool = False) -> int | None:
     """The first seed that notices; a store that runs into its own fault was noticed as well."""
     for seed in range(SEEDS):
         try:
-            StoreRun(seed, flush).run()
+            StoreRun(seed, flush, late=late).run()
         except (AssertionError, StoreError):
             return seed
     return None
@@ -133,3 +147,12 @@ def test_a_planted_fault_turns_the_run_red(
 ) -> None:
     mutant(monkeypatch)
     assert first_red_seed(MUTANTS[mutant]) is not None
+
+
+@pytest.mark.parametrize("flush", FlushMode)
+@pytest.mark.parametrize("mutant", LATE_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_fault_in_a_round_of_syncs_turns_the_run_red(
+    mutant: Callable[[Patch], None], flush: FlushMode, monkeypatch: Patch
+) -> None:
+    mutant(monkeypatch)
+    assert first_red_seed(flush, late=True) is not None

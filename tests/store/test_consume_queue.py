@@ -155,6 +155,7 @@ def test_files_go_when_all_their_records_are_gone_but_never_the_last() -> None:
     assert queue.delete_before(LogOffset(2 * 10 * RECORD)) == 1
     assert (queue.first_offset, queue.min_offset, queue.max_offset) == (10, 10, 23)
     assert queue.delete_before(LogOffset(10_000_000)) == 1
+    queue._files._files.remove_doomed()
     assert disk.files() == [name(400)]
     assert (queue.first_offset, queue.min_offset, queue.max_offset) == (20, 23, 23)
     queue.append(entries(23, 24), QueueOffset(23))

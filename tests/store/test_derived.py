@@ -112,8 +112,7 @@ async def test_the_times_of_the_checkpoint_are_never_newer_than_the_queues() -> 
     store.flush()
     await clock.advance(5000)
     store.append([[put(1)]])  # not yet dispatched when the round begins
-    store.derived.tend(store.positions.written, stored_ms=1_005_000)
-    store.derived.note(store._opened.checkpoint)
+    store.rounds.tend()
     data = read_checkpoint(disk, ROOT / "checkpoint")
     assert data.queues_ms == 0
 

@@ -159,3 +159,52 @@ def test_everything_is_synced_only_where_something_can_tell(tmp_path: Path) -> N
     assert files.sync_everything() == tells_errors(sys.platform, os.uname().release)
     files.close()
     assert not files.sync_everything()
+
+
+def test_a_file_that_is_being_synced_is_closed_when_that_is_over(tmp_path: Path) -> None:
+    files = OpenFiles(Disk(), 1)
+    first, second = tmp_path / "first", tmp_path / "second"
+    lent = files.create(first, 10)
+    portion = files.begin_sync([first])
+    files.create(second, 10)  # there is room for one
+    assert lent.fileno() >= 0
+    portion.wait()
+    portion.note()
+    assert lent.fileno() < 0
+    files.close()
+
+
+def test_a_file_that_is_being_synced_may_be_removed(tmp_path: Path) -> None:
+    files = OpenFiles(Disk(), 4)
+    path = tmp_path / "file"
+    files.create(path, 10)
+    portion = files.begin_sync([path])
+    files.doom(path)
+    files.remove_doomed()
+    assert not path.exists()
+    portion.now()
+    files.close()
+
+
+def test_a_doomed_file_goes_before_another_gets_its_name(tmp_path: Path) -> None:
+    files = OpenFiles(Disk(), 4)
+    path = tmp_path / "file"
+    files.create(path, 10)
+    files.doom(path)
+    files.create(path, 20)
+    files.remove_doomed()
+    assert path.stat().st_size == 20
+    files.close()
+
+
+def test_a_doomed_file_that_cannot_be_removed_is_tried_again() -> None:
+    disk = SimDisk()
+    files = OpenFiles(disk, 4)
+    path = Path("/file")
+    files.create(path, 10)
+    files.doom(path)
+    disk.fail(only={"remove"})
+    with pytest.raises(DiskError):
+        files.remove_doomed()
+    files.remove_doomed()
+    assert disk.files() == []

@@ -107,6 +107,7 @@ def test_the_first_file_can_go() -> None:
     assert files.ends_of_full_files() == [100, 200]
     files.remove_first()
     assert files.first == 100
+    files._files.remove_doomed()
     assert disk.files() == [name(100), name(200)]
 
 

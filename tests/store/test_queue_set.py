@@ -13,6 +13,7 @@ from rocketpipe.store.hot import queue_entry
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.queue_files import QueueFiles
 from rocketpipe.store.queue_set import QueueSet
+from rocketpipe.store.side_work import Portion
 from rocketpipe.testing.disk import SimDisk
 
 ROOT = Path("/store")
@@ -321,13 +322,13 @@ def test_many_queues_are_synced_at_once_where_the_system_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     synced: list[Path] = []
-    one_by_one = QueueFiles.sync
+    one_by_one = QueueFiles.begin_sync
 
-    def sync(files: QueueFiles) -> None:
+    def begin_sync(files: QueueFiles) -> Portion:
         synced.append(files.directory)
-        one_by_one(files)
+        return one_by_one(files)
 
-    monkeypatch.setattr(QueueFiles, "sync", sync)
+    monkeypatch.setattr(QueueFiles, "begin_sync", begin_sync)
     monkeypatch.setattr(queue_set, "_MANY_QUEUES", 10)
     monkeypatch.setattr(OpenFiles, "sync_everything", lambda files: at_once)
     disk, directory, sums = Disk(), tmp_path / "consumequeue", tmp_path / "queues.json"
@@ -345,3 +346,53 @@ def test_many_queues_are_synced_at_once_where_the_system_can(
     assert again.recover(LogOffset(0), end, LogOffset(0), clean=True) == end
     assert sum(again.max_offset(*queue) for queue in again.queues()) == 20
     files.close()
+
+
+def test_a_queue_that_came_during_a_round_comes_again_from_the_log(disk: SimDisk) -> None:
+    queues = new_set(disk)
+    queues.append("orders", 0, queue_entry(0, 100, 0), QueueOffset(0))
+    queues.holds_to = LogOffset(100)
+    portion, is_last = queues.begin_sync(10)
+    portion.now()
+    queues.append("late", 0, queue_entry(100, 100, 0), QueueOffset(0))
+    queues.holds_to = LogOffset(200)
+    while not is_last:
+        portion, is_last = queues.begin_sync(10)
+        portion.now()
+    assert queues.synced_to == 100
+    disk.crash(keep="nothing")
+    again = recovered(disk, 200, clean=False)
+    assert again.synced_to == 100
+    again.append("late", 0, queue_entry(100, 100, 0), QueueOffset(0))
+    assert again.entries("late", 0, QueueOffset(0), 9) == queue_entry(100, 100, 0)
+    assert again.min_offset("late", 0) == 0
+
+
+def test_a_queue_that_was_deleted_stays_away_after_a_crash(disk: SimDisk) -> None:
+    log = Log()
+    queues = new_set(disk)
+    log.dispatch(queues, 0, 10_000)
+    queues.sync()
+    queues.delete("orders", 0)
+    assert queues.max_offset("orders", 0) == 0
+    queues.sync()
+    assert not [path for path in disk.files() if path.is_relative_to(DIRECTORY / "orders" / "0")]
+    disk.crash(keep="nothing")
+    again = new_set(disk)
+    assert again.recover(LogOffset(0), LogOffset(10_000), LogOffset(0), clean=False) == 10_000
+    assert again.max_offset("orders", 0) == 0
+
+
+def test_a_queue_that_is_needed_again_is_not_removed_with_what_was_deleted(disk: SimDisk) -> None:
+    queues = new_set(disk)
+    queues.append("orders", 0, queue_entry(0, 100, 0), QueueOffset(0))
+    queues.holds_to = LogOffset(100)
+    queues.sync()
+    queues.delete("orders", 0)
+    queues.append("orders", 0, queue_entry(100, 100, 7), QueueOffset(0))
+    queues.holds_to = LogOffset(200)
+    queues.sync()
+    queues.sync()
+    disk.crash(keep="nothing")
+    again = recovered(disk, 200, clean=False)
+    assert again.entries("orders", 0, QueueOffset(0), 9) == queue_entry(100, 100, 7)

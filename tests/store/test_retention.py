@@ -81,7 +81,7 @@ class Store:
         )
 
     def at(self, now_ms: int) -> None:
-        self.clock._start_ms = now_ms
+        self.clock._passed_ms = now_ms - self.clock._start_ms
 
     def rolled_ms(self, segment: int) -> int:
         """When the first record of a segment was stored."""
@@ -241,6 +241,43 @@ def put(number: int) -> Put:
         born_ms=number,
         born_host=HOST,
     )
+
+
+def test_a_wall_clock_that_is_set_forward_removes_nothing_before_its_time(tmp_path: Path) -> None:
+    clock = ManualClock(FOUR_O_CLOCK)
+    store = MessageStore.open(
+        StoreConfig.embedded(tmp_path, segment_bytes=4096, reserved_hours=72),
+        disk=Disk(),
+        clock=clock,
+        store_host=bytes(8),
+        threads=False,
+    )
+    retention = Retention(store, disk=Disk(), clock=clock, pins=Pins(), zone=UTC)
+    try:
+        for _ in range(12):
+            body = bytes(1000)
+            put = Put(
+                topic="t",
+                queue_id=0,
+                body=body,
+                properties=b"",
+                flag=0,
+                sys_flag=0,
+                born_ms=1,
+                born_host=bytes(8),
+            )
+            store.append([[put]])
+        store.flush()
+        store.dispatch()
+        assert retention.run(on_request=True).segments == 0
+        clock._start_ms += 96 * HOUR_MS  # somebody sets it, or NTP does
+        assert retention.run(on_request=True).segments == 0
+        clock._passed_ms += 72 * HOUR_MS - 1
+        assert retention.run(on_request=True).segments == 0
+        clock._passed_ms += 1
+        assert retention.run(on_request=True).segments > 0
+    finally:
+        store.close()
 
 
 def opened(disk: SimDisk, clock: ManualClock) -> MessageStore:

@@ -52,7 +52,23 @@ def test_an_empty_run_has_no_positions(tmp_path: Path) -> None:
     run = run_of(Disk(), tmp_path / "new")
     assert (run.first, run.end, run.segments) == (0, 0, [])
     assert run.read(0, 1) == b""
+
+
+def test_the_first_segment_too_is_made_ahead_of_need(tmp_path: Path) -> None:
+    run = run_of(Disk(), tmp_path / "new")
+    assert run.prepare_next()
     assert not run.prepare_next()
+    assert (run.end, run.segments) == (0, [])
+    made = list((tmp_path / "new").iterdir())
+    run.create_next(base=0)
+    assert [segment.path for segment in run.segments] == made
+
+
+def test_a_log_that_begins_elsewhere_does_without_the_first_segment(tmp_path: Path) -> None:
+    run = run_of(Disk(), tmp_path)
+    assert run.prepare_next()
+    run.create_next(base=500)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{500:020d}"]
 
 
 def test_the_first_segment_may_begin_later(tmp_path: Path) -> None:

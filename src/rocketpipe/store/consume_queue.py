@@ -21,6 +21,7 @@ from rocketpipe.store.disk import Disk
 from rocketpipe.store.hot import BLANK_ENTRY, BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.queue_files import FileSum, QueueDamaged, QueueFiles
+from rocketpipe.store.side_work import Portion
 
 __all__ = ["ConsumeQueue", "FileSum", "QueueDamaged"]
 
@@ -185,8 +186,16 @@ class ConsumeQueue:
         Raises:
             DiskError: It may not; the files are not to be synced again.
         """
+        self.begin_sync().now()
+
+    def begin_sync(self) -> Portion:
+        """Write what was appended, and have it survive a power cut.
+
+        Raises:
+            DiskError: It cannot be written.
+        """
         self.write_pending()
-        self._files.sync()
+        return self._files.begin_sync()
 
     def was_synced(self) -> None:
         """Take note that everything which was written survives a power cut; nothing waits."""
@@ -263,13 +272,13 @@ class ConsumeQueue:
         return 0
 
     def delete_before(self, log_first: LogOffset) -> int:
-        """Remove the files all of whose records are gone from the log, but never the last one.
+        """Do without the files all of whose records are gone from the log, but never the last one.
 
-        Gives the number of files removed.
+        Gives the number of files, which `OpenFiles.remove_doomed` removes.
 
         Raises:
             QueueDamaged: An entry is not as it was written.
-            DiskError: A file cannot be removed.
+            DiskError: An entry cannot be read.
         """
         removed = 0
         for end in self._files.ends_of_full_files():
@@ -281,6 +290,11 @@ class ConsumeQueue:
         self.set_min(log_first)
         return removed
 
+    def doom(self) -> None:
+        """Start anew; `OpenFiles.remove_doomed` removes the files."""
+        self._files.doom()
+        self._start_anew()
+
     def destroy(self) -> None:
         """Remove every file; the queue starts anew.
 
@@ -288,6 +302,9 @@ class ConsumeQueue:
             DiskError: A file cannot be removed.
         """
         self._files.destroy()
+        self._start_anew()
+
+    def _start_anew(self) -> None:
         self._pending.clear()
         self._min = self._max = self._log_end = 0
 

@@ -1,9 +1,7 @@
 """What follows from the log: queues, key index and timer, kept together.
 
 They are brought up to the log by the dispatcher, written when much waits, and made durable in
-rounds: a round begins with a position up to which all of them know the log, and that is noted in
-the checkpoint when the last file is synced. With many queues a round takes several turns, so that
-nobody waits long for one.
+rounds.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from rocketpipe.errors import RecordError
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record.codec import RecordView
-from rocketpipe.store.checkpoint import Checkpoint
 from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.disk import Disk
@@ -31,6 +28,7 @@ from rocketpipe.store.layout import StoreLayout, offset_of
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.positions import Positions
 from rocketpipe.store.queue_set import QueueSet
+from rocketpipe.store.side_work import Portion
 from rocketpipe.store.timer_handover import hand_over, last_timed
 from rocketpipe.store.timer_wheel import TimerWheel
 
@@ -38,9 +36,6 @@ log = logging.getLogger(__name__)
 
 __all__ = ["Derived", "OnArrival", "nobody"]
 
-#: A round of syncs begins so long after the one before it began, and each turn of it lasts so long.
-_ROUND_MS: Final = 5000
-_TURN_MS: Final = 20
 _QUEUES_LOOKED_AT: Final = 64
 _FOREVER_MS: Final = 1 << 62
 
@@ -97,11 +92,6 @@ class Derived:
             on_arrival=on_arrival,
             index_tags=config.index_tags,
         )
-        self._round_began_ms = clock.monotonic_ms()
-        self._in_round = False
-        #: Where the round began, and when the record before that was stored, if that is known.
-        self._round_to = LogOffset(0)
-        self._round_stored_ms = 0
 
     @property
     def synced_to(self) -> LogOffset:
@@ -163,61 +153,6 @@ class Derived:
         """
         return self.dispatcher.run()
 
-    @property
-    def is_due(self) -> bool:
-        """Whether `tend` would sync something now."""
-        if self._in_round:
-            return True
-        if self._clock.monotonic_ms() - self._round_began_ms < _ROUND_MS:
-            return False
-        return self._positions.dispatched != self._round_to
-
-    def tend(self, written: int, stored_ms: int) -> bool:
-        """Do a turn of syncing if it is time; True if a round is complete.
-
-        ``stored_ms`` is when the last record before ``written`` was stored. What was dispatched
-        has to be durable in the log before.
-
-        Raises:
-            DiskError: Something may not be durable.
-        """
-        if not self.is_due:
-            return False
-        assert self._positions.dispatched <= self._positions.durable
-        now_ms = self._clock.monotonic_ms()
-        if not self._in_round:
-            self._round_began_ms = now_ms
-            self._begin_round(written, stored_ms)
-        while not self.queues.sync(limit=1):
-            if self._clock.monotonic_ms() - now_ms >= _TURN_MS:
-                return False
-        self._in_round = False
-        return True
-
-    def _begin_round(self, written: int, stored_ms: int) -> None:
-        self._round_to = self._positions.dispatched
-        # RocketMQ takes the times in the checkpoint for complete: rather none than one too late.
-        self._round_stored_ms = stored_ms if self._round_to == written else 0
-        self._in_round = True
-        self.timer.sync()
-        self.index.sync()
-
-    def sync(self, written: int, stored_ms: int) -> None:
-        """Make everything durable at once, and ready for an opening that need not look at it.
-
-        What was dispatched has to be durable in the log before.
-
-        Raises:
-            DiskError: Something may not be durable.
-        """
-        assert self._positions.dispatched <= self._positions.durable
-        if self._in_round:
-            self.queues.sync()
-        self._begin_round(written, stored_ms)
-        self.index.sync(closing=True)
-        self.queues.sync()
-        self._in_round = False
-
     def hand_over_timer(self) -> None:
         """Leave what waits for its time so that an Apache broker delivers it, and nothing twice.
 
@@ -230,14 +165,6 @@ class Derived:
             waiting = self.timer.pending(0, _FOREVER_MS)
             now_ms, file_bytes = self._clock.now_ms(), self._timer_log_bytes
             hand_over(self._disk, self._layout, waiting, last, now_ms, file_bytes)
-
-    def note(self, checkpoint: Checkpoint) -> None:
-        """Note in the checkpoint how far the last complete round came.
-
-        Raises:
-            DiskError: It cannot be written.
-        """
-        checkpoint.derived(self._round_to, self._round_stored_ms)
 
     def find(
         self,
@@ -295,9 +222,19 @@ class Derived:
         Raises:
             DiskError: A file cannot be removed.
         """
-        self.queues.delete_before(log_first)
-        self.index.delete_before(log_first)
+        self.begin_delete(log_first).now()
+
+    def begin_delete(self, log_first: LogOffset) -> Portion:
+        """Do without what is gone from the log.
+
+        Raises:
+            QueueDamaged: A queue has to be written again first.
+            DiskError: A queue cannot be read, or the index not be written.
+        """
+        _, queues = self.queues.begin_delete(log_first)
+        _, index = self.index.begin_delete(log_first)
         self.timer.delete_before(log_first)
+        return Portion.of([queues, index])
 
     def close(self) -> None:
         """Close the files; nothing is written."""

@@ -21,7 +21,7 @@ from rocketpipe.store.checkpoint import Checkpoint
 from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.disk import DiskError
-from rocketpipe.store.errors import StoreClosed
+from rocketpipe.store.errors import StoreClosed, StoreFailed
 from rocketpipe.store.health import Health
 from rocketpipe.store.positions import Positions
 
@@ -68,6 +68,16 @@ class Flusher:
     def begin(self, end: int, last_record: int, stored_ms: int) -> None:
         """Start from the end of a log whose every byte is durable."""
         self._tail = (end, last_record, stored_ms)
+
+    @property
+    def tail(self) -> tuple[int, int, int]:
+        """Where the log ends, where its last record starts, and when that was stored."""
+        return self._tail
+
+    @property
+    def failure(self) -> StoreFailed | None:
+        """What has failed, here or elsewhere in the store: nothing is synced any more."""
+        return self._error if isinstance(self._error, StoreFailed) else None
 
     def wrote(self, end: int, last_record: int, stored_ms: int) -> None:
         """Note an append that went through: ``positions.written`` is at ``end`` already.

@@ -25,6 +25,7 @@ from rocketpipe.store.hot import key_hash
 from rocketpipe.store.index_file import IndexFile
 from rocketpipe.store.index_layout import IndexSums, file_bytes
 from rocketpipe.store.open_files import OpenFiles
+from rocketpipe.store.side_work import Portion
 from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,8 @@ class KeyIndex:
         self._new_names = False
         self._unsynced: list[IndexFile] = []
         self._synced_to = LogOffset(0)
+        #: How often files were found damaged, and dropped.
+        self._drops = 0
         #: Every record before it is indexed. The dispatcher moves it.
         self.holds_to = LogOffset(0)
 
@@ -134,7 +137,7 @@ class KeyIndex:
     def _roll(self) -> IndexFile:
         behind = self._list[-1] if self._list else None
         if not self._list:
-            self._disk.make_directory(self._directory)
+            self._files.make_directory(self._directory)
         file = IndexFile(self._files, self._new_path(), self._slots, self._entries)
         if behind is not None:
             if behind.dirty and behind not in self._unsynced:
@@ -190,16 +193,45 @@ class KeyIndex:
         Raises:
             DiskError: It may not. The files are not to be synced again.
         """
+        self.begin_sync(closing=closing).now()
+
+    def begin_sync(self, *, closing: bool = False) -> Portion:
+        """Write what was put so far, and have it survive a power cut, as `sync` does.
+
+        Raises:
+            DiskError: It cannot be written.
+        """
         self.flush_pending()
-        holds_to = self.holds_to
         for file in self._unsynced:
-            file.sync()
-        self._unsynced.clear()
-        if self._new_names:
-            self._disk.sync_directory(self._directory)
-            self._new_names = False
-        self._save_sums(holds_to, closing=closing)
-        self._synced_to = holds_to
+            file.write()
+        text = self._sums_text(self.holds_to, closing=closing)
+        files = self._files.begin_sync([file.path for file in self._unsynced])
+        directories = self._files.begin_sync_directories()
+        holds_to, drops = self.holds_to, self._drops
+        written, new_names = self._unsynced, self._new_names
+        self._unsynced, self._new_names = [], False
+
+        def wait() -> None:
+            files.wait()
+            directories.wait()
+            if new_names:
+                self._disk.sync_directory(self._directory)
+            self._sums.save(text)
+            self._files.remove_doomed()
+
+        def note() -> None:
+            files.note()
+            if drops == self._drops:
+                self._synced_to = holds_to
+
+        def undo() -> None:
+            files.undo()
+            directories.undo()
+            left = [file for file in written if file in self._list and file not in self._unsynced]
+            self._unsynced += left
+            self._new_names |= new_names
+
+        return Portion(wait, note, undo)
 
     def recover(
         self,
@@ -313,6 +345,7 @@ class KeyIndex:
         Raises:
             DiskError: A file cannot be removed.
         """
+        self._drops += 1
         while self._list and self._list[-1].path.name >= path.name:
             self._remove(self._list.pop().path)
         self._unsynced = [file for file in self._unsynced if file in self._list]
@@ -341,24 +374,35 @@ class KeyIndex:
         Raises:
             DiskError: A file cannot be removed.
         """
+        removed, portion = self.begin_delete(log_offset)
+        portion.now()
+        return removed
+
+    def begin_delete(self, log_offset: LogOffset) -> tuple[int, Portion]:
+        """Do without the files that speak only of records below ``log_offset``; gives how many.
+
+        Raises:
+            DiskError: What waits in memory cannot be written.
+        """
         removed = 0
         while len(self._list) > 1 and self._list[0].end_offset < log_offset:
             file = self._list.pop(0)
             if file in self._unsynced:
                 self._unsynced.remove(file)
-            self._remove(file.path)
+            self._files.doom(file.path)
+            self._new_names = True
             removed += 1
         if removed:
             # Or a crash would have them looked for, and the index written again.
-            self.sync()
-        return removed
+            return removed, self.begin_sync()
+        return 0, Portion(self._files.remove_doomed)
 
-    def _save_sums(self, holds_to: LogOffset, *, closing: bool) -> None:
+    def _sums_text(self, holds_to: LogOffset, *, closing: bool) -> bytes:
         files = []
         for file in self._list:
             sums = file.sums(slots=closing or file is not self._writing)
             files.append([file.path.name, sums.header.hex(), sums.entries, sums.slots])
-        self._sums.save(json.dumps({"holds_to": holds_to, "files": files}).encode())
+        return json.dumps({"holds_to": holds_to, "files": files}).encode()
 
     def _load_sums(self) -> tuple[LogOffset, dict[str, IndexSums]] | None:
         try:

@@ -2,8 +2,10 @@
 
     append → records in the log → flusher: durable → dispatch: queues, index, timer → read, find
 
-One thread appends, dispatches and reads. Another syncs, and a third makes segments ahead of need;
-without ``threads`` there is only the first, and `flush` does what the second would.
+One thread appends, dispatches and reads. Another syncs the log, a third what follows from it, and
+a fourth makes segments ahead of need; without ``threads`` there is only the first, and `flush` does
+what the second would. What takes long for the disk's sake is there in steps too: between two of
+them somebody else may use the store.
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ from rocketpipe.store.reader import (
     ReadStatus,
     everything,
 )
+from rocketpipe.store.removal import Removal
+from rocketpipe.store.rounds import Rounds
+from rocketpipe.store.side_work import WorkerThread, finished
 
 __all__ = [
     "MAX_READ_BYTES",
@@ -65,7 +70,8 @@ log = logging.getLogger(__name__)
 class MessageStore:
     """One store, from `open` to `close`.
 
-    ``commit_log``, ``derived``, ``positions`` and ``health`` are its parts, for those who watch it.
+    ``commit_log``, ``derived``, ``rounds``, ``removal``, ``positions`` and ``health`` are its
+    parts, for those who watch it or take it step by step.
     """
 
     def __init__(
@@ -87,6 +93,17 @@ class MessageStore:
             config,
             clock,
             self._fail,
+        )
+        self.rounds = Rounds(
+            opened.derived,
+            opened.positions,
+            opened.checkpoint,
+            self._flusher,
+            clock,
+            self._fail,
+        )
+        self.removal = Removal(
+            opened.commit_log, opened.derived, opened.positions, self.rounds, self.health
         )
         self._preparer = Preparer(opened.commit_log.run, self._fail)
         self._appender = Appender(
@@ -129,7 +146,10 @@ class MessageStore:
         """
         store = cls(config, clock, store_host, open_directory(config, disk, clock, on_arrival))
         if threads:
+            if not store.commit_log.run.segments:
+                store._preparer.prepare()  # or the first append would wait for it
             store._flusher.start()
+            store.rounds.worker = WorkerThread("store-syncer")
             store._preparer.start()
             store._preparer.wake()
         return store
@@ -230,8 +250,12 @@ class MessageStore:
         try:
             count = self.derived.run()
             # What has failed once is never synced again.
-            if self.health.failure is None and self._tend():
-                self.derived.note(self._opened.checkpoint)
+            if self.health.failure is None:
+                self.rounds.tend()
+        except StoreFailed:
+            # What was dispatched shows all the same; who waited for the sync was told.
+            if self.health.failure is None:
+                raise
         except DiskError as error:
             if not error.no_room:
                 raise self._fail(str(error)) from error
@@ -240,13 +264,9 @@ class MessageStore:
             self._derived_full = StoreFull(error.path, self.derived.pending_bytes, str(error))
             self.health.full(self._derived_full)
             return 0
-        self._derived_full = None
+        if self.rounds.trouble is None:  # else the next round shows whether there is room
+            self._derived_full = None
         return count
-
-    def _tend(self) -> bool:
-        # Asked once: a round that falls due meanwhile would find a log that was not synced.
-        due = self.derived.is_due and self._log_covers_derived()
-        return due and self.derived.tend(self.positions.written, self._last_ms)
 
     def delete_before(self, offset: LogOffset) -> int:
         """Remove the segments before an offset, and what speaks of them; gives how many.
@@ -257,16 +277,7 @@ class MessageStore:
             StoreFailed: The store has failed, now or before.
             DiskError: A file cannot be removed; trying again is safe.
         """
-        if self.health.failure is not None:
-            raise StoreFailed(self.health.failure.reason)
-        upto = min(offset, self.positions.durable, self.positions.dispatched)
-        self._cover_derived()
-        if upto > self.derived.synced_to:
-            # What a queue knows of messages that are gone must not be lost with them.
-            self.sync_derived()
-        removed = self.commit_log.delete_before(LogOffset(upto))
-        self.derived.delete_before(self.commit_log.first_offset)
-        return removed
+        return finished(self.removal.before(offset))
 
     # Reading
 
@@ -398,6 +409,7 @@ class MessageStore:
         self.health.close()
         try:
             self._preparer.stop()
+            self.rounds.stop()
             self._flusher.stop()
             if self.health.failure is None:
                 self.derived.run()
@@ -408,29 +420,13 @@ class MessageStore:
         if self.health.failure is not None and not had_failed:
             raise StoreFailed(self.health.failure.reason)
 
-    def _log_covers_derived(self) -> bool:
-        """Sync the log first: queues and index must not tell of records that a power cut takes."""
-        if self.positions.dispatched > self.positions.durable:
-            self.flush()
-        return self.positions.dispatched <= self.positions.durable
-
-    def _cover_derived(self) -> None:
-        if not self._log_covers_derived():
-            assert self.health.failure is not None
-            raise StoreFailed(self.health.failure.reason)
-
     def sync_derived(self) -> None:
         """Make queues and index durable as they are: an opening goes on behind what they know.
 
         Raises:
             StoreFailed: That cannot be done, now or any more.
         """
-        self._cover_derived()
-        try:
-            self.derived.sync(self.positions.written, self._last_ms)
-            self.derived.note(self._opened.checkpoint)
-        except DiskError as error:
-            raise self._fail(str(error)) from error
+        self.rounds.sync()
 
     def _finish(self) -> None:
         self.sync_derived()
@@ -446,5 +442,6 @@ class MessageStore:
         """Let the directory go as a killed process would: nothing more is written."""
         self.health.close()
         self._preparer.stop()
+        self.rounds.abandon()
         self._flusher.halt()
         self._opened.close()

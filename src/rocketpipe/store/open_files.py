@@ -1,11 +1,19 @@
-"""Files kept open as long as there is room, so that many files do not cost as many descriptors."""
+"""Files kept open as long as there is room, so that many files do not cost as many descriptors.
+
+One thread opens, closes and makes them. Another may sync those that were lent to it, and remove
+those that are doomed.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import errno
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from pathlib import Path
 
-from rocketpipe.store.disk import Disk, DiskFile, FileSystemSync
+from rocketpipe.store.disk import Disk, DiskError, DiskFile, FileSystemSync
+from rocketpipe.store.side_work import Portion
 
 
 class OpenFiles:
@@ -22,6 +30,11 @@ class OpenFiles:
         #: Where directories were made whose names a power cut would take.
         self._new_names: set[Path] = set()
         self._everything: FileSystemSync | None = None
+        #: How often each file was lent: those are not closed.
+        self._lent: Counter[DiskFile] = Counter()
+        #: Files that nobody needs, and whose names still have to go.
+        self._doomed: set[Path] = set()
+        self._removing = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -49,6 +62,8 @@ class OpenFiles:
             DiskError: it cannot be made. Nothing is left of it, if that was possible.
         """
         self._make_room()
+        if path in self._doomed:
+            self._remove_doomed(path)
         file = self._disk.create(path)
         try:
             file.truncate(size)
@@ -69,17 +84,57 @@ class OpenFiles:
         """
         self._new_names.update(self._disk.make_directory(path, durable=False))
 
+    def begin_sync_directories(self) -> Portion:
+        """Have every directory that was made survive a power cut: a sync for each parent."""
+        parents, self._new_names = self._new_names, set()
+
+        def wait() -> None:
+            # The outermost first: a name in a directory that is lost is lost with it.
+            for parent in sorted(parents):
+                self._disk.sync_directory(parent)
+
+        return Portion(wait, undo=lambda: self._new_names.update(parents))
+
     def sync_directories(self) -> None:
-        """Return once every directory that was made survives a power cut: a sync for each parent.
+        """The same at once.
 
         Raises:
-            DiskError: one of them may not.
+            DiskError: one of them may not survive.
         """
-        while self._new_names:
-            # The outermost first: a name in a directory that is lost is lost with it.
-            parent = min(self._new_names)
-            self._disk.sync_directory(parent)
-            self._new_names.discard(parent)
+        self.begin_sync_directories().now()
+
+    def begin_sync(self, paths: Iterable[Path]) -> Portion:
+        """Have what was written to files survive a power cut; they may be written to meanwhile.
+
+        Raises:
+            DiskError: one of them cannot be opened.
+        """
+        lent: list[DiskFile] = []
+
+        def give_back() -> None:
+            for file in lent:
+                self._give_back(file)
+
+        def wait() -> None:
+            for file in lent:
+                file.sync_data()
+
+        try:
+            for path in paths:
+                file = self.get(path)
+                self._lent[file] += 1
+                lent.append(file)
+        except BaseException:
+            give_back()
+            raise
+        return Portion(wait, note=give_back, undo=give_back)
+
+    def _give_back(self, file: DiskFile) -> None:
+        self._lent[file] -= 1
+        if not self._lent[file]:
+            del self._lent[file]
+            if self._open.get(file.path) is not file:
+                file.close()
 
     def watch(self, directory: Path) -> None:
         """Have `sync_everything` speak of all that is written from now on around a directory.
@@ -105,7 +160,32 @@ class OpenFiles:
         """Close a file, if it is open: before it is removed or renamed."""
         file = self._open.pop(path, None)
         if file is not None:
-            file.close()
+            self._close(file)
+
+    def doom(self, path: Path) -> None:
+        """Close a file that `remove_doomed` removes, or `create` if it is made anew before."""
+        self.forget(path)
+        self._doomed.add(path)
+
+    def remove_doomed(self) -> None:
+        """Remove all files that are doomed; any thread may do that.
+
+        Raises:
+            DiskError: one cannot be removed. It is tried again the next time, like all the others.
+        """
+        for path in sorted(self._doomed.copy()):
+            self._remove_doomed(path)
+
+    def _remove_doomed(self, path: Path) -> None:
+        with self._removing:
+            if path not in self._doomed:
+                return
+            try:
+                self._disk.remove(path)
+            except DiskError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+            self._doomed.discard(path)
 
     def close(self) -> None:
         """Close every file; nothing is synced."""
@@ -113,9 +193,14 @@ class OpenFiles:
             self._everything.close()
             self._everything = None
         while self._open:
-            self._open.popitem()[1].close()
+            self._close(self._open.popitem()[1])
 
     def _make_room(self) -> None:
         while len(self._open) >= self._limit:
             _, longest_unused = self._open.popitem(last=False)
-            longest_unused.close()
+            self._close(longest_unused)
+
+    def _close(self, file: DiskFile) -> None:
+        # What is being synced is closed when that is over: its number may then be another file's.
+        if file not in self._lent:
+            file.close()

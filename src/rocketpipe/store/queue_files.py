@@ -22,6 +22,7 @@ from rocketpipe.store.disk import Disk, DiskFile
 from rocketpipe.store.hot import NO_ENTRY, QUEUE_ENTRY_BYTES, whole_entries
 from rocketpipe.store.layout import file_name, offset_of
 from rocketpipe.store.open_files import OpenFiles
+from rocketpipe.store.side_work import Portion
 
 log = logging.getLogger(__name__)
 
@@ -210,19 +211,45 @@ class QueueFiles:
         Raises:
             DiskError: It may not; the files are not to be synced again.
         """
-        for base in sorted(self._dirty):
-            self._files.get(self._path(base)).sync_data()
-        if self._new_names:
-            self._disk.sync_directory(self.directory)
-        self.was_synced()
+        self.begin_sync().now()
+
+    def begin_sync(self) -> Portion:
+        """Have everything that was written so far survive a power cut, as `sync` does.
+
+        Raises:
+            DiskError: A file cannot be opened.
+        """
+        files = self._files.begin_sync([self._path(base) for base in sorted(self._dirty)])
+        dirty, new_names = self._dirty, self._new_names
+        self._dirty, self._new_names = set(), False
+        sums = self._written_sums()
+
+        def wait() -> None:
+            files.wait()
+            if new_names:
+                self._disk.sync_directory(self.directory)
+
+        def note() -> None:
+            files.note()
+            # What was cut or removed to be written again must be missed after a crash, or
+            # nobody would; what retention took must not.
+            self._synced_sums = [known for known in sums if known.base >= self.first]
+
+        def undo() -> None:
+            files.undo()
+            self._dirty |= dirty & self._paths.keys()
+            self._new_names |= new_names
+
+        return Portion(wait, note, undo)
 
     def was_synced(self) -> None:
         """Take note that everything which was written survives a power cut."""
         self._dirty.clear()
         self._new_names = False
-        self._synced_sums = [
-            FileSum(base, *self._sums[base]) for base in self._bases if base in self._sums
-        ]
+        self._synced_sums = self._written_sums()
+
+    def _written_sums(self) -> list[FileSum]:
+        return [FileSum(base, *self._sums[base]) for base in self._bases if base in self._sums]
 
     def sums(self) -> list[FileSum]:
         """The checksums of what was synced last, of the files that have one."""
@@ -251,14 +278,19 @@ class QueueFiles:
         self._dirty.add(base)
 
     def remove_first(self) -> None:
-        """Remove the first file.
-
-        Raises:
-            DiskError: It cannot be removed.
-        """
+        """Do without the first file; `OpenFiles.remove_doomed` removes it."""
         base = self._bases.pop(0)
-        self._remove(base)
+        self._files.doom(self._path(base))
+        self._forget(base)
         self._synced_sums = [known for known in self._synced_sums if known.base != base]
+
+    def doom(self) -> None:
+        """Do without any file; `OpenFiles.remove_doomed` removes them."""
+        while self._bases:
+            base = self._bases.pop()
+            self._files.doom(self._path(base))
+            self._forget(base)
+        self.end = 0
 
     def destroy(self) -> None:
         """Remove every file.
@@ -274,6 +306,9 @@ class QueueFiles:
         path = self._path(base)
         self._files.forget(path)
         self._disk.remove(path)
+        self._forget(base)
+
+    def _forget(self, base: int) -> None:
         self._paths.pop(base, None)
         self._dirty.discard(base)
         self._sums.pop(base, None)

@@ -25,6 +25,7 @@ from rocketpipe.store.consume_queue import ConsumeQueue, FileSum
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.hot import QUEUE_ENTRY_BYTES
 from rocketpipe.store.open_files import OpenFiles
+from rocketpipe.store.side_work import Portion
 from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
 
 log = logging.getLogger(__name__)
@@ -250,22 +251,82 @@ class QueueSet:
         Raises:
             DiskError: Something may not be durable. The files are not to be synced again.
         """
+        self._begin_round()
+        if limit is None and len(self._round) >= _MANY_QUEUES:
+            self._sync_at_once()
+        while self._round:
+            self._begin_some(1).now()
+            if limit is not None:
+                limit -= 1
+                if limit <= 0:
+                    break
+        if self._round:
+            return False
+        self._begin_last().now()
+        return True
+
+    def begin_sync(self, limit: int) -> tuple[Portion, bool]:
+        """Have files become durable, at most ``limit`` queues of them; True for the last portion.
+
+        A portion is begun when the one before it was noted or undone. After the last, `synced_to`
+        is where the round began.
+
+        Raises:
+            DiskError: Something cannot be written, or not be opened.
+        """
+        self._begin_round()
+        if self._round:
+            return self._begin_some(limit), False
+        return self._begin_last(), True
+
+    def give_up_round(self) -> None:
+        """Leave what is left of a round to the next one, which begins anew."""
+        self._unsynced.update(self._round)
+        self._round.clear()
+        self._round_to = None
+
+    def _begin_round(self) -> None:
         if self._round_to is None:
             self._round_to = self.holds_to
             self._round = list(self._unsynced | self._waiting)
             self._unsynced.clear()
-        if limit is None and len(self._round) >= _MANY_QUEUES:
-            self._sync_at_once()
-        for _ in range(len(self._round) if limit is None else min(limit, len(self._round))):
-            self._sync_one(self._round[-1])
-            self._round.pop()
-        if self._round:
-            return False
-        # Once for all of them: many queues are in few directories.
-        self._files.sync_directories()
-        self._save_sums(self._round_to)
-        self._synced_to, self._round_to = self._round_to, None
-        return True
+
+    def _begin_some(self, limit: int) -> Portion:
+        keys = self._round[-limit:]
+        begun: list[Portion] = []
+        try:
+            for key in keys:
+                self._write_pending(key)
+                begun.append(self._queues[key].begin_sync())
+        except BaseException:
+            Portion.of(begun).undo()
+            raise
+        del self._round[-limit:]
+        files = Portion.of(begun)
+
+        def undo() -> None:
+            files.undo()
+            self._round += keys
+
+        return Portion(files.wait, files.note, undo)
+
+    def _begin_last(self) -> Portion:
+        """What is done once for all: many queues are in few directories, and in one list."""
+        round_to = self._round_to
+        assert round_to is not None
+        directories = self._files.begin_sync_directories()
+        text = self._sums_text(round_to)
+
+        def wait() -> None:
+            directories.wait()
+            self._sums.save(text)
+            self._files.remove_doomed()
+
+        def note() -> None:
+            directories.note()
+            self._synced_to, self._round_to = round_to, None
+
+        return Portion(wait, note, directories.undo)
 
     def _sync_at_once(self) -> None:
         """Sync what is left of a round with one call, where the system has one."""
@@ -275,15 +336,6 @@ class QueueSet:
             for key in self._round:
                 self._queues[key].was_synced()
             self._round.clear()
-
-    def _sync_one(self, key: Queue) -> None:
-        queue = self._queues[key]
-        before = queue.pending_bytes
-        try:
-            queue.sync()
-        finally:
-            self.pending_bytes -= before - queue.pending_bytes
-        self._waiting.discard(key)
 
     def truncate(self, log_end: LogOffset) -> None:
         """Drop the entries of records that are not before ``log_end``, durably.
@@ -308,18 +360,34 @@ class QueueSet:
         Raises:
             DiskError: A file cannot be removed.
         """
+        removed, portion = self.begin_delete(log_offset)
+        portion.now()
+        return removed
+
+    def begin_delete(self, log_offset: LogOffset) -> tuple[int, Portion]:
+        """Do without the files that speak only of records below ``log_offset``; gives how many.
+
+        Raises:
+            QueueDamaged: An entry is not as it was written.
+            DiskError: An entry cannot be read.
+        """
         removed = 0
         for key, queue in self._queues.items():
             removed += queue.delete_before(log_offset)
             if queue.unsynced:
                 self._unsynced.add(key)
-        if removed:
-            # Or a crash would have them looked for, and the queues written again.
-            self._save_sums(self._synced_to)
-        return removed
+        text = self._sums_text(self._synced_to) if removed else None
+
+        def wait() -> None:
+            if text is not None:
+                # Or a crash would have them looked for, and the queues written again.
+                self._sums.save(text)
+            self._files.remove_doomed()
+
+        return removed, Portion(wait)
 
     def destroy(self, topic: str, queue_id: int) -> None:
-        """Remove the files of a queue, to be written again or never more.
+        """Remove the files of a queue, to be written again; until then a crash finds it damaged.
 
         Raises:
             DiskError: They cannot be removed.
@@ -329,19 +397,32 @@ class QueueSet:
             self.pending_bytes -= queue.pending_bytes
             queue.destroy()
 
-    def _save_sums(self, holds_to: LogOffset) -> None:
-        queues = [
-            [
-                topic,
-                queue_id,
-                max(known.base // 20 + known.count for known in queue.sums())
-                if queue.sums()
-                else queue.max_offset,
-                *([known.base, known.count, known.crc] for known in queue.sums()),
-            ]
-            for (topic, queue_id), queue in self._queues.items()
-        ]
-        self._sums.save(json.dumps({"holds_to": holds_to, "queues": queues}).encode())
+    def delete(self, topic: str, queue_id: int) -> None:
+        """Forget a queue for good, which a crash knows of after the next complete `sync`.
+
+        That removes the files too, unless a new queue of this name needs theirs before.
+        """
+        queue = self._queues.get((topic, queue_id))
+        if queue is not None:
+            self.pending_bytes -= queue.pending_bytes
+            queue.doom()
+            self._unsynced.add((topic, queue_id))
+
+    def _sums_text(self, holds_to: LogOffset) -> bytes:
+        queues = []
+        for (topic, queue_id), queue in self._queues.items():
+            sums = queue.sums()
+            # Entries that came since are not in it: they come again from the log.
+            end = max(known.end for known in sums) // QUEUE_ENTRY_BYTES if sums else None
+            queues.append(
+                [
+                    topic,
+                    queue_id,
+                    queue.find(holds_to) if end is None else end,
+                    *([known.base, known.count, known.crc] for known in sums),
+                ]
+            )
+        return json.dumps({"holds_to": holds_to, "queues": queues}).encode()
 
     def _load_sums(self) -> tuple[LogOffset, dict[Queue, tuple[int, list[FileSum]]]] | None:
         try:

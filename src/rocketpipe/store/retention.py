@@ -33,6 +33,7 @@ from rocketpipe.record.layout import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from rocketpipe.store.disk import Closing, Disk
 from rocketpipe.store.errors import StoreFull
 from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.side_work import Steps, finished
 
 log = logging.getLogger(__name__)
 
@@ -149,6 +150,9 @@ class Retention:
         self._pins = pins
         self._committed = committed
         self._zone = zone
+        self._running = False
+        #: How old each segment was when it was first seen here, and when that was.
+        self._seen: dict[LogOffset, tuple[int, int]] = {}
 
     def hold(self, offset: LogOffset, owner: str) -> Pin:
         """Keep the log from an offset on, for as long as the pin is held."""
@@ -181,14 +185,34 @@ class Retention:
         Raises:
             DiskError: a file could not be removed, or the disk not be asked for its room.
         """
+        return finished(self.running(on_request=on_request))
+
+    def running(self, *, on_request: bool = False) -> Steps[Removed]:
+        """Do in steps what `run` does; while another is under way there is nothing to do.
+
+        Raises:
+            StoreFailed: the store has failed.
+            DiskError: a file could not be removed, or the disk not be asked for its room.
+        """
+        if self._running:
+            return Removed(0, self._store.first_offset, {})
+        self._running = True
+        try:
+            return (yield from self._run(on_request=on_request))
+        finally:
+            self._running = False
+
+    def _run(self, *, on_request: bool) -> Steps[Removed]:
         watermark = self.watermark()
         now_ms = self._clock.now_ms()
         hour = datetime.fromtimestamp(now_ms / 1000, self._zone).hour
         removed = Removed(0, self._store.first_offset, {})
+        bases = [LogOffset(segment.base) for segment in self._store.commit_log.run.segments]
+        self._see(bases, now_ms)
         if on_request or watermark >= Watermark.HIGH or self._is_hour_to_delete(hour):
-            bases = [LogOffset(segment.base) for segment in self._store.commit_log.run.segments]
             expired = self._expired(bases, now_ms)
-            removed = self._remove(bases, expired, forced=watermark >= Watermark.FORCE)
+            forced = watermark >= Watermark.FORCE
+            removed = yield from self._remove(bases, expired, forced=forced)
         self._refuse_or_take_appends()
         return removed
 
@@ -205,13 +229,26 @@ class Retention:
         parts = self._config.delete_hours.split(";")
         return any(part.strip().isdecimal() and int(part) == hour for part in parts)
 
+    def _see(self, bases: Sequence[LogOffset], now_ms: int) -> None:
+        """Note how old segments are that were not seen before."""
+        seen, monotonic_ms = self._seen, self._clock.monotonic_ms()
+        self._seen = {base: seen[base] for base in bases if base in seen}
+        for base in bases:
+            if base not in seen and (stored_ms := self._stored_ms(base)) is not None:
+                self._seen[base] = (now_ms - stored_ms, monotonic_ms)
+
     def _expired(self, bases: Sequence[LogOffset], now_ms: int) -> int:
         """How many segments from the oldest on are past their time."""
-        oldest_ms = now_ms - self._config.reserved_hours * _HOUR_MS
+        keep_ms = self._config.reserved_hours * _HOUR_MS
+        monotonic_ms = self._clock.monotonic_ms()
         count = 0
         for following in bases[1 : MOST_SEGMENTS_A_RUN + 1]:
             rolled_ms = self._stored_ms(following)
-            if rolled_ms is None or rolled_ms > oldest_ms:
+            if rolled_ms is None or now_ms - rolled_ms < keep_ms:
+                break
+            # A wall clock that is set forward makes nothing older than it is.
+            age_ms, seen_ms = self._seen.get(following, (0, monotonic_ms))
+            if age_ms + monotonic_ms - seen_ms < keep_ms:
                 break
             count += 1
         return count
@@ -228,7 +265,7 @@ class Retention:
         at = _STORED_AT + (12 if sys_flag & BORN_HOST_V6 else 0)
         return int.from_bytes(head[at : at + 8], "big", signed=True)
 
-    def _remove(self, bases: Sequence[LogOffset], expired: int, *, forced: bool) -> Removed:
+    def _remove(self, bases: Sequence[LogOffset], expired: int, *, forced: bool) -> Steps[Removed]:
         places: dict[Committed, QueueOffset] = {}
         unconsumed: dict[str, int] = {}
         removed = 0
@@ -238,7 +275,7 @@ class Retention:
                     break
                 if not removed:
                     places = self._places()
-                if not self._remove_up_to(following):
+                if not (yield from self._remove_up_to(following)):
                     break
                 removed += 1
         finally:
@@ -254,18 +291,26 @@ class Retention:
             )
         return Removed(removed, first, unconsumed)
 
-    def _remove_up_to(self, offset: LogOffset) -> bool:
+    def _remove_up_to(self, offset: LogOffset) -> Steps[bool]:
         """Remove the segment that ends at ``offset``; False if somebody still needs it."""
         positions = self._store.positions
         if offset > min(positions.durable, positions.dispatched):
             return False
-        with self._pins.settled() as pin:
-            if pin is not None and pin.offset < offset:
-                log.info("segment is held owner=%s offset=%d", pin.owner, pin.offset)
+        with self._may_go(offset) as may_go:
+            if not may_go:
                 return False
-            # One at a time: a crash in between must not leave a gap among the segments.
-            self._store.delete_before(offset)
-        return True
+        # One at a time: a crash in between must not leave a gap among the segments.
+        yield from self._store.removal.before(offset, lambda: self._may_go(offset))
+        return self._store.first_offset >= offset
+
+    @contextmanager
+    def _may_go(self, offset: LogOffset) -> Iterator[bool]:
+        """Let no pin come or go inside the block, which is told whether one is in the way."""
+        with self._pins.settled() as pin:
+            held = pin is not None and pin.offset < offset
+            if pin is not None and held:
+                log.info("segment is held owner=%s offset=%d", pin.owner, pin.offset)
+            yield not held
 
     def _places(self) -> dict[Committed, QueueOffset]:
         """Where each group would read on now."""

@@ -23,6 +23,7 @@ from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.errors import OddSegment
 from rocketpipe.store.layout import UNFINISHED, file_name, offset_of
 from rocketpipe.store.segment import Segment
+from rocketpipe.store.side_work import Portion
 
 log = logging.getLogger(__name__)
 
@@ -150,9 +151,13 @@ class SegmentRun:
             DiskError: It cannot be made; nothing is left of it, and it may be tried again.
         """
         with self._making:
+            at = self.end if self._segments else (base or 0)
+            if self._prepared is not None and self._prepared.base != at:
+                # It was made for a log that begins at 0, and this one does not.
+                self._remove(self._prepared)
+                self._prepared = None
             segment, self._prepared = self._prepared, None
             if segment is None:
-                at = self.end if self._segments else (base or 0)
                 segment = self._make(at)
             self._add(segment)
         return segment
@@ -164,7 +169,7 @@ class SegmentRun:
             DiskError: It cannot be made; nothing is left of it, and it may be tried again.
         """
         with self._making:
-            if self._prepared is not None or not self._segments:
+            if self._prepared is not None:
                 return False
             self._prepared = self._make(self.end)
         return True
@@ -229,7 +234,13 @@ class SegmentRun:
         """
         self.drop_prepared()
         while len(self._segments) > 1 and self._segments[-1].base >= offset:
-            self._remove_durably(len(self._segments) - 1)
+            number = len(self._segments) - 1
+            segment = self._take(number)
+            try:
+                self._remove_durably(segment)
+            except DiskError:
+                self._put_back(number, segment)
+                raise
         if not self._segments or self._segments[-1].end <= offset:
             return
         last = self._segments[-1]
@@ -253,10 +264,23 @@ class SegmentRun:
             DiskError: One cannot be removed; those before it are gone.
         """
         gone = 0
-        while len(self._segments) > 1 and self._segments[0].end <= offset:
-            self._remove_durably(0)
+        while (portion := self.begin_delete(offset)) is not None:
+            portion.now()
             gone += 1
         return gone
+
+    def begin_delete(self, offset: int) -> Portion | None:
+        """Do without the first segment, if it ends at or before ``offset`` and is not the last.
+
+        The next is begun when this one is gone: a power cut might bring back any of several, with
+        a gap. One that cannot be removed is kept, as its neighbour must not go before it.
+        """
+        if len(self._segments) <= 1 or self._segments[0].end > offset:
+            return None
+        segment = self._take(0)
+        return Portion(
+            lambda: self._remove_durably(segment), undo=lambda: self._put_back(0, segment)
+        )
 
     def destroy(self) -> None:
         """Remove every segment.
@@ -269,20 +293,17 @@ class SegmentRun:
             self._bases.pop()
             self._remove(self._segments.pop())
 
-    def _remove_durably(self, number: int) -> None:
-        """Remove one before the next: a power cut might bring back any of several, with a gap.
-
-        One that cannot be removed is kept, as its neighbour must not go before it.
-        """
+    def _take(self, number: int) -> Segment:
         self._bases.pop(number)
-        segment = self._segments.pop(number)
-        try:
-            self._remove(segment)
-        except DiskError:
-            if segment.path.name in self._disk.names(self._directory):
-                self._segments.insert(number, segment)
-                self._bases.insert(number, segment.base)
-            raise
+        return self._segments.pop(number)
+
+    def _put_back(self, number: int, segment: Segment) -> None:
+        if segment.path.name in self._disk.names(self._directory):
+            self._segments.insert(number, segment)
+            self._bases.insert(number, segment.base)
+
+    def _remove_durably(self, segment: Segment) -> None:
+        self._remove(segment)
         if self._preallocate:
             self._disk.sync_directory(self._directory)
 

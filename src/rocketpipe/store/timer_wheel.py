@@ -33,6 +33,7 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.properties import read_text
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.hot import value_of
+from rocketpipe.store.side_work import Portion
 from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
 
 log = logging.getLogger(__name__)
@@ -287,6 +288,10 @@ class TimerWheel:
         Raises:
             DiskError: It could not be saved.
         """
+        self.begin_sync().now()
+
+    def begin_sync(self) -> Portion:
+        """Have what waits now saved, as `sync` does."""
         rows = [
             [
                 timed.due_ms,
@@ -299,8 +304,12 @@ class TimerWheel:
             for timed in self._pending.values()
         ]
         holds_to = self.holds_to
-        self._snapshot.save(json.dumps({"holds_to": holds_to, "pending": rows}).encode())
-        self._synced_to = holds_to
+        text = json.dumps({"holds_to": holds_to, "pending": rows}).encode()
+
+        def note() -> None:
+            self._synced_to = holds_to
+
+        return Portion(lambda: self._snapshot.save(text), note)
 
     def _load(self) -> tuple[LogOffset, list[Timed]] | None:
         if self._directory.name not in self._disk.names(self._directory.parent):

@@ -22,6 +22,8 @@ from rocketpipe.testing.small_store import SEGMENT_BYTES, TOPICS
 from rocketpipe.testing.store_user import StoreUser
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+#: A round of syncs is due after it.
+_ROUND_MS: Final = 5000
 _ACTS: Final = ("append",) * 10 + ("flush",) * 5 + ("dispatch",) * 5 + ("read",) * 4 + ("delete",)
 
 
@@ -29,13 +31,24 @@ class StoreRun:
     """A few lives of one store; `run` raises if a promise was broken in any of them."""
 
     def __init__(
-        self, seed: int, flush: FlushMode, *, lives: int | None = None, steps: int | None = None
+        self,
+        seed: int,
+        flush: FlushMode,
+        *,
+        lives: int | None = None,
+        steps: int | None = None,
+        late: bool = False,
     ) -> None:
-        """The seed decides how many lives there are, and how long, unless that is said."""
+        """The seed decides how many lives there are, and how long, unless that is said.
+
+        With ``late``, rounds of syncs fall due all the time, and are done beside the store: between
+        a file's last write and its sync anything may happen.
+        """
         self.seed = seed
         self.chance = random.Random(seed)  # noqa: S311 - the same run every time
         self.disk = SimDisk(seed)
-        self.user = StoreUser(self.disk, flush)
+        self.user = StoreUser(self.disk, flush, late=late)
+        self._late = late
         self._lives = lives or self.chance.choice((2, 3, 3, 6))
         self._steps = steps or self.chance.choice((15, 25, 45))
 
@@ -113,6 +126,11 @@ class StoreRun:
     def _act(self) -> None:
         user, chance = self.user, self.chance
         act = chance.choice(_ACTS)
+        if self._late:
+            if chance.random() < 0.4:
+                user.work()
+            if chance.random() < 0.3:
+                user.wait(_ROUND_MS)
         if act == "append":
             groups = chance.choice((1, 1, 2))
             user.append(*(chance.choice((1, 1, 2, 4)) for _ in range(groups)))

@@ -70,6 +70,10 @@ class StepClock:
 
     async def sleep(self, duration_ms: int) -> None:
         """Let the time pass at once."""
+        self.leap(duration_ms)
+
+    def leap(self, duration_ms: int) -> None:
+        """Let the time pass at once."""
         self._passed_ms += duration_ms
 
 

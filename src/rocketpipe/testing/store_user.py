@@ -11,6 +11,7 @@ from rocketpipe.store.errors import StoreFull
 from rocketpipe.store.health import StoreState
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.disk import SimDisk
+from rocketpipe.testing.late_worker import LateWorker
 from rocketpipe.testing.promises import Promises, Sent
 from rocketpipe.testing.small_store import HOST, ROOT, StepClock, message, small_store
 
@@ -20,7 +21,10 @@ _TIMES_TO_OPEN: Final = 5
 class StoreUser:
     """One store on one simulated disk, over all its lives; ``promises`` has what it owes."""
 
-    def __init__(self, disk: SimDisk, flush: FlushMode, **config: Any) -> None:
+    def __init__(
+        self, disk: SimDisk, flush: FlushMode, *, late: bool = False, **config: Any
+    ) -> None:
+        """With ``late`` the store has a worker beside it, which works when `work` says so."""
         self.disk = disk
         self.flush_mode = flush
         self.config = small_store(ROOT, flush, **config)
@@ -29,6 +33,8 @@ class StoreUser:
         #: What happened, in words: the place to look when a run fails.
         self.story: list[str] = []
         self._store: MessageStore | None = None
+        self._late = late
+        self._worker = LateWorker()
         self._waiting: dict[int, list[Sent]] = {}
 
     @property
@@ -59,6 +65,8 @@ class StoreUser:
                 self.disk.kill()  # the process that could not open it is gone
             else:
                 self.story.append("opened")
+                if self._late:
+                    self._worker = self._store.rounds.worker = LateWorker()
                 return
         raise last
 
@@ -121,6 +129,15 @@ class StoreUser:
             self.store.dispatch()
         except StoreError as error:
             self.story.append(f"dispatch: {error}")
+
+    def work(self) -> None:
+        """Have the worker do one of the things that were handed to it."""
+        if self._worker.work():
+            self.story.append("worked")
+
+    def wait(self, duration_ms: int) -> None:
+        """Let time pass."""
+        self.clock.leap(duration_ms)
 
     def read(self, topic: str, queue_id: int, offset: int, count: int) -> None:
         """Read from a queue, and ask for its end."""
