@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rocketpipe.clock import SystemClock, within
+from rocketpipe.clock import SystemClock, in_time, within
 from rocketpipe.testing import ManualClock
 
 
@@ -49,3 +49,31 @@ async def test_what_the_work_raises_comes_out() -> None:
 
     with pytest.raises(KeyError):
         await within(ManualClock(), 100, fails())
+
+
+async def test_work_gives_what_it_came_to_or_is_cut_off_at_its_time() -> None:
+    clock = ManualClock()
+    ended = asyncio.Event()
+
+    async def work() -> int:
+        try:
+            await clock.sleep(100)
+            return 7
+        finally:
+            ended.set()
+
+    async def both_wait() -> None:
+        while sum(not each[2].done() for each in clock._sleepers) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    doing = asyncio.create_task(in_time(clock, 100, work(), TimeoutError))
+    await both_wait()
+    await clock.advance(100)
+    assert await doing == 7
+    ended.clear()
+    slow = asyncio.create_task(in_time(clock, 99, work(), TimeoutError))
+    await both_wait()
+    await clock.advance(99)
+    with pytest.raises(TimeoutError):
+        await slow
+    await ended.wait()

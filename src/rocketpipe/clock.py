@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
+
+#: A wall clock that moved by so much against the monotonic one was set.
+STEP_MS: Final = 5
 
 
 class Clock(Protocol):

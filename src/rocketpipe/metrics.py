@@ -16,6 +16,8 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 #: So many series of one family are told at most; how many were left out is told too.
 MAX_SERIES: Final = 10_000
+#: Lines of a piece: some milliseconds of work, if each reads a record.
+PIECE_LINES: Final = 50
 _LEFT_OUT: Final = "rocketpipe_series_left_out"
 
 
@@ -51,17 +53,23 @@ def single(name: str, kind: Kind, help: str, value: float, **labels: str) -> Fam
 
 def render(families: Iterable[Family], max_series: int = MAX_SERIES) -> str:
     """The families as text, in the format that Prometheus scrapes."""
+    return "".join(pieces(families, max_series))
+
+
+def pieces(families: Iterable[Family], max_series: int = MAX_SERIES) -> Iterator[str]:
+    """The same text a few lines at a time, for whoever has other things to do in between."""
     left_out: list[Series] = []
-    lines: list[str] = []
     for family in families:
         series = iter(family.series)
-        lines += _lines(family, islice(series, max_series))
+        lines = _lines(family, islice(series, max_series))
+        while some := "".join(f"{line}\n" for line in islice(lines, PIECE_LINES)):
+            yield some
         if beyond := sum(1 for _ in series):
             left_out.append(Series(beyond, {"name": family.name}))
     told = Family(
         _LEFT_OUT, Kind.GAUGE, "Series that are not told of, as there are too many.", left_out
     )
-    return "".join(f"{line}\n" for line in [*lines, *_lines(told, left_out)])
+    yield "".join(f"{line}\n" for line in _lines(told, left_out))
 
 
 def _lines(family: Family, series: Iterable[Series]) -> Iterator[str]:

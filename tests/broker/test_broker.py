@@ -111,7 +111,7 @@ async def test_clients_are_told_the_advertised_address_everywhere(tmp_path: Path
     assert message.offset_id.startswith(f"7F000001{port:08X}")
 
 
-def test_a_topic_that_was_deleted_does_not_come_back_with_a_kill(tmp_path: Path) -> None:
+async def test_a_topic_that_was_deleted_does_not_come_back_with_a_kill(tmp_path: Path) -> None:
     host = bytes((127, 0, 0, 1, 0, 0, 42, 159))
     settings = StoreConfig.embedded(tmp_path)
 
@@ -135,7 +135,7 @@ def test_a_topic_that_was_deleted_does_not_come_back_with_a_kill(tmp_path: Path)
     store = opened()
     store.append([[put("deleted")], [put("kept")]])
     store.dispatch()
-    forget_topic(store, Stats(SystemClock()), "deleted")
+    await forget_topic(store, Stats(SystemClock()), "deleted")
     store.append([[put("kept")]])
     store.dispatch()
     store.flush()

@@ -12,6 +12,8 @@ from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.core import Core
 from rocketpipe.broker.measuring import families, problem_of
 from rocketpipe.metrics import render
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.store.config import StoreConfig
@@ -54,3 +56,25 @@ async def test_what_goes_in_and_out_and_how_far_groups_are(tmp_path: Path) -> No
             problem = problem_of(core)
             assert problem is not None
             assert "the store is full" in problem
+
+
+async def test_the_lag_of_a_queue_without_an_offset_is_told_too(tmp_path: Path) -> None:
+    seen: list[Core] = []
+    async with name_server(NamesrvConfig(port=0)) as names:
+        config = BrokerConfig(
+            data=tmp_path, name_servers=(names,), port=0, store=StoreConfig.embedded(tmp_path)
+        )
+        async with broker(config, watch=seen.append), Admin(names) as admin:
+            await admin.topics.create("orders", queues=2)
+            await admin.groups.create("shop")
+            first, second = (
+                MessageQueue(topic="orders", broker_name="broker-a", queue_id=number)
+                for number in range(2)
+            )
+            async with Producer(names) as producer:
+                await producer.send("orders", b"consumed", queue=first)
+                await producer.send("orders", b"nobody has seen it", queue=second)
+            await admin.offsets.commit("shop", {first: QueueOffset(1)})
+            text = render(families(seen[0]))
+    lag = [line for line in text.splitlines() if line.startswith("rocketmq_consumer_lag_messages{")]
+    assert sum(int(line.rpartition(" ")[2]) for line in lag) == 1, lag

@@ -34,6 +34,8 @@ OUR_OWN = {
     "stagedLedgerTime",
     "maxOpenTransactions",
     "fastPortEnable",
+    "offsetCommit",
+    "exitOnStoreFailure",
 }
 
 SAMPLE = """

@@ -53,6 +53,29 @@ def test_a_signal_ends_a_start_that_takes_long(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == ""
 
 
+def test_what_fails_while_it_serves_takes_everything_down_with_a_code_of_its_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ended: list[str] = []
+    looks = iter([None, "the disk is broken"])
+
+    async def start(stack: AsyncExitStack) -> list[str]:
+        stack.callback(ended.append, "down")
+        return ["ready"]
+
+    assert process.serve_until_signal(start, lambda: next(looks)) == process.FAILED == 70
+    assert ended == ["down"]
+    assert "exit code 70: the disk is broken" in caplog.text
+
+
+def test_a_signal_is_heard_where_failures_are_looked_for() -> None:
+    async def start(stack: AsyncExitStack) -> list[str]:
+        asyncio.get_running_loop().call_later(0.01, os.kill, os.getpid(), signal.SIGTERM)
+        return ["ready"]
+
+    assert process.serve_until_signal(start, lambda: None) == 0
+
+
 def test_what_fails_at_the_start_is_raised() -> None:
     async def start(stack: AsyncExitStack) -> list[str]:
         raise OSError("the port is taken")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import resource
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketpipe import Producer, RocketPipeError
 from rocketpipe.clock import SystemClock
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.appender import Appended
@@ -183,6 +185,64 @@ def test_a_real_sync_error_ends_all_acknowledgements_and_is_never_retried(
     at: int, tmp_path: Path, failing_sync: dict[str, str]
 ) -> None:
     check_sync_error(tmp_path, at, failing_sync)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_server_whose_disk_failed_ends_with_its_code_if_it_is_told_to(
+    tmp_path: Path, failing_sync: dict[str, str], *, ends: bool
+) -> None:
+    settings = tmp_path / "broker.conf"
+    settings.write_text(f"exitOnStoreFailure={str(ends).lower()}\n")
+    environment = {
+        **os.environ,
+        **failing_sync,
+        "FAILING_SYNC_PATH": f"commitlog/{0:020d}",
+        "FAILING_SYNC_AT": "4",
+        "FAILING_SYNC_LOG": str(tmp_path / "syncs"),
+    }
+    command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", "--small-files"]
+    command += ["--data", str(tmp_path / "data"), "--flush", "sync", "--config", str(settings)]
+    command += ["--namesrv", "127.0.0.1:0", "--broker", "127.0.0.1:0"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            ready = next(line for line in server.stdout if line.startswith("ready "))
+            names = ready.split("namesrv=")[1].split()[0]
+            acknowledged = asyncio.run(_send_until_refused(names))
+            if ends:
+                assert server.wait(30) == 70
+            else:
+                assert server.poll() is None
+        finally:
+            server.terminate()
+            _, errors = server.communicate(timeout=30)
+    assert ("exit code 70" in errors) is ends
+    assert "Traceback" not in errors
+    store = MessageStore.open(
+        StoreConfig(root=tmp_path / "data", segment_bytes=16 << 20),
+        disk=Disk(),
+        clock=SystemClock(),
+        store_host=HOST,
+        threads=False,
+    )
+    try:
+        store.dispatch()
+        kept = sum(store.max_offset("orders", queue) for queue in range(8))
+        assert kept >= acknowledged > 0
+    finally:
+        store.close()
+
+
+async def _send_until_refused(names: str) -> int:
+    async with Producer(names) as producer:
+        for acknowledged in range(100):
+            try:
+                await producer.send("orders", b"order", timeout_ms=1000)
+            except RocketPipeError:
+                return acknowledged
+    raise AssertionError("no sync failed")
 
 
 def test_the_check_turns_red_when_a_failed_sync_is_tried_again(

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from rocketpipe.health.http_port import MAX_REQUEST_BYTES, PATIENCE_MS, Watched, health_port
-from rocketpipe.metrics import Kind, single
+from rocketpipe.health.http_port import (
+    MAX_REQUEST_BYTES,
+    PATIENCE_MS,
+    REMEMBERED_MS,
+    Watched,
+    health_port,
+)
+from rocketpipe.metrics import PIECE_LINES, Family, Kind, Series, single
 from rocketpipe.testing.clock import ManualClock
 
 
@@ -59,12 +65,49 @@ async def test_who_is_not_ready_says_why(address: tuple[str, int], watched: Watc
 
 
 async def test_measurements_are_taken_when_they_are_asked_for(
-    address: tuple[str, int], watched: Watched
+    address: tuple[str, int], watched: Watched, clock: ManualClock
 ) -> None:
     taken = iter(range(1, 9))
     watched.add(lambda: None, lambda: [single("a", Kind.GAUGE, "A.", next(taken))])
     assert "\na 1\n" in (await get(address, "/metrics"))[1]
-    assert "\na 2\n" in (await get(address, "/metrics?x=y"))[1]
+    assert "\na 1\n" in (await get(address, "/metrics?x=y"))[1]  # not so soon again
+    await clock.advance(REMEMBERED_MS)
+    assert "\na 2\n" in (await get(address, "/metrics"))[1]
+
+
+async def test_all_who_ask_at_once_get_one_measurement_and_others_have_their_turn(
+    address: tuple[str, int], watched: Watched
+) -> None:
+    taken: list[int] = []
+    turns: list[int] = []
+
+    def series() -> Iterator[Series]:
+        for number in range(20 * PIECE_LINES):
+            taken.append(number)
+            yield Series(number, {"n": str(number)})
+
+    async def other_work() -> None:
+        while True:
+            await asyncio.sleep(0)
+            turns.append(len(taken))
+
+    watched.add(lambda: None, lambda: [Family("a", Kind.GAUGE, "A.", series())])
+    work = asyncio.create_task(other_work())
+    answers = await asyncio.gather(*(get(address, "/metrics") for _ in range(5)))
+    work.cancel()
+    assert len({body for _, body in answers}) == 1
+    assert len(taken) == 20 * PIECE_LINES
+    assert len(set(turns)) >= 20
+
+
+async def test_one_that_leaves_does_not_take_the_answer_away_from_the_others(
+    address: tuple[str, int], watched: Watched, clock: ManualClock
+) -> None:
+    watched.add(lambda: None, lambda: [single("a", Kind.GAUGE, "A.", 1)])
+    asking = [asyncio.create_task(watched.metrics(clock)) for _ in range(2)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    assert "\na 1\n" in await asking[1]
 
 
 async def test_the_version_is_json_and_unknown_pages_are_told_what_there_is(

@@ -216,7 +216,13 @@ async def broker(
             router = Router(
                 sends,
                 pulls,
-                OffsetHandlers(store, offsets, topics, groups),
+                OffsetHandlers(
+                    store,
+                    offsets,
+                    topics,
+                    groups,
+                    tables.offsets_saved if config.offset_commit == "sync" else None,
+                ),
                 LookupHandlers(store),
                 clients,
                 LockHandlers(locks, clock),

@@ -327,6 +327,18 @@ class BrokerConfig:
         least=10,
         help="how often topics, groups and offsets are saved if they changed (RocketMQ: 5000)",
     )
+    offset_commit: Literal["async", "sync"] = setting(
+        "offsetCommit",
+        default="async",
+        help="`sync` answers a commit of an offset when it is on the disk; `async` saves it within "
+        "`flushConsumerOffsetInterval`",
+    )
+    exit_on_store_failure: bool = setting(
+        "exitOnStoreFailure",
+        default=False,
+        help="a broker whose disk failed ends with exit code 70, for a supervisor to start it "
+        "again; else it refuses sends and goes on being read until somebody does",
+    )
 
     # How much of it at once.
     max_waiting_sends: int = setting(

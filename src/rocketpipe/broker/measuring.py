@@ -1,25 +1,36 @@
 """What a broker measures, by RocketMQ's names where it has one and by ours where it has none.
 
-Lag is told for each queue that a group has a place in, whoever the group is: push consumers, pull
-consumers and Spark's jobs alike. What cannot be found out is left out, never told as zero.
+Lag is told for every queue of a topic that a group has a place in, or subscribes to, whoever it is:
+push consumers, pull consumers and Spark's jobs alike. Where it has no place yet, all that is there
+is still to be read. What cannot be found out is left out, never told as zero.
+
+A queue whose next message is looked at costs a read of the log: of no more than `MAX_SERIES` pairs
+of group and queue lag is told, and groups at the same place share what was read.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+from typing import Final, TypeAlias
 
 from rocketpipe.broker.core import Core
 from rocketpipe.errors import RecordError, StoreError
-from rocketpipe.metrics import Family, Kind, Series, single
+from rocketpipe.metrics import MAX_SERIES, Family, Kind, Series, single
 from rocketpipe.model.names import is_system_group
 from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.model.subscription import MessageModel
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY
 from rocketpipe.store.message_store import StoreState
 
 _SECOND_MS: Final = 1000
+#: Stands for what is not measured, as it would not be told.
+_UNTOLD: Final = Series(0, {})
+
+_Read: TypeAlias = dict[tuple[str, int, int], tuple[int, int] | None]
+"""Of places in queues: when the message there was stored, and where in the log it is."""
 
 
 def problem_of(core: Core) -> str | None:
@@ -28,6 +39,14 @@ def problem_of(core: Core) -> str | None:
         return None
     reason = core.store.health.reason
     return f"broker {core.config.name!r}: the store is {core.store.state.name.lower()}: {reason}"
+
+
+def end_of(core: Core) -> str | None:
+    """Why a broker is not to go on: its store failed, and it was told to end then."""
+    failure = core.store.health.failure
+    if failure is None or not core.config.exit_on_store_failure:
+        return None
+    return f"broker {core.config.name!r}: {failure} (exitOnStoreFailure)"
 
 
 def families(core: Core) -> Iterator[Family]:
@@ -148,7 +167,9 @@ class _QueueLag:
 
     __slots__ = ("bytes", "labels", "messages", "seconds")
 
-    def __init__(self, core: Core, group: str, topic: str, queue_id: int, place: int) -> None:
+    def __init__(
+        self, core: Core, group: str, topic: str, queue_id: int, place: int, read: _Read
+    ) -> None:
         self.labels = {
             **_labels(core),
             "consumer_group": group,
@@ -162,68 +183,109 @@ class _QueueLag:
         self.seconds: float | None = 0.0
         self.bytes: int | None = 0
         if self.messages:
-            self.seconds, self.bytes = self._measured(core, topic, queue_id, first, end)
+            self.seconds, self.bytes = self._measured(core, topic, queue_id, first, end, read)
 
     @staticmethod
     def _measured(
-        core: Core, topic: str, queue_id: int, first: int, end: int
+        core: Core, topic: str, queue_id: int, first: int, end: int, read: _Read
     ) -> tuple[float | None, int | None]:
         """Since when the next message waits, and how much of the log lies between it and the end.
 
         Other queues' messages lie between too, so the bytes are at most this many.
         """
-        queues = core.store.derived.queues
-        places = []
-        try:
-            for offset in (first, end - 1):
-                entry = queues.entries(topic, queue_id, QueueOffset(offset), 1)
-                log_offset, size, _ = QUEUE_ENTRY.unpack(entry)
-                if size == BLANK_SIZE:
-                    return None, None
-                places.append((log_offset, size))
-            stored_ms = RecordView(core.store.record_at(LogOffset(places[0][0]))).stored_ms
-        except (StoreError, RecordError, struct.error):
+        key = (topic, queue_id, first)
+        if key not in read:
+            read[key] = _stored(core, topic, queue_id, first)
+        found, last = read[key], _entry(core, topic, queue_id, end - 1)
+        if found is None or last is None:
             return None, None
-        (begin, _), (last, size) = places
+        stored_ms, begin = found
         waited_ms = max(core.clock.now_ms() - stored_ms, 0)
-        return waited_ms / _SECOND_MS, last + size - begin
+        return waited_ms / _SECOND_MS, sum(last) - begin
+
+
+def _entry(core: Core, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
+    """Where in the log the message at a place of a queue is, and its size; None if it is not."""
+    try:
+        entry = core.store.derived.queues.entries(topic, queue_id, QueueOffset(offset), 1)
+        log_offset, size, _ = QUEUE_ENTRY.unpack(entry)
+    except (StoreError, struct.error):
+        return None
+    return None if size == BLANK_SIZE else (log_offset, size)
+
+
+def _stored(core: Core, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
+    entry = _entry(core, topic, queue_id, offset)
+    if entry is None:
+        return None
+    try:
+        record = core.store.record_at(LogOffset(entry[0]))
+        return RecordView(record).stored_ms, entry[0]
+    except (StoreError, RecordError):
+        return None
+
+
+def _places(core: Core) -> list[tuple[str, str, int, int]]:
+    """Group, topic, queue and place of all that groups have to read, whether they began or not."""
+    offsets, connected = core.tables.offsets, core.connected
+    pairs: dict[tuple[str, str], set[int]] = {}
+    for group, topic, queue_id, _ in offsets.all():
+        pairs.setdefault((group, topic), set()).add(queue_id)
+    for group in connected.consumer_groups():
+        online = connected.consumer_group(group)
+        if online is not None and online.model is MessageModel.CLUSTERING:
+            for topic in online.subscriptions():
+                pairs.setdefault((group, topic), set())
+    places = []
+    for (group, topic), queue_ids in pairs.items():
+        settings = core.tables.topics.get(topic)
+        if settings is None or is_system_group(group):
+            continue
+        for queue_id in sorted({*queue_ids, *range(settings.read_queues)}):
+            place = offsets.committed(group, topic, queue_id)
+            places.append((group, topic, queue_id, 0 if place is None else place))
+    return places
 
 
 def _lag(core: Core) -> Iterator[Family]:
-    queues = {(topic, queue_id) for topic, queue_id in core.store.queues()}
-    behind = [
-        _QueueLag(core, group, topic, queue_id, place)
-        for group, topic, queue_id, place in core.tables.offsets.all()
-        if (topic, queue_id) in queues and not is_system_group(group)
-    ]
-    yield Family(
+    places, read = _places(core), _Read()
+    beyond = max(0, len(places) - MAX_SERIES)
+    behind: list[_QueueLag] = []
+
+    def measured() -> Iterator[_QueueLag]:
+        # As the first family is told: whoever tells it has other things to do in between.
+        for place in places[:MAX_SERIES]:
+            behind.append(_QueueLag(core, *place, read))
+            yield behind[-1]
+
+    def family(name: str, text: str, value: Callable[[_QueueLag], float | None]) -> Family:
+        told = (
+            Series(number, each.labels)
+            for each in behind or measured()
+            if (number := value(each)) is not None
+        )
+        return Family(name, Kind.GAUGE, text, chain(told, repeat(_UNTOLD, beyond)))
+
+    yield family(
         "rocketmq_consumer_lag_messages",
-        Kind.GAUGE,
         "Messages that a group has still to read.",
-        (Series(each.messages, each.labels) for each in behind),
+        lambda each: each.messages,
     )
-    yield Family(
+    yield family(
         "rocketmq_consumer_lag_latency",
-        Kind.GAUGE,
         "Milliseconds since the next message of a group was stored.",
-        _known((each.seconds and each.seconds * _SECOND_MS, each.labels) for each in behind),
+        lambda each: each.seconds and each.seconds * _SECOND_MS,
     )
-    yield Family(
+    yield family(
         "rocketpipe_consumer_lag_seconds",
-        Kind.GAUGE,
         "Seconds since the next message of a group was stored.",
-        _known((each.seconds, each.labels) for each in behind),
+        lambda each: each.seconds,
     )
-    yield Family(
+    yield family(
         "rocketpipe_consumer_lag_bytes",
-        Kind.GAUGE,
         "Bytes of the log from the next message of a group to the last, at most.",
-        _known((each.bytes, each.labels) for each in behind),
+        lambda each: each.bytes,
     )
-
-
-def _known(numbers: Iterable[tuple[float | None, dict[str, str]]]) -> Iterator[Series]:
-    return (Series(value, labels) for value, labels in numbers if value is not None)
 
 
 def _labels(core: Core) -> dict[str, str]:

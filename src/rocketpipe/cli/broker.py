@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final
 
 from rocketpipe.broker.advertise import advertised_address
@@ -150,10 +151,10 @@ def run(options: argparse.Namespace) -> int:
         settings.warn(["no NameServer to register with, so no client finds this broker: add -n"])
 
     found = banner.found_in(config.data)
+    cores: list[Core] = []
 
     async def start(stack: AsyncExitStack) -> list[str]:
         watched, http = await watching.opened(stack, options)
-        cores: list[Core] = []
 
         def watch(core: Core) -> None:
             cores.append(core)
@@ -172,7 +173,7 @@ def run(options: argparse.Namespace) -> int:
         )
         return told.lines(options.output)
 
-    return process.serve_until_signal(start)
+    return process.serve_until_signal(start, partial(watching.given_up, cores))
 
 
 def _registered_with(config: BrokerConfig) -> Fact:

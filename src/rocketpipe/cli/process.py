@@ -15,7 +15,13 @@ from contextlib import AsyncExitStack
 from types import FrameType
 from typing import Final
 
+from rocketpipe.clock import SystemClock, within
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+#: The exit code of a process that could not go on: what sysexits calls a software error.
+FAILED: Final = 70
+_LOOK_EVERY_MS: Final = 100
 
 #: Starts servers that live as long as the stack, and gives the lines to print when they serve.
 Start = Callable[[AsyncExitStack], Awaitable[list[str]]]
@@ -36,15 +42,17 @@ def set_up_log(level: str | None) -> None:
     )
 
 
-def serve_until_signal(start: Start) -> int:
+def serve_until_signal(start: Start, failed: Callable[[], object | None] | None = None) -> int:
     """Run servers until SIGINT or SIGTERM; give the exit code.
 
     The first signal stops them in order, even while they still start. A second one ends the
-    process at once.
+    process at once. ``failed`` is asked from time to time, and once it gives a reason they are
+    stopped as well, and the exit code is `FAILED`.
     """
+    serving = _Serving(start, failed)
     with asyncio.Runner(loop_factory=_quickest_loop()) as runner:
-        runner.run(_Serving(start).run())
-    return 0
+        runner.run(serving.run())
+    return serving.code
 
 
 def _quickest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -58,8 +66,10 @@ def _quickest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class _Serving:
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start, failed: Callable[[], object | None] | None) -> None:
         self._start = start
+        self._failed = failed
+        self.code = 0
         self._stop = asyncio.Event()
         self._starting: asyncio.Task[None] | None = None
 
@@ -82,10 +92,22 @@ class _Serving:
                 # One write, so that whoever waits for the last line has all of them.
                 sys.stdout.write("".join(f"{line}\n" for line in lines))
                 sys.stdout.flush()
-                await self._stop.wait()
+                await self._stopped()
         except asyncio.CancelledError:
             if not self._stop.is_set():
                 raise
+
+    async def _stopped(self) -> None:
+        """Wait for a signal, or for a failure."""
+        if self._failed is None:
+            await self._stop.wait()
+            return
+        clock = SystemClock()
+        while not await within(clock, _LOOK_EVERY_MS, self._stop.wait()):
+            if (reason := self._failed()) is not None:
+                log.critical("stopping, exit code %d: %s", FAILED, reason)
+                self.code = FAILED
+                return
 
     def _stopped_by(self, number: int) -> None:
         log.info("stopping signal=%s", signal.Signals(number).name)

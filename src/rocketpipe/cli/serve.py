@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from contextlib import AsyncExitStack
+from functools import partial
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.core import Core
@@ -68,12 +69,12 @@ def run(options: argparse.Namespace) -> int:
         settings.warn([f"{given.origin}: serve registers with its own NameServer, not with others"])
 
     found = banner.found_in(loaded.config.data)
+    cores: list[Core] = []
 
     async def start(stack: AsyncExitStack) -> list[str]:
         watched, http = await watching.opened(stack, options)
         names_address = await stack.enter_async_context(name_server(names))
         config = dataclasses.replace(loaded.config, name_servers=(names_address,))
-        cores: list[Core] = []
 
         def watch(core: Core) -> None:
             cores.append(core)
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         )
         return told.lines(options.output)
 
-    return process.serve_until_signal(start)
+    return process.serve_until_signal(start, partial(watching.given_up, cores))
 
 
 def _load_broker(options: argparse.Namespace) -> LoadedBroker:

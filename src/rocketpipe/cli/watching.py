@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -36,6 +37,13 @@ async def opened(stack: AsyncExitStack, options: argparse.Namespace) -> tuple[Wa
     host, port = options.http
     address = await stack.enter_async_context(health_port(host, port, watched))
     return watched, address
+
+
+def given_up(cores: Sequence[Core]) -> str | None:
+    """Why the process is to end, if one of its brokers is to."""
+    from rocketpipe.broker.measuring import end_of
+
+    return next((reason for core in cores if (reason := end_of(core)) is not None), None)
 
 
 def watch_broker(watched: Watched, core: Core) -> None:

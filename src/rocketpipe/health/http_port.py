@@ -21,12 +21,14 @@ from typing import Final
 
 from rocketpipe._version import __version__
 from rocketpipe.clock import Clock, SystemClock, within
-from rocketpipe.metrics import CONTENT_TYPE, Family, render
+from rocketpipe.metrics import CONTENT_TYPE, Family, pieces
 
 #: A request, its line and headers, may be so long, take so long, and be one of so many.
 MAX_REQUEST_BYTES: Final = 8192
 PATIENCE_MS: Final = 5000
 MAX_CONNECTIONS: Final = 64
+#: Measurements that were collected so lately are told again.
+REMEMBERED_MS: Final = 2000
 
 _PLAIN: Final = "text/plain; charset=utf-8"
 _END: Final = b"\r\n\r\n"
@@ -40,6 +42,8 @@ class Watched:
     def __init__(self) -> None:
         self._checks: list[Callable[[], str | None]] = []
         self._families: list[Callable[[], Iterable[Family]]] = []
+        self._collecting: asyncio.Task[str] | None = None
+        self._collected: tuple[int, str] | None = None
         self.started = False
 
     def add(
@@ -55,9 +59,40 @@ class Watched:
             return ["it is still starting"]
         return [problem for check in self._checks if (problem := check()) is not None]
 
-    def metrics(self) -> str:
-        """All measurements, as Prometheus reads them."""
-        return render(family for collect in self._families for family in collect())
+    async def metrics(self, clock: Clock) -> str:
+        """All measurements, as Prometheus reads them, and not older than `REMEMBERED_MS`.
+
+        Whoever asks while they are collected gets the same; the loop does other work meanwhile.
+        """
+        if self._collecting is None:
+            if self._collected is not None:
+                collected_ms, text = self._collected
+                if clock.monotonic_ms() - collected_ms < REMEMBERED_MS:
+                    return text
+            self._collecting = asyncio.create_task(self._collect(clock))
+        # One that asks and leaves does not take it away from the others.
+        return await asyncio.shield(self._collecting)
+
+    async def _collect(self, clock: Clock) -> str:
+        collected_ms = clock.monotonic_ms()
+        try:
+            families = (family for collect in self._families for family in collect())
+            parts: list[str] = []
+            for piece in pieces(families):
+                parts.append(piece)
+                await asyncio.sleep(0)
+            text = "".join(parts)
+            self._collected = (collected_ms, text)
+            return text
+        finally:
+            self._collecting = None
+
+    async def finish(self) -> None:
+        """Collect nothing any more."""
+        if self._collecting is not None:
+            collecting = self._collecting
+            collecting.cancel()
+            await asyncio.wait([collecting])
 
 
 @asynccontextmanager
@@ -80,6 +115,7 @@ async def health_port(
     finally:
         server.close()
         await answering.finish()
+        await watched.finish()
 
 
 class _Answering:
@@ -115,7 +151,7 @@ class _Answering:
             status, kind, body, method = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _PLAIN, b"", ""
         else:
             method, path = _asked(head)
-            status, kind, body = self._page(method, path)
+            status, kind, body = await self._page(method, path)
         headers = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n"
@@ -125,7 +161,7 @@ class _Answering:
         writer.write(headers.encode() + b"\r\n" + (b"" if method == "HEAD" else body))
         await writer.drain()
 
-    def _page(self, method: str, path: str) -> tuple[HTTPStatus, str, bytes]:
+    async def _page(self, method: str, path: str) -> tuple[HTTPStatus, str, bytes]:
         if not method:
             return HTTPStatus.BAD_REQUEST, _PLAIN, b"this is no HTTP request\n"
         if method not in ("GET", "HEAD"):
@@ -135,7 +171,8 @@ class _Answering:
         if path == "/readyz":
             return _readiness(self._watched.problems())
         if path == "/metrics":
-            return HTTPStatus.OK, CONTENT_TYPE, self._watched.metrics().encode()
+            text = await self._watched.metrics(self._clock)
+            return HTTPStatus.OK, CONTENT_TYPE, text.encode()
         if path == "/version":
             text = json.dumps({"name": "rocketpipe", "version": __version__})
             return HTTPStatus.OK, "application/json", f"{text}\n".encode()

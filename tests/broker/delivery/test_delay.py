@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.broker.sending_parts import SendingParts, put
+from tests.broker.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.broker.delivery.delay import BACK_OFF_MS, TICK_MS
 from rocketpipe.errors import RequestRejected
@@ -270,13 +271,75 @@ async def test_a_place_outside_the_queue_is_moved_into_it(
     assert bodies(parts) == [b"new"]
 
 
-async def test_a_time_that_no_send_of_now_could_have_is_over(opened: Open) -> None:
+async def test_what_waits_in_a_level_that_was_made_shorter_waits_no_longer(opened: Open) -> None:
     parts = opened()
     await park(parts, 18)
     parts.store.close()
-    parts = opened(delay_levels=" ".join(["1s"] * 18))  # each level was made shorter
+    parts = opened(delay_levels=" ".join(["1s"] * 18))
+    await parts.delays.deliver_due()
+    await parts.clock.advance(999)
+    await parts.delays.deliver_due()
+    assert bodies(parts) == []
+    await parts.clock.advance(1)
     await parts.delays.deliver_due()
     assert bodies(parts) == [b"body"]
+
+
+@pytest.mark.parametrize("step_ms", [-24 * HOUR_MS, -HOUR_MS, -50, 50, HOUR_MS])
+async def test_a_wall_clock_that_is_set_makes_nothing_early(tmp_path: Path, step_ms: int) -> None:
+    clock = SteppedClock()
+    parts = SendingParts(tmp_path, clock)
+    try:
+        await park(parts, 17, b"an hour")
+        await parts.delays.deliver_due()
+        clock.step(step_ms)
+        await park(parts, 17, b"another")
+        await clock.advance(1000)
+        await parts.delays.deliver_due()
+        await park(parts, 17, b"a second later")
+        await clock.advance(HOUR_MS - 1001)
+        await parts.delays.deliver_due()
+        assert bodies(parts) == []
+        await clock.advance(1)
+        await parts.delays.deliver_due()
+        assert bodies(parts)[:1] == [b"an hour"]
+        await clock.advance(999)
+        await parts.delays.deliver_due()
+        assert b"a second later" not in bodies(parts)
+        await clock.advance(1)
+        await parts.delays.deliver_due()
+        assert bodies(parts)[:2] == [b"an hour", b"another"]
+    finally:
+        parts.abandon()
+
+
+async def test_what_a_clock_ahead_of_this_one_stored_waits_as_long_as_its_level(
+    tmp_path: Path,
+) -> None:
+    parts = SendingParts(tmp_path, ManualClock(1_700_000_000_000 + HOUR_MS))
+    await park(parts, 2, b"of yesterday")
+    parts.abandon()
+    clock = ManualClock(1_700_000_000_000)  # it was set back while nothing ran
+    parts = SendingParts(tmp_path, clock)
+    work = asyncio.create_task(parts.delays.keep_delivered())
+    try:
+        await clock.advance(TICK_MS)
+        # Times in the log never go back: this one is ahead of the clock too.
+        for number in range(30):
+            await park(parts, 2, b"%d" % number)
+            await clock.advance(200)
+            due = [b"%d" % each for each in range(number - 24)]  # 25 of them are five seconds
+            late = 2 if due else 0
+            got = bodies(parts)[1:]
+            assert got == due[: len(got)], "it was early"
+            assert len(got) >= len(due) - late
+        assert bodies(parts)[0] == b"of yesterday"
+        assert len(parts.delays._levels[1].seen) <= 51
+        await clock.advance(5000 + 2 * TICK_MS)
+        assert len(bodies(parts)) == 31
+    finally:
+        work.cancel()
+        parts.abandon()
 
 
 async def test_while_the_store_is_full_messages_wait(

@@ -205,7 +205,7 @@ async def test_while_a_group_consumes_in_order_a_send_to_its_retry_topic_is_its_
         "17 attempts failed, 16 retries are allowed"
     )
     queue = MessageQueue(topic="t", broker_name="b", queue_id=0)
-    parts.locks.lock("g", "me", [queue], parts.clock.now_ms())
+    parts.locks.lock("g", "me", [queue], parts.clock.monotonic_ms())
     assert parts.retries.gives_up(GROUP, 0, None, NEW) == "a consumer in order gave up on it"
     await parts.clock.advance(60_001)
     assert parts.retries.gives_up(GROUP, 0, None, NEW) is None

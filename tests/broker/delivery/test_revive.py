@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.broker.pop_parts import INVISIBLE_MS, PopParts, bodies
+from tests.broker.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.broker.delivery.revive import BACK_OFF_MS, TICK_MS
 from rocketpipe.model import properties
@@ -44,6 +45,46 @@ async def test_it_comes_again_and_again_and_becomes_a_dead_letter_in_the_end(
     assert dead.properties[properties.FIRST_POP_TIME] == str(first_ms)
     assert dead.properties["UNIQ_KEY"] == "K"
     assert dead.tags == "A"
+
+
+@pytest.mark.parametrize("step_ms", [-HOUR_MS, -50, 50, HOUR_MS, 24 * HOUR_MS])
+async def test_a_wall_clock_that_is_set_shows_nothing_early_and_nothing_late(
+    tmp_path: Path, step_ms: int
+) -> None:
+    clock = SteppedClock()
+    parts = PopParts(tmp_path, clock)
+    try:
+        await parts.send(b"before", b"after")
+        await parts.pop(count=1)
+        clock.step(step_ms)
+        await parts.pass_time(INVISIBLE_MS // 2)
+        await parts.pop(count=1)
+        await parts.pass_time(INVISIBLE_MS // 2 - TICK_MS)
+        assert parts.stored("%RETRY%g_t") == []
+        await parts.pass_time(2 * TICK_MS)
+        assert bodies(parts.stored("%RETRY%g_t")) == [b"before"]
+        await parts.pass_time(INVISIBLE_MS // 2)
+        assert bodies(parts.stored("%RETRY%g_t")) == [b"after", b"before"]
+    finally:
+        parts.abandon()
+
+
+async def test_a_clock_that_is_set_again_and_again_is_told_of_once_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SteppedClock()
+    parts = PopParts(tmp_path, clock)
+    try:
+        for number in range(20):
+            clock.step(HOUR_MS if number % 2 else -HOUR_MS)
+            await parts.revivals.revive_due()
+        assert caplog.text.count("the machine's clock was set") == 1
+        await clock.advance(60_000)
+        clock.step(HOUR_MS)
+        await parts.revivals.revive_due()
+        assert caplog.text.count("the machine's clock was set") == 2
+    finally:
+        parts.abandon()
 
 
 async def test_each_falls_due_at_its_own_time(parts: PopParts) -> None:

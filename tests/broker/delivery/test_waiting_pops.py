@@ -19,7 +19,7 @@ def begin(
     waiting: WaitingPops, clock: ManualClock, group: str = "g", queue_id: int = -1, tags: str = "*"
 ) -> asyncio.Task[bool]:
     choice = Filters().choice("TAG", tags)
-    until_ms = clock.now_ms() + 20_000
+    until_ms = clock.monotonic_ms() + 20_000
     return asyncio.create_task(waiting.wait("t", group, queue_id, until_ms, choice))
 
 
@@ -86,7 +86,7 @@ async def test_time_is_kept_and_one_looks_again_every_few_seconds() -> None:
     await settle()
     waiting.wake_all()
     assert await late is False
-    assert await waiting.wait("t", "g", -1, clock.now_ms() + 1000) is False
+    assert await waiting.wait("t", "g", -1, clock.monotonic_ms() + 1000) is False
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
 
@@ -95,7 +95,7 @@ async def test_one_whose_time_is_up_is_told_so() -> None:
     clock = ManualClock()
     waiting = WaitingPops(clock)
     keeping = asyncio.create_task(waiting.keep_time(lambda: None))
-    short = asyncio.create_task(waiting.wait("t", "g", 0, clock.now_ms() + 1000))
+    short = asyncio.create_task(waiting.wait("t", "g", 0, clock.monotonic_ms() + 1000))
     await settle()
     await clock.advance(999)
     assert not short.done()

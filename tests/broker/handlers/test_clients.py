@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.background import running
 from rocketpipe.broker.config import BrokerConfig
@@ -49,7 +50,6 @@ from rocketpipe.protocol.requests.clients import (
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection
 from rocketpipe.remoting.router import Router
-from rocketpipe.testing.clock import ManualClock
 
 
 class Peer(PeerConnection):
@@ -80,7 +80,7 @@ class Broker:
         limits: TableLimits | None = None,
         **settings: Any,
     ) -> None:
-        self.clock = ManualClock()
+        self.clock = SteppedClock()
         self.topics = TopicTable(default_topic_queues=8)
         self.groups = GroupTable(auto_create=auto_create)
         self.clients = ClientTable(limits)
@@ -341,6 +341,16 @@ async def test_queues_are_locked_renewed_given_back_and_lost_in_time() -> None:
     assert await locked(broker, claim("b", 1, 2)) == [2]
     assert (await broker.ask(UnlockBatch(claim=claim("a", 1)))).code == 0
     assert await locked(broker, claim("b", 0, 1)) == [1]
+    await broker.clock.advance(LOCK_MS + 1)
+    assert await locked(broker, claim("b", 0)) == [0]
+
+
+@pytest.mark.parametrize("step_ms", [-HOUR_MS, LOCK_MS + 1, HOUR_MS])
+async def test_a_queue_has_one_owner_however_the_wall_clock_is_set(step_ms: int) -> None:
+    broker = Broker()
+    assert await locked(broker, claim("a", 0)) == [0]
+    broker.clock.step(step_ms)
+    assert await locked(broker, claim("b", 0)) == []
     await broker.clock.advance(LOCK_MS + 1)
     assert await locked(broker, claim("b", 0)) == [0]
 

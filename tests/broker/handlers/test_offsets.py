@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.disk import Disk
+from rocketpipe.store.errors import StoreFailed
 from rocketpipe.store.message_store import MessageStore, Put
 from rocketpipe.testing.clock import ManualClock
 
@@ -190,6 +192,33 @@ async def test_a_moment_has_a_message_before_and_one_after(
 
     assert await broker.number(search(BoundaryType.LOWER)) == lower
     assert await broker.number(search(BoundaryType.UPPER)) == upper
+
+
+async def test_a_commit_is_answered_when_it_is_on_the_disk_if_that_is_asked_for(
+    broker: Broker,
+) -> None:
+    on_disk = asyncio.Event()
+    broken = [False]
+
+    async def saved() -> None:
+        await on_disk.wait()
+        if broken[0]:
+            raise StoreFailed("the disk is broken")
+
+    broker.router = Router(
+        OffsetHandlers(broker.store, broker.offsets, broker.topics, broker.groups, saved)
+    )
+    commit = UpdateConsumerOffset(consumer_group="g", topic="t", queue_id=0, commit_offset=3)
+    asking = asyncio.create_task(broker.ask(commit))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not asking.done()
+    on_disk.set()
+    assert (await asking).code == 0
+    broken[0] = True
+    refused = await broker.ask(commit)
+    assert refused.code == 1
+    assert "not on the disk" in str(refused.remark)
 
 
 async def test_a_queue_that_is_not_there_is_empty(broker: Broker) -> None:

@@ -39,6 +39,19 @@ def popped(
     )
 
 
+@pytest.mark.parametrize("step_ms", [-900, 100, 86_400_000])
+def test_a_wall_clock_that_is_set_blocks_a_queue_as_long_as_before(step_ms: int) -> None:
+    table = OrderTable()
+    popped(table, 5, 7)
+    table.hide(*PLACE, QueueOffset(7), 1000, 1300)
+    table.acknowledge(*PLACE, QueueOffset(5), 1000)
+    now_ms = 1100 + step_ms  # a tenth of a second has passed, and somebody has set the clock
+    table.shift(step_ms, now_ms)
+    assert table.is_blocked(*PLACE, None, now_ms + 199)
+    assert not table.is_blocked(*PLACE, None, now_ms + 200)
+    assert table.acknowledge(*PLACE, QueueOffset(7), 1000) is not None
+
+
 def test_a_queue_is_blocked_until_all_was_acknowledged_or_shows_again() -> None:
     table = OrderTable()
     popped(table, 5, 7)

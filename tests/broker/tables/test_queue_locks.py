@@ -62,12 +62,6 @@ def test_a_group_holds_locks_until_the_last_is_over_or_given_back() -> None:
     assert not locks.holds_any("g", 0)
 
 
-def test_a_clock_that_was_set_back_does_not_make_a_lock_last() -> None:
-    locks = QueueLocks()
-    locks.lock("g", "a", [queue(0)], 10 * LOCK_MS)
-    assert locks.lock("g", "b", [queue(0)], 0) == {queue(0)}
-
-
 def test_what_is_over_is_forgotten_before_anything_is_refused() -> None:
     locks = QueueLocks(TableLimits(locks=2, online_groups=1))
     locks.lock("g", "a", [queue(0), queue(1)], 0)

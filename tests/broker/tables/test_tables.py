@@ -16,7 +16,7 @@ from rocketpipe.broker.tables.tables import SAVE_EVERY_MS, Tables
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import AUTO_CREATE_TOPIC, HALF_TOPIC, TRANSACTION_GROUP
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.snapshot import Snapshot
 from rocketpipe.testing.clock import ManualClock
 
@@ -105,6 +105,35 @@ async def test_topics_and_groups_are_on_disk_when_they_are_settled(tmp_path: Pat
         assert again.topics.all() == tables.topics.all()
         assert again.groups.all() == tables.groups.all()
         assert not list(again.offsets.all()), "offsets are saved in their own time"
+
+
+async def test_offsets_are_on_disk_when_they_are_saved_and_whoever_waits_hears_of_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = tables_at(tmp_path)
+    saves: list[Path] = []
+    save = Snapshot.save
+
+    def counted(self: Snapshot, content: bytes) -> None:
+        saves.append(self.path)
+        save(self, content)
+
+    monkeypatch.setattr(Snapshot, "save", counted)
+    tables.offsets.commit("g", "t", 0, QueueOffset(7))
+    await asyncio.gather(*(tables.offsets_saved() for _ in range(5)))
+    assert len(saves) == 1
+    assert tables_at(tmp_path).offsets.committed("g", "t", 0) == 7
+
+    def refuse(self: Snapshot, content: bytes) -> None:
+        raise DiskError("write", tmp_path, OSError(5, "no"))
+
+    monkeypatch.setattr(Snapshot, "save", refuse)
+    tables.offsets.commit("g", "t", 0, QueueOffset(8))
+    with pytest.raises(DiskError):
+        await tables.offsets_saved()
+    monkeypatch.setattr(Snapshot, "save", save)
+    await tables.offsets_saved()
+    assert tables_at(tmp_path).offsets.committed("g", "t", 0) == 8
 
 
 def test_a_table_that_did_not_change_is_not_written_again(

@@ -9,20 +9,25 @@ A copy is in the log before its level moves on, and durable before the table say
 lost, whenever the broker dies. What was delivered and not noted by then is found again by its
 unique key when the broker is back, so it is not delivered twice; only a message that has none can
 be, within the second in which tables are saved.
+
+The wall clock says when a message falls due, the monotonic one how long that is to wait: setting
+the wall clock makes nothing early. What was stored by a clock that was ahead of today's, or while
+its level was longer, waits as long as its level says from when it was first seen here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
 from rocketpipe.broker.delivery.sent_properties import TIMERS
 from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
 from rocketpipe.broker.tables.delays import DelayTable
-from rocketpipe.clock import Clock
+from rocketpipe.clock import STEP_MS, Clock
 from rocketpipe.errors import StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC
@@ -45,17 +50,33 @@ _BATCH_BYTES: Final = 1 << 20
 #: Messages with one unique key that are compared with one that may have been delivered.
 _MOST_ALIKE: Final = 64
 _FOREVER_MS: Final = (1 << 62) - 1
+_MOST_TURNS: Final = 64
+_NEITHER: Final = -(1 << 62)
 
 
 @dataclass(slots=True)
 class _Level:
-    """Where one level has come to."""
+    """Where one level has come to, and by which clock its messages wait.
+
+    Time is counted as it passes, from what the wall clock said when they were stored: whoever sets
+    that clock makes nothing early. From a turn on, messages are of another setting of it.
+    """
 
     number: int
     delay_ms: int
     at: QueueOffset
+    #: How far the wall clock of the message at ``at`` is ahead of the monotonic one.
+    apart_ms: int
+    #: Where the queue ended at the last look.
+    end: QueueOffset
+    #: From which place on the wall clock is that far ahead.
+    turns: deque[tuple[QueueOffset, int]] = field(default_factory=deque)
     #: When the message at ``at`` falls due; 0 while that is not known.
     due_ms: int = 0
+    #: Ends of the queue, each with when it was seen, for what goes by neither clock.
+    seen: deque[tuple[QueueOffset, int]] = field(default_factory=deque)
+    #: All before this was seen so long ago that it is due, whatever its time says.
+    ripe_to: int = 0
     #: Whether what is due may have been delivered by the last run.
     may_repeat: bool = True
     #: Places reached, each with the end of the log that has to be durable first.
@@ -66,9 +87,48 @@ class _Level:
     def queue_id(self) -> int:
         return self.number - 1
 
-    def is_due(self, due_ms: int, now_ms: int) -> bool:
-        """Whether a time has come; one that no send of now could have is of another clock."""
-        return due_ms <= now_ms or due_ms > now_ms + self.delay_ms
+    def look(self, end: QueueOffset, wall_ms: int, monotonic_ms: int) -> None:
+        """Note how the clocks stand, and that the queue ends at ``end``."""
+        apart_ms = wall_ms - monotonic_ms
+        latest_ms = self.turns[-1][1] if self.turns else self.apart_ms
+        if abs(apart_ms - latest_ms) >= STEP_MS:
+            if len(self.turns) < _MOST_TURNS:
+                # What came since the last look may be of before or of after.
+                self.turns += ((self.end, _NEITHER), (end, apart_ms))
+            else:
+                self.turns[-1] = (end, apart_ms)
+            self._see(end, monotonic_ms)
+        elif apart_ms < latest_ms and not self.turns:
+            self.apart_ms = apart_ms  # too little for a turn, and enough to be early by
+        self.end = end
+        while self.turns and self.at >= self.turns[0][0]:
+            _, self.apart_ms = self.turns.popleft()
+        while self.seen and self.seen[0][1] + self.delay_ms <= monotonic_ms:
+            self.ripe_to, _ = self.seen.popleft()
+
+    def waits(self, monotonic_ms: int) -> bool:
+        """Whether the message at ``at`` is not due yet, as far as that is known."""
+        now_ms = monotonic_ms + self.apart_ms
+        if self.due_ms <= max(now_ms, 0) or self.at < self.ripe_to:
+            return False
+        if self.due_ms > now_ms + self.delay_ms:
+            # No send of now could fall due so late: it waits from now on.
+            self._see(self.end, monotonic_ms)
+        return True
+
+    def most(self) -> int:
+        """How many messages from ``at`` on go by the same."""
+        if self.at < self.ripe_to:
+            return min(_BATCH, self.ripe_to - self.at)
+        return min(_BATCH, self.turns[0][0] - self.at) if self.turns else _BATCH
+
+    def _see(self, end: QueueOffset, monotonic_ms: int) -> None:
+        """Note that everything before ``end`` is here by now; about a hundred notes at most."""
+        if self.seen:
+            last, seen_ms = self.seen[-1]
+            if end <= last or monotonic_ms - seen_ms < max(TICK_MS, self.delay_ms // 100):
+                return
+        self.seen.append((end, monotonic_ms))
 
 
 class DelayLevels:
@@ -90,15 +150,16 @@ class DelayLevels:
         self._table = table
         self._clock = clock
         self._trouble: str | None = None
+        apart_ms = clock.now_ms() - clock.monotonic_ms()
         self._levels = [
-            _Level(number, delay_ms, self._start(number))
+            _Level(number, delay_ms, self._start(number), apart_ms, self._end(number))
             for number, delay_ms in enumerate(self.delays_ms, 1)
         ]
 
     def _start(self, level: int) -> QueueOffset:
         """Where to read on: where the table says, if the queue has that."""
         first = self._store.min_offset(SCHEDULE_TOPIC, level - 1)
-        end = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
+        end = self._end(level)
         noted = self._table.next_offset(level)
         if noted is None:
             return first
@@ -111,6 +172,9 @@ class DelayLevels:
                 end,
             )
         return min(max(noted, first), end)
+
+    def _end(self, level: int) -> QueueOffset:
+        return self._store.max_offset(SCHEDULE_TOPIC, level - 1)
 
     # What is to wait
 
@@ -159,20 +223,19 @@ class DelayLevels:
             await asyncio.sleep(0)
 
     def _pause_ms(self) -> int:
-        now_ms = self._clock.now_ms()
-        waits = (level.due_ms - now_ms for level in self._levels if level.due_ms > now_ms)
-        return max(1, min(TICK_MS, *waits, TICK_MS))
+        now_ms = self._clock.monotonic_ms()
+        waits = (level.due_ms - level.apart_ms - now_ms for level in self._levels)
+        return max(1, min((wait_ms for wait_ms in waits if 0 < wait_ms < TICK_MS), default=TICK_MS))
 
     async def _deliver_some(self, level: _Level) -> bool:
         """Deliver the next messages of a level that are due; False if there is no more to do."""
-        now_ms = self._clock.now_ms()
-        if level.at >= self._store.max_offset(SCHEDULE_TOPIC, level.queue_id):
-            return False
-        if level.due_ms and not level.is_due(level.due_ms, now_ms):
+        wall_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        level.look(self._end(level.number), wall_ms, monotonic_ms)
+        if level.at >= level.end or level.waits(monotonic_ms):
             return False
         try:
-            due, behind = self._read(level, now_ms)
-            end = await self._put([put for put in due if put is not None])
+            due, behind = self._read(level, monotonic_ms + level.apart_ms)
+            stored = await self._put([put for put in due if put is not None])
         except StoreError as error:
             if str(error) != self._trouble:
                 self._trouble = str(error)
@@ -180,18 +243,20 @@ class DelayLevels:
             return False
         self._trouble = None
         if behind == level.at:
+            level.waits(monotonic_ms)  # what it waits for is known only now
             return False
         level.at = behind
-        _note(level, self._store.positions.written if end is None else end)
+        _note(level, self._store.positions.written if stored is None else stored)
         return True
 
     def _read(self, level: _Level, now_ms: int) -> tuple[list[Put | None], QueueOffset]:
         """What is due next, ``None`` for what is not delivered, and where to read on then."""
         level.due_ms = 0
+        most, is_ripe = level.most(), level.at < level.ripe_to
 
         def is_due(due_ms: int) -> bool:
             # Nothing overtakes what is not due yet: the level reads on there.
-            if not level.due_ms and not level.is_due(due_ms, now_ms):
+            if not is_ripe and not level.due_ms and due_ms > now_ms:
                 level.due_ms = due_ms
             return not level.due_ms
 
@@ -200,10 +265,10 @@ class DelayLevels:
                 SCHEDULE_TOPIC,
                 level.queue_id,
                 level.at,
-                max_count=_BATCH,
+                max_count=most,
                 max_bytes=_BATCH_BYTES,
                 matches=is_due,
-                max_scan=_BATCH,
+                max_scan=most,
             )
         except RecordCorrupt as error:
             log.error("delayed message is damaged, and passed over reason=%s", error)

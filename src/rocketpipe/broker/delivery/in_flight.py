@@ -115,12 +115,13 @@ class InFlight:
         flight = Flight(point, queue_id, revive_offset, grace_ms)
         if before is not None and before.offsets == flight.offsets:
             flight.acked |= before.acked
+            if before.point.due_ms == point.due_ms:
+                flight.due_ms = before.due_ms  # the same, noted again; it may have been put off
         self._flights[key] = flight
         self._noted.setdefault(queue_id, OrderedDict())[revive_offset] = flight
         heapq.heappush(self._due, (flight.due_ms, next(self._turn), key))
         if len(self._due) > 2 * len(self._flights) + _SLACK:
-            self._due = [(each.due_ms, next(self._turn), at) for at, each in self._flights.items()]
-            heapq.heapify(self._due)
+            self._refill()
         return flight
 
     def finish(self, key: Key) -> None:
@@ -154,6 +155,20 @@ class InFlight:
         if flight is not None:
             flight.due_ms = until_ms
             heapq.heappush(self._due, (until_ms, next(self._turn), key))
+
+    def shift(self, by_ms: int, now_ms: int) -> None:
+        """Have all fall due by so much later, as the wall clock was set: no time has passed.
+
+        Nothing waits for longer than its pop asked for, counted from ``now_ms``.
+        """
+        for flight in self._flights.values():
+            latest_ms = max(flight.due_ms, now_ms + flight.point.invisible_ms)
+            flight.due_ms = min(flight.due_ms + by_ms, latest_ms)
+        self._refill()
+
+    def _refill(self) -> None:
+        self._due = [(each.due_ms, next(self._turn), at) for at, each in self._flights.items()]
+        heapq.heapify(self._due)
 
     @property
     def next_due_ms(self) -> int | None:

@@ -103,7 +103,7 @@ class Retries:
         self, group: GroupSettings, reconsume_times: int, asked: int | None, version: int
     ) -> str | None:
         """Why a message that is sent to its group's retry topic is a dead letter, if it is one."""
-        if self._locks.holds_any(group.name, self._clock.now_ms()):
+        if self._locks.holds_any(group.name, self._clock.monotonic_ms()):
             # Whoever consumes in order tries on its own, and sends only what it has given up on.
             return "a consumer in order gave up on it"
         most = attempts_allowed(asked, version, group)

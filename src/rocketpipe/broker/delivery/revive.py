@@ -18,7 +18,8 @@ from rocketpipe.broker.delivery.retry import DLQ_QUEUES, explained
 from rocketpipe.broker.delivery.revive_log import ReviveLog
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
 from rocketpipe.broker.tables.groups import GroupTable
-from rocketpipe.clock import Clock
+from rocketpipe.broker.tables.pop_order import OrderTable
+from rocketpipe.clock import STEP_MS, Clock
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.group import GroupSettings
@@ -37,6 +38,9 @@ TICK_MS: Final = 100
 BACK_OFF_MS: Final = 5_000
 RETRY_QUEUES: Final = 1
 _AT_ONCE: Final = 64
+#: Steps of the wall clock that are told of, and how often: one that is strobed fills no disk.
+_NOTABLE_MS: Final = 1000
+_TELL_EVERY_MS: Final = 60_000
 
 
 class Revivals:
@@ -51,8 +55,10 @@ class Revivals:
         clock: Clock,
         *,
         retry_v2: bool = False,
+        orders: OrderTable | None = None,
     ) -> None:
         """With ``retry_v2`` retry topics are named in the second form."""
+        self._orders = orders
         self._store = store
         self._notes = notes
         self._supply = supply
@@ -60,6 +66,9 @@ class Revivals:
         self._clock = clock
         self._kind = RetryKind.RETRY_V2 if retry_v2 else RetryKind.RETRY_V1
         self._trouble: str | None = None
+        #: How far the wall clock is ahead of the monotonic one.
+        self._apart_ms = clock.now_ms() - clock.monotonic_ms()
+        self._tell_from_ms = clock.monotonic_ms()
 
     async def keep_reviving(self) -> None:
         """Show again what is due, and keep the revive topic short, until cancelled."""
@@ -80,7 +89,7 @@ class Revivals:
 
     async def revive_due(self) -> None:
         """Show all again that is due by now."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._follow_clock()
         done = 0
         for key, flight in self._notes.flights.due(now_ms):
             if flight.point.is_ordered:
@@ -96,6 +105,29 @@ class Revivals:
             done += 1
             if done % _AT_ONCE == 0:
                 await asyncio.sleep(0)
+
+    def _follow_clock(self) -> int:
+        """The time by the wall clock; what is in flight is put off if somebody has set that."""
+        now_ms = self._clock.now_ms()
+        apart_ms = now_ms - self._clock.monotonic_ms()
+        step_ms = apart_ms - self._apart_ms
+        if abs(step_ms) >= STEP_MS:
+            self._apart_ms = apart_ms
+            self._notes.flights.shift(step_ms, now_ms)
+            if self._orders is not None:
+                self._orders.shift(step_ms, now_ms)
+            self._tell_of(step_ms)
+        return now_ms
+
+    def _tell_of(self, step_ms: int) -> None:
+        monotonic_ms = self._clock.monotonic_ms()
+        if abs(step_ms) >= _NOTABLE_MS and monotonic_ms >= self._tell_from_ms:
+            self._tell_from_ms = monotonic_ms + _TELL_EVERY_MS
+            log.warning(
+                "the machine's clock was set, and what waits goes on waiting as long as it was to "
+                "step_ms=%d",
+                step_ms,
+            )
 
     async def _revive(self, flight: Flight) -> None:
         point = flight.point

@@ -7,16 +7,21 @@ TIMER_DEL_UNIQKEY, before it is answered.
 
 What waits for longer than half the time for which the log is kept is put again on the way, with
 TIMER_ROLL_TIMES, so that it does not go with the log.
+
+A moment is one of the wall clock, whoever sets that. A delay is as long as it says: a clock that is
+set forward while a message waits for its delay makes nothing early.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from collections import deque
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
-from rocketpipe.clock import Clock
+from rocketpipe.clock import STEP_MS, Clock
 from rocketpipe.errors import RecordError, RequestRejected, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.ids import RecallHandle
@@ -38,8 +43,45 @@ BACK_OFF_MS: Final = 10_000
 #: How often to look for what would go with the log before it is due.
 ROLL_EVERY_MS: Final = 600_000
 _BATCH: Final = 64
+_MOST_STEPS: Final = 64
 _HOUR_MS: Final = 3_600_000
 _RECALL_TAG: Final = "_RECALL_TAG_"
+_DELAYS: Final = frozenset((properties.TIMER_DELAY_SEC, properties.TIMER_DELAY_MS))
+
+
+class _Step(NamedTuple):
+    """The wall clock was set: where the log ended, what was so before, and when that was seen."""
+
+    log_end: int
+    apart_ms: int
+    monotonic_ms: int
+
+
+class _Steps:
+    """When the wall clock was set in this run, as far as it concerns what waits for its delay."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._apart_ms = clock.now_ms() - clock.monotonic_ms()
+        self._steps: deque[_Step] = deque(maxlen=_MOST_STEPS)
+
+    def look(self, log_end: int) -> None:
+        """Note how the clocks stand; what is before ``log_end`` was stored by now."""
+        apart_ms = self._clock.now_ms() - self._clock.monotonic_ms()
+        if abs(apart_ms - self._apart_ms) >= STEP_MS:
+            self._steps.append(_Step(log_end, self._apart_ms, self._clock.monotonic_ms()))
+            self._apart_ms = apart_ms
+
+    def left_ms(self, timed: Timed, record: RecordView) -> int:
+        """How much of its delay a message has still to wait, by the time that has passed."""
+        if not _DELAYS & record.properties.keys():
+            return 0  # it is a moment that it waits for
+        first = next((step for step in self._steps if timed.log_offset < step.log_end), None)
+        if first is None:
+            return 0
+        # Stored by the clock before that step, or after it and before it was seen.
+        latest_ms = first.monotonic_ms + timed.due_ms - record.stored_ms
+        return min(timed.due_ms - first.apart_ms, latest_ms) - self._clock.monotonic_ms()
 
 
 class Timers:
@@ -54,6 +96,7 @@ class Timers:
         self._recalling: set[str] = set()
         self._rolled_at_ms = clock.monotonic_ms()
         self._trouble: str | None = None
+        self._steps = _Steps(clock)
 
     async def keep_delivered(self) -> None:
         """Deliver what falls due, until cancelled."""
@@ -75,6 +118,7 @@ class Timers:
     async def deliver_due(self) -> None:
         """Deliver all that is due by now."""
         held: list[Timed] = []
+        self._steps.look(self._store.positions.written)
         try:
             while due := self._wheel.due(self._clock.now_ms(), _BATCH):
                 held += [timed for timed in due if timed.key in self._recalling]
@@ -131,9 +175,12 @@ class Timers:
         # The wheel lets them go when it sees the copies in the log.
 
     def _delivered(self, timed: Timed, now_ms: int) -> Put | None:
-        """A message for its own topic; None if it has none, or cannot be read."""
+        """A message for its own topic; None if it has none, waits on, or cannot be read."""
         record = self._record(timed)
         if record is None:
+            return None
+        if (left_ms := self._steps.left_ms(timed, record)) > 0:
+            self._wheel.give_back(replace(timed, due_ms=now_ms + left_ms))
             return None
         topic = record.properties.get(properties.REAL_TOPIC, "")
         queue_id = record.properties.get(properties.REAL_QUEUE_ID, "")

@@ -74,15 +74,14 @@ class WaitingPops:
     async def wait(
         self, topic: str, group: str, queue_id: int, until_ms: int, choice: Choice = EVERYTHING
     ) -> bool:
-        """Return True when it is worth another look, False at ``until_ms`` of the clock.
+        """Return True when it is worth another look, False at ``until_ms`` of the monotonic clock.
 
         The caller has seen that this is not full.
         """
-        if self._closing or until_ms <= self._clock.now_ms():
+        if self._closing or until_ms <= self._clock.monotonic_ms():
             return False
         loop = asyncio.get_running_loop()
-        due_ms = self._clock.monotonic_ms() + until_ms - self._clock.now_ms()
-        waiting = _Waiting(choice, due_ms, loop.create_future())
+        waiting = _Waiting(choice, until_ms, loop.create_future())
         line = (topic, group, queue_id)
         self._join(line, waiting)
         try:

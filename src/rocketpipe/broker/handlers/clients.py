@@ -249,7 +249,7 @@ class LockHandlers:
         claim = request.claim
         _check_claim(claim)
         owned = self._locks.lock(
-            claim.consumer_group, claim.client_id, claim.queues, self._clock.now_ms()
+            claim.consumer_group, claim.client_id, claim.queues, self._clock.monotonic_ms()
         )
         return LockBatchReply(locked=LockedQueues(queues=tuple(sorted(owned))))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from rocketpipe.broker.tables.groups import GroupTable
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.broker.tables.topics import TopicTable
@@ -28,8 +30,15 @@ class OffsetHandlers:
     """Keeps and tells offsets."""
 
     def __init__(
-        self, store: MessageStore, offsets: OffsetTable, topics: TopicTable, groups: GroupTable
+        self,
+        store: MessageStore,
+        offsets: OffsetTable,
+        topics: TopicTable,
+        groups: GroupTable,
+        saved: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """``saved`` is waited for before a commit is answered, if it is given."""
+        self._saved = saved
         self._store = store
         self._offsets = offsets
         self._topics = topics
@@ -79,6 +88,13 @@ class OffsetHandlers:
         self._offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset
         )
+        if self._saved is not None:
+            try:
+                await self._saved()
+            except StoreError as error:
+                raise RequestRejected(
+                    ResponseCode.SYSTEM_ERROR, f"the offset is not on the disk: {error}"
+                ) from error
 
     # The queue's own
 

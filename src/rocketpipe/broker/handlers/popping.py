@@ -96,7 +96,7 @@ class PopHandlers:
         if now_ms - born_ms - request.poll_time > TOO_LATE_MS:
             return _reply(ResponseCode.POLLING_TIMEOUT, Popped(now_ms, 0), request)
         ask = self._ask(request)
-        until_ms = min(born_ms + request.poll_time, now_ms + self._gate.max_wait_ms)
+        until_ms = self._until_ms(born_ms + request.poll_time - now_ms, request.poll_time)
         line = (request.topic, request.consumer_group, max(request.queue_id, -1))
         looks = 0
         while True:
@@ -112,7 +112,7 @@ class PopHandlers:
                 # It came while others were being looked at, or another pop was at its queue.
                 await asyncio.sleep(0)
                 continue
-            if until_ms <= self._clock.now_ms():
+            if until_ms <= self._clock.monotonic_ms():
                 return _reply(ResponseCode.POLLING_TIMEOUT, popped, request)
             if self._waiting.is_full(*line):
                 return _reply(ResponseCode.POLLING_FULL, popped, request)
@@ -120,8 +120,16 @@ class PopHandlers:
                 looks = 0
                 ask = replace(ask, topic=self._topic(request.topic, request.queue_id))
             else:
-                until_ms = 0  # one more look, and then an answer whatever it finds
+                until_ms = -1  # one more look, and then an answer whatever it finds
                 looks = _LOOKS
+
+    def _until_ms(self, left_ms: int, poll_ms: int) -> int:
+        """How long to wait, on the monotonic clock, if a client says that so much is left.
+
+        A client whose clock is ahead of this one's waits as long as it would otherwise: it has gone
+        when that is over, and would not see what it got.
+        """
+        return self._clock.monotonic_ms() + min(left_ms, poll_ms, self._gate.max_wait_ms)
 
     @handles(PeekMessage)
     async def peek(self, request: PeekMessage, call: Call) -> PopMessageReply:
@@ -163,10 +171,10 @@ class PopHandlers:
             attempt_id=request.attempt_id,
         )
         born_ms = request.born_time or now_ms
-        until_ms = min(born_ms + request.poll_time, now_ms + self._gate.max_wait_ms)
+        until_ms = self._until_ms(born_ms + request.poll_time - now_ms, request.poll_time)
         line = (request.topic, request.consumer_group, max(request.queue_id, -1))
         while not self._pops.has_some(ask):
-            if until_ms <= self._clock.now_ms():
+            if until_ms <= self._clock.monotonic_ms():
                 return NotificationReply(has_msg=False)
             if self._waiting.is_full(*line):
                 return NotificationReply(has_msg=False, polling_full=True)

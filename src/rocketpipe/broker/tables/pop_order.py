@@ -181,6 +181,21 @@ class OrderTable:
         self._put(key, msgspec.structs.replace(pop, shows_ms=shows_ms))
         return True
 
+    def shift(self, by_ms: int, now_ms: int) -> None:
+        """Have what is hidden show by so much later, as the wall clock was set: no time has passed.
+
+        Nothing is hidden for longer than its pop asked for, counted from ``now_ms``.
+        """
+        for key, free_ms in list(self.blocked(now_ms - by_ms)):
+            pop = self._pops[key]
+            times, invisible_ms = pop.shows_ms or {}, pop.invisible_ms or 0
+            latest_ms = max(free_ms, now_ms + invisible_ms)
+            shows_ms = {
+                int(at): min(times.get(at, pop.pop_ms + invisible_ms) + by_ms, latest_ms)
+                for at in pop.offsets
+            }
+            self._put(key, msgspec.structs.replace(pop, shows_ms=shows_ms))
+
     def put_back(self, topic: str, group: str, queue_id: int, pop: OrderedPop | None) -> None:
         """Undo a pop that nobody was given; ``pop`` is the one before it."""
         if pop is None:

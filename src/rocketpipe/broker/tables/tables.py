@@ -118,11 +118,21 @@ class Tables:
         """
         await self._save_beside("topics", "groups")
 
-    async def _save_beside(self, *names: str) -> None:
+    async def offsets_saved(self) -> None:
+        """Wait until the offsets of this moment are on disk; all who wait share one save.
+
+        Raises:
+            DiskError: They could not be saved; they are with the next.
+        """
+        await self._save_beside("offsets", guard=_insist)
+
+    async def _save_beside(
+        self, *names: str, guard: Callable[[Callable[[], None]], None] | None = None
+    ) -> None:
         """Save what changed, of these tables or of all, on another thread."""
         async with self._saving:
             for write in self._writers(*names):
-                saving = asyncio.ensure_future(asyncio.to_thread(_try, write))
+                saving = asyncio.ensure_future(asyncio.to_thread(guard or _try, write))
                 try:
                     await asyncio.shield(saving)
                 except asyncio.CancelledError:
@@ -168,6 +178,10 @@ class Tables:
             lambda: self._delays_file.writer(self.delays.to_file(now_ms)),
         )
         return writers
+
+
+def _insist(write: Callable[[], None]) -> None:
+    write()
 
 
 def _try(write: Callable[[], None]) -> None:

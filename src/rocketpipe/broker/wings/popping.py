@@ -77,6 +77,7 @@ def popping(core: Core) -> Wing:
         core.tables.groups,
         clock,
         retry_v2=config.pop_retry_topic_v2,
+        orders=orders,
     )
     gate = PopGate(
         permission=config.permission,
