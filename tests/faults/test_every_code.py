@@ -172,7 +172,7 @@ async def test_every_code_is_answered_whatever_comes_with_it(
             for opaque, answer in answers.items():
                 code = CODES[at + opaque // 4]
                 if code not in served:
-                    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+                    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED, code
                     assert answer.remark == f" request type {code} not supported"
         grown = (resident_bytes() or 0) - (memory or 0)
         assert grown < MOST_GROWTH, f"{grown >> 20} MB more"
