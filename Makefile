@@ -75,16 +75,16 @@ layers: setup ## Who imports whom (import-linter)
 
 .PHONY: unit
 unit: setup ## Tests of single parts, on two processes
-	@$(PYTEST) -n 2 -m "not (scenario or spark or compat or soak)" \
+	@$(PYTEST) -n 2 --dist worksteal -m "not (scenario or spark or compat or soak)" \
 		--ignore=tests/faults --ignore=tests/simulation
 
 .PHONY: faults
 faults: setup ## Torn files, flipped bits, failing disks, power cuts, killed processes
-	@$(PYTEST) -n 2 -m "not (spark or compat or soak)" tests/faults tests/simulation
+	@$(PYTEST) -n 3 --dist worksteal -m "not (spark or compat or soak)" tests/faults tests/simulation
 
 .PHONY: scenario
-scenario: setup ## Tests with real servers on sockets
-	@$(PYTEST) -n 2 -m "scenario and not (spark or compat or soak)" --ignore=tests/faults $(OR_NONE)
+scenario: setup ## Tests with real servers on sockets, on three processes: they wait a third of the time
+	@$(PYTEST) -n 3 --dist worksteal -m "scenario and not (spark or compat or soak)" --ignore=tests/faults $(OR_NONE)
 
 .PHONY: spark
 spark: setup ## Tests that start Spark, on two processes: much of their time they wait
