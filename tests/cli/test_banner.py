@@ -82,7 +82,7 @@ def test_json_is_one_line_with_every_fact(told: Banner) -> None:
 def test_durability_is_said_in_what_a_message_survives() -> None:
     store = StoreConfig(root=Path("x"), flush_interval_ms=500, reserved_hours=48)
     text = banner.durability(store).text
-    assert "a power cut may take the last 500 ms or 4 MiB" in text
+    assert "a power cut may take the last 500 ms or 4 MiB, with a slow disk up to 64 MiB" in text
     assert text.endswith("kept for 48 hours")
     sync = banner.durability(StoreConfig(root=Path("x"), flush=FlushMode.SYNC))
     assert "survives a power cut" in sync.text

@@ -173,10 +173,13 @@ def durability(store: StoreConfig) -> Fact:
     if store.flush is FlushMode.SYNC:
         text = "sync: what was acknowledged is on the disk, and survives a power cut"
     else:
-        lost = f"{store.flush_interval_ms} ms or {size_text(store.flush_bytes)}"
+        lost = (
+            f"{store.flush_interval_ms} ms or {size_text(store.flush_bytes)}, with a slow disk up "
+            f"to {size_text(store.unflushed_bytes)}"
+        )
         text = (
             "async: what was acknowledged survives a kill of this process; a power cut may take "
-            f"the last {lost} (--flush sync does not)"
+            f"the last {lost} (with --flush sync, nothing)"
         )
     kept = f"; kept for {store.reserved_hours} hours"
     return Fact("Durability", text + kept, "durability", store.flush.value)
