@@ -26,7 +26,7 @@ IN_CHINESE = [page for page in PAGES if ".zh" in page.suffixes]
 FENCE = re.compile(r"^ *```[^\n]*\n.*?^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 BLOCK = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"`(rocketpipe [^`\n]+)`")
+INLINE = re.compile(r"`(rocketpipe(?:-mqadmin)? [^`\n]+)`")
 METRIC = re.compile(r"\brocket(?:mq|pipe)_[a-z]+_[a-z_]+\b")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -99,6 +99,7 @@ def commands(page: Path) -> Iterator[list[str]]:
     if page.parent.name != "reference":  # those are printed from the parsers
         lines += INLINE.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
     for line in lines:
+        line = line.replace("rocketpipe-mqadmin ", "rocketpipe mqadmin ")
         found = re.match(r"(?:sudo )?(?:[\w/.]*/)?rocketpipe (?P<words>.+)", line.strip())
         if found and not re.search(r"[…|]|\bNOUN\b", found["words"].partition("#")[0]):
             yield shlex.split(found["words"], comments=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from rocketpipe import compiled
+from rocketpipe._version import __version__
 from rocketpipe.health.http_port import (
     MAX_REQUEST_BYTES,
     PATIENCE_MS,
@@ -113,7 +116,12 @@ async def test_one_that_leaves_does_not_take_the_answer_away_from_the_others(
 async def test_the_version_is_json_and_unknown_pages_are_told_what_there_is(
     address: tuple[str, int],
 ) -> None:
-    assert '"name": "rocketpipe"' in (await get(address, "/version"))[1]
+    told = json.loads((await get(address, "/version"))[1])
+    assert told == {
+        "name": "rocketpipe",
+        "version": __version__,
+        "engine": compiled.describe(),
+    }
     code, body = await get(address, "/secrets")
     assert code == 404
     assert "/metrics" in body

@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
 
+from rocketpipe import compiled
 from rocketpipe._version import __version__
 from rocketpipe.clock import Clock, SystemClock, within
 from rocketpipe.metrics import CONTENT_TYPE, Family, pieces
@@ -174,7 +175,8 @@ class _Answering:
             text = await self._watched.metrics(self._clock)
             return HTTPStatus.OK, CONTENT_TYPE, text.encode()
         if path == "/version":
-            text = json.dumps({"name": "rocketpipe", "version": __version__})
+            engine = compiled.describe()
+            text = json.dumps({"name": "rocketpipe", "version": __version__, "engine": engine})
             return HTTPStatus.OK, "application/json", f"{text}\n".encode()
         pages = "there are /healthz, /readyz, /metrics and /version\n"
         return HTTPStatus.NOT_FOUND, _PLAIN, pages.encode()

@@ -18,6 +18,7 @@ MOST_USED = {
     *("skipAccumulatedMessage", "cloneGroupOffset", "queryMsgById", "queryMsgByKey"),
     *("queryMsgByOffset", "queryMsgByUniqueKey", "sendMessage", "printMsg", "brokerStatus"),
     *("getBrokerConfig", "updateBrokerConfig", "wipeWritePerm", "addWritePerm"),
+    *("updateKvConfig", "deleteKvConfig"),
 }
 
 
