@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.store.errors import StoreClosed
 from rocketpipe.store.side_work import Portion, Steps, Worker, WorkerThread, finished
@@ -50,7 +51,7 @@ def test_what_goes_wrong_is_told_and_does_not_end_the_thread() -> None:
 
 def test_a_thread_that_is_stopped_finishes_what_it_was_given() -> None:
     worker, done, go = WorkerThread("test"), [], threading.Event()
-    worker.do(lambda: go.wait(10))
+    worker.do(lambda: go.wait(PATIENCE_S))
     worker.do(lambda: done.append("given before"))
     go.set()
     worker.stop()
@@ -65,14 +66,17 @@ def test_a_thread_that_drops_its_work_finishes_only_what_is_under_way() -> None:
 
     def first() -> None:
         begun.set()
-        go.wait(10)
+        go.wait(PATIENCE_S)
         done.append("first")
 
     worker.do(first)
-    begun.wait(10)
+    assert begun.wait(PATIENCE_S)
     second = worker.do(lambda: done.append("second"))
-    threading.Timer(0, go.set).start()
+    # The first goes on once the second is over: dropped, for it cannot be done before.
+    watching = threading.Thread(target=lambda: (second.wait(), go.set()))
+    watching.start()
     worker.drop()
+    watching.join()
     assert done == ["first"]
     assert second.done
     assert isinstance(second.error, StoreClosed)

@@ -13,19 +13,15 @@ from rocketpipe.testing.servers import Servers
 pytestmark = pytest.mark.scenario
 
 Command = Callable[..., str]
+MakeTopic = Callable[..., str]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def topic(servers: Servers) -> None:
-    from rocketpipe.cli.main import main
-
-    where = ["-n", servers.name_server]
-    assert main(["topic", "create", "sales", "-q", "1", *where]) == 0
+def test_a_group_is_made_moved_copied_and_deleted(
+    servers: Servers, command: Command, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(queues=1)
     for number in range(3):
-        assert main(["message", "send", "sales", f"order {number}", *where]) == 0
-
-
-def test_a_group_is_made_moved_copied_and_deleted(servers: Servers, command: Command) -> None:
+        command("message", "send", topic, f"order {number}")
     make = ("mqadmin", "updateSubGroup", "-c", "DefaultCluster", "-g", "shop")
     assert f"to {servers.broker} success" in command(*make, "-r", "3")
     command(*make, "-o", "true")
@@ -33,7 +29,7 @@ def test_a_group_is_made_moved_copied_and_deleted(servers: Servers, command: Com
     assert settings["max_attempts"] == 3
     command("mqadmin", "updateSubGroup", "-b", servers.broker, "-g", "copy")
 
-    group = ("-g", "shop", "-t", "sales")
+    group = ("-g", "shop", "-t", topic)
     moved = command("mqadmin", "resetOffsetByTime", *group, "-s", "0")
     assert moved.splitlines()[-1].split() == ["broker-a", "0", "0", "-"]
     shown = command("mqadmin", "consumerProgress", "-g", "shop")
@@ -42,8 +38,8 @@ def test_a_group_is_made_moved_copied_and_deleted(servers: Servers, command: Com
     one = ("-b", servers.broker, "-q", "0")
     command("mqadmin", "resetOffsetByTime", *group, "-s", "0", *one, "-o", "1")
     assert "Consume Diff Total: 2" in command("mqadmin", "consumerProgress", *group[:2])
-    cloned = command("mqadmin", "cloneGroupOffset", "-s", "shop", "-d", "copy", "-t", "sales")
-    assert "srcGroup[shop], destGroup=[copy], topic[sales]" in cloned
+    cloned = command("mqadmin", "cloneGroupOffset", "-s", "shop", "-d", "copy", "-t", topic)
+    assert f"srcGroup[shop], destGroup=[copy], topic[{topic}]" in cloned
     command("mqadmin", "skipAccumulatedMessage", *group)
     rows = json.loads(command("mqadmin", "consumerProgress", "--output", "json"))
     lags = {row["group"]: (row["lag"], row["version"]) for row in rows}
@@ -64,30 +60,32 @@ def test_a_group_is_made_moved_copied_and_deleted(servers: Servers, command: Com
     )
 
 
-def test_who_is_connected_is_shown(servers: Servers, command: Command) -> None:
+def test_who_is_connected_is_shown(
+    servers: Servers, command: Command, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(queues=1)
     consumer = PushConsumer(servers.name_server, group="online")
-    consumer.on("sales", tags="paid")(lambda message: None)
+    consumer.on(topic, tags="paid")(lambda message: None)
     with Producer(servers.name_server, group="makers") as producer, consumer:
-        producer.send("sales", b"order")
+        producer.send(topic, b"order")
         members = command("mqadmin", "consumerConnection", "-g", "online")
         assert members.startswith("#ClientId")
         assert "paid" in members
         assert "MessageModel: CLUSTERING" in members
-        made = command("mqadmin", "producerConnection", "-g", "makers", "-t", "sales")
+        made = command("mqadmin", "producerConnection", "-g", "makers", "-t", topic)
         assert len(made.splitlines()) == 2
         rows = json.loads(command("mqadmin", "consumerProgress", "--output", "json"))
         (row,) = [row for row in rows if row["group"] == "online"]
         assert (row["members"], row["model"]) == (1, "CLUSTERING")
-        command("mqadmin", "resetOffsetByTime", "-g", "online", "-t", "sales", "-s", "0")
+        command("mqadmin", "resetOffsetByTime", "-g", "online", "-t", topic, "-s", "0")
         shown = command("mqadmin", "consumerProgress", "-g", "online", "-s", "true")
         assert "#Client IP" in shown
     assert "online" in command("mqadmin", "consumerConnection", "-g", "online", code=1)
 
 
-def test_columns_stand_where_the_original_has_them(command: Callable[..., str]) -> None:
-    command("topic", "create", "columns", "--queues", "1")
+def test_columns_stand_where_the_original_has_them(command: Command, make_topic: MakeTopic) -> None:
     command("group", "create", "of-columns")
-    words = ("-g", "of-columns", "-t", "columns")
+    words = ("-g", "of-columns", "-t", make_topic(queues=1))
     moved = command("mqadmin", "resetOffsetByTime", *words, "-s", "now").splitlines()
     assert moved[0].split()[:3] == ["#brokerName", "#queueId", "#offset"]
     assert moved[1].split()[:3] == ["broker-a", "0", "0"]
