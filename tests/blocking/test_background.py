@@ -15,11 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.blocking.background import BackgroundLoop, Life, SharedLoop
 from rocketpipe.errors import LoopBlocked, SessionClosed
-
-PATIENCE_S = 30
 
 
 class Interrupted(BaseException):
@@ -207,10 +206,12 @@ def test_a_signal_to_the_main_thread_holds_nobody_else_up(
 ) -> None:
     """Whoever is interrupted may have been the one that had to wake the others."""
     is_over = threading.Event()
+    at_work = threading.Barrier(5, timeout=PATIENCE_S)
 
     def work() -> int:
+        at_work.wait()
         calls = 0
-        while not is_over.is_set():
+        while not calls or not is_over.is_set():
             loop.run(double(calls))
             calls += 1
         return calls
@@ -221,6 +222,7 @@ def test_a_signal_to_the_main_thread_holds_nobody_else_up(
 
     with ThreadPoolExecutor(4) as threads:
         working = [threads.submit(work) for _ in range(4)]
+        at_work.wait()
         interrupted = 0
         try:
             for _ in range(50):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.background import running
 from rocketpipe.broker.broker import broker
@@ -67,7 +68,7 @@ async def test_a_name_server_that_lost_its_memory_is_told_again_within_thirty_se
         with pytest.raises(RequestRejected):
             await caller.call(address, ROUTE)
         await clock.advance(30_000)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 try:
                     await caller.call(address, ROUTE)
@@ -124,7 +125,7 @@ async def registrar(
 
 async def until(condition: Callable[[], bool], clock: ManualClock, step_ms: int = 0) -> None:
     """Let the servers talk, and time pass, until something is so."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await clock.advance(step_ms)
 
@@ -206,9 +207,9 @@ async def test_one_that_says_nothing_keeps_a_change_waiting_a_second_and_only_on
         await clock.advance(TELL_WITHIN_MS - 1)
         assert not asking.done()
         await clock.advance(1)
-        await asyncio.wait_for(asking, 10)
+        await asyncio.wait_for(asking, PATIENCE_S)
         topics.ensure("later", queues=1, now_ms=1)
-        await asyncio.wait_for(registering.register(changed=["later"]), 10)
+        await asyncio.wait_for(registering.register(changed=["later"]), PATIENCE_S)
         assert server.topics()[-1] == {"later"}
         mute.mute = False
         async with running(registering.keep_registered(), "registration"):

@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.steps import carried_out
 from rocketpipe.errors import StoreError
@@ -16,7 +17,7 @@ async def test_the_loop_turns_while_a_step_waits() -> None:
     go = threading.Event()
 
     def steps() -> Steps[str]:
-        yield lambda: go.wait(10) and None
+        yield lambda: go.wait(PATIENCE_S) and None
         return "done"
 
     carrying = asyncio.create_task(carried_out(steps()))
@@ -41,7 +42,7 @@ async def test_steps_are_closed_when_whoever_carries_them_out_is_cancelled() -> 
 
     def steps() -> Steps[None]:
         try:
-            yield lambda: go.wait(10) and None
+            yield lambda: go.wait(PATIENCE_S) and None
         finally:
             closed.append(True)
 

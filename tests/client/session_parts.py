@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from tests.waiting import PATIENCE_S
+
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import BrokerAddresses, BrokerQueues, MessageQueue, TopicRoute
@@ -87,7 +89,7 @@ class Listener:
 
     async def beaten(self, times: int) -> None:
         """Wait for so many heartbeats in all."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.beats) < times:
                 self.reached.clear()
                 await self.reached.wait()

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.consumer.in_hand import message, until
+from tests.client.consumer.in_hand import message
+from tests.waiting import until
 
 from rocketpipe.client.consumer.outcome import Retry
 from rocketpipe.client.idempotent import Idempotent, LedgerFailed, Sql, SqliteLedger
@@ -196,7 +197,8 @@ async def test_a_closed_ledger_opens_again(path: Path) -> None:
 WORK = """
 import asyncio, sys
 from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
-from tests.client.consumer.in_hand import message, until
+from tests.client.consumer.in_hand import message
+from tests.waiting import until
 
 async def main():
     ledger = SqliteLedger(sys.argv[1])

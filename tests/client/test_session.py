@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.client.name_server_parts import KnownTopics, served
 from tests.client.session_parts import Listener, Part, listening, route_to
+from tests.waiting import until
 
 from rocketpipe.client.session import (
     BEAT_EVERY_MS,
@@ -54,12 +55,6 @@ async def world() -> AsyncIterator[World]:
         async with Session(name_server, clock=clock) as session:
             await until(lambda: len(clock._sleepers) == 2)  # routes and heartbeats
             yield World(session, clock, known, broker, address)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - what is waited for happens beyond sockets
-            await asyncio.sleep(0.001)
 
 
 # Addresses

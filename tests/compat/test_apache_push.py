@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from tests.compat.apache import BROKER, Apache
-from tests.scenarios.consuming import until, until_topic
+from tests.scenarios.consuming import until_topic
+from tests.waiting import until
 
 from rocketpipe import Admin, ConsumeFromWhere, MessageQueue, Producer, PushConsumer, Session
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry

@@ -8,12 +8,13 @@ import logging
 import random
 import re
 import struct
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
@@ -27,7 +28,6 @@ from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.testing.cluster import Cluster
 
-PATIENCE_S: Final = 60
 ONEWAY: Final = 2
 _BINARY: Final = 1 << 24
 
@@ -199,13 +199,6 @@ def resident_bytes() -> int | None:
     except OSError:
         return None
     return pages * 4096
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Turn the loop until something holds."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110 - what is waited for is in another part, or process
-            await asyncio.sleep(0.01)
 
 
 async def served_codes(stranger: Stranger) -> list[int]:

@@ -21,8 +21,8 @@ from tests.faults.strangers import (
     both_servers,
     json_frame,
     resident_bytes,
-    until,
 )
+from tests.waiting import until
 
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.remoting.caller import split_address

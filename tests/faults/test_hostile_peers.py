@@ -27,9 +27,9 @@ from tests.faults.strangers import (
     json_frame,
     resident_bytes,
     still_there,
-    until,
 )
 from tests.fuzz.test_frames import damage, golden_frames
+from tests.waiting import until
 
 from rocketpipe.errors import RemoteProtocolError
 from rocketpipe.protocol.codes import RequestCode, ResponseCode

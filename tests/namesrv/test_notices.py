@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.namesrv import notices as module
 from rocketpipe.namesrv.config import LiveSettings, NamesrvConfig
@@ -33,7 +34,7 @@ class Told:
         self.notices.put_nowait(request)
 
     async def next(self) -> NotifyMinBrokerIdChange:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.notices.get()
 
 
@@ -96,7 +97,7 @@ async def test_one_that_cannot_be_reached_is_logged(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         async with telling(closed) as notices:
             notices.changed(SmallestIdChanged("broker-a", "gone:1", None))
-            await asyncio.wait(set(notices._under_way), timeout=10)
+            await asyncio.wait(set(notices._under_way), timeout=PATIENCE_S)
     assert f"notice not sent address={closed}" in caplog.text
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.namesrv.config import NamesrvConfig
@@ -46,7 +47,7 @@ async def test_a_broker_that_stays_connected_but_silent_expires_after_two_minute
         with pytest.raises(RequestRejected):
             await client.call(address, ROUTE)
         # The NameServer hung up, so that the broker comes anew.
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await connection.lost
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.waiting import until
 
 from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected
 from rocketpipe.model.offsets import QueueOffset
@@ -154,14 +155,6 @@ class _Unserved(GetMinOffset):
     @property
     def code(self) -> int:  # type: ignore[override]
         return 9999
-
-
-async def until(condition: object) -> None:
-    """Let the loop run until a condition holds."""
-    assert callable(condition)
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - the condition is the server's, not ours
-            await asyncio.sleep(0)
 
 
 async def test_a_frame_that_its_sender_wrote_is_answered_by_a_command_or_what_it_reads() -> None:

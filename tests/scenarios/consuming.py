@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.scenarios.members import Servers
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
@@ -29,8 +30,6 @@ from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
 from rocketpipe.protocol.requests.topics import UpdateAndCreateTopic
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.config import StoreConfig
-
-PATIENCE_S = 60
 
 
 async def create_topic(broker: str, topic: str, queues: int) -> None:
@@ -71,13 +70,6 @@ async def quick_servers(
         )
         async with broker(config, clock=clock) as address:
             yield Servers(names, address)
-
-
-async def until(holds: Callable[[], object]) -> None:
-    """Wait for what other tasks, sockets or processes are about to do."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110 - a condition of others, who know no event
-            await asyncio.sleep(0.005)
 
 
 @dataclass(frozen=True)

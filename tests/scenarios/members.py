@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE_S
+
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.clock import Clock
@@ -25,8 +27,6 @@ from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.router import Call, Router, handles
 from rocketpipe.store.config import StoreConfig
-
-PATIENCE_S = 20
 
 
 class Member:

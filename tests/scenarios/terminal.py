@@ -30,13 +30,14 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
+from tests.waiting import PATIENCE_S
+
 from rocketpipe.cli.main import main
 
 COMMAND: Final = str(Path(sys.executable).parent / "rocketpipe")
 GOLDEN: Final = Path(__file__).parent.parent / "cli" / "golden"
 COLUMNS: Final = 110
 #: A command that takes longer hangs; none comes near.
-PATIENCE_S: Final = 60
 _UPDATE: Final = bool(os.environ.get("ROCKETPIPE_UPDATE_GOLDEN"))
 
 #: What differs from run to run, and what stands for it. The order counts.

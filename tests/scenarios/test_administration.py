@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.client.admin.sent import send
+from tests.waiting import PATIENCE_S, until
 
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.clients import NotOnline
@@ -25,13 +25,6 @@ from rocketpipe.testing import cluster
 pytestmark = pytest.mark.scenario
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-PATIENCE_S = 30
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110 - a condition, not a time
-            await asyncio.sleep(0.01)
 
 
 async def test_a_running_group_goes_on_where_an_operator_says(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.blocking import (
     Admin,
@@ -34,7 +35,6 @@ from rocketpipe.testing.servers import Servers, serving
 pytestmark = pytest.mark.scenario
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-PATIENCE_S = 60
 THREADS = 16
 
 

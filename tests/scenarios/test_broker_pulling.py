@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.scenarios.raw_broker import Driver, driven_broker
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.model.flags import PullFlag
@@ -108,11 +109,11 @@ async def test_waiting_pulls_are_woken_by_what_they_want(tmp_path: Path) -> None
         assert not by_tag.done()
         assert not by_sql.done()
         await driver.send("B", a=1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert tags(await by_tag) == ["B"]
         assert not by_sql.done()
         await driver.send("D", a=2)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert tags(await by_sql) == ["D"]
 
 
@@ -128,13 +129,13 @@ async def test_a_wait_is_as_long_as_was_asked_for(tmp_path: Path) -> None:
         assert (await driver.ask(pull(1))).code == 19
         assert not short.done()
         await clock.advance(400)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert told(await short)[:2] == (19, "OFFSET_OVERFLOW_ONE")
         await clock.advance(25_000)
         assert (await driver.ask(pull(1))).code == 19
         assert not long.done()
         await clock.advance(1000)  # no pull waits longer than the broker's 30 s
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert (await long).code == 19
 
 
@@ -153,7 +154,7 @@ async def test_one_wait_too_many_is_refused(tmp_path: Path) -> None:
         assert refused.code == 2
         assert "pullThreadPoolQueueCapacity" in str(refused.remark)
         await driver.send("B")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert tags(await waits) == ["B"]
 
 
@@ -165,7 +166,7 @@ async def test_a_lost_connection_leaves_no_pull_behind(tmp_path: Path) -> None:
         await other.ask(pull(1))
         assert (await driver.ask(pull(1, sys_flag=OWN | WAIT))).code == 2
         await other.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 waits = driver.start(pull(1, sys_flag=OWN | WAIT))
                 await driver.ask(pull(1))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.scenarios.members import both_servers
 from tests.scenarios.raw_broker import driven_broker
+from tests.waiting import PATIENCE_S
 
 from rocketpipe import ConsumeFromWhere, Producer, PullConsumer
 from rocketpipe.model.offsets import QueueOffset
@@ -187,7 +188,7 @@ async def test_a_topic_that_is_made_again_begins_without_messages(tmp_path: Path
         async with PullConsumer(servers.name_server, group="g", start=first) as consumer:
             await consumer.subscribe("t")
             found: list[bytes] = []
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while b"new" not in found:
                     found += [message.body for message in await consumer.poll()]
         assert found == [b"new"]

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.consuming import create_topic, until
+from tests.scenarios.consuming import create_topic
+from tests.waiting import until
 
 from rocketpipe import ConsumeFromWhere, Producer, PullConsumer, PushConsumer, RocketPipeError
 from rocketpipe.client.consumer.outcome import Retry

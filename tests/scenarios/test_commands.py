@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe import Producer, PullConsumer
 from rocketpipe.cli.main import main
@@ -24,7 +25,6 @@ pytestmark = pytest.mark.scenario
 COMMAND = str(Path(sys.executable).parent / "rocketpipe")
 FREE_PORTS = ["--namesrv", "127.0.0.1:0", "--broker", "127.0.0.1:0", "--small-files"]
 #: A start or stop that takes longer is a failure; none is expected to come near.
-PATIENCE_S = 60
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.command import Command, HeaderKind
@@ -39,7 +40,7 @@ async def exchange(address: str, sent: bytes) -> Command:
     try:
         writer.write(sent)
         wire = Connection()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 data = await reader.read(65536)
                 assert data, "the server closed the connection"

@@ -14,15 +14,8 @@ from pathlib import Path
 
 import pytest
 from tests.faults.lives import Broker
-from tests.faults.strangers import (
-    QUEUE,
-    SEND,
-    Stranger,
-    both_servers,
-    json_frame,
-    resident_bytes,
-    until,
-)
+from tests.faults.strangers import QUEUE, SEND, Stranger, both_servers, json_frame, resident_bytes
+from tests.waiting import until
 
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.remoting.caller import Caller, split_address

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.scenarios.consuming import until
 from tests.scenarios.members import both_servers
+from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Admin, ConsumeFromWhere, Producer, PushConsumer
 from rocketpipe.client.consumer.outcome import Retry
@@ -15,8 +15,6 @@ from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.model.trace import Consumed, Consuming, Outcome, Published
 
 pytestmark = pytest.mark.scenario
-
-PATIENCE_S = 20
 
 
 async def test_a_message_is_followed_from_its_producer_through_every_attempt(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.route import BrokerQueues, TopicRoute
@@ -224,7 +225,7 @@ async def refusal(client: Caller, address: str) -> tuple[int, str] | None:
 
 async def no_route(client: Caller, address: str) -> None:
     """Wait until the topic has no route any more."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while (refused := await refusal(client, address)) is None:
             pass
     assert refused == NO_ROUTE
@@ -250,7 +251,7 @@ async def test_a_broker_that_reconnected_outlives_its_old_connection() -> None:
             await second.call(address, registration())
             assert len((await client.call(address, ROUTE)).route.brokers) == 2
         # The other broker of that connection is gone, so its end was seen.
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while len((await client.call(address, ROUTE)).route.brokers) > 1:
                 pass
         route = (await client.call(address, ROUTE)).route
@@ -318,7 +319,7 @@ async def test_followers_are_told_when_their_leader_comes_and_goes() -> None:
         name_server(config) as address,
         Caller() as follower,
         Caller() as client,
-        asyncio.timeout(20),
+        asyncio.timeout(PATIENCE_S),
     ):
         await follower.call(
             address, registration(1, broker_addr=port.address, enable_acting_master=True)

@@ -14,14 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.consuming import (
-    PATIENCE_S,
-    create_topic,
-    quick_servers,
-    until,
-    until_topic,
-)
+from tests.scenarios.consuming import PATIENCE_S, create_topic, quick_servers, until_topic
 from tests.scenarios.members import both_servers
+from tests.waiting import until
 
 from rocketpipe import ConsumeFromWhere, MessageQueue, Producer, PushConsumer
 from rocketpipe.client.consumer.assignment import configured

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.scenarios.hurried_clock import HurriedClock
+from tests.waiting import PATIENCE_S
 
 from rocketpipe import (
     DEAD_LETTER,
@@ -41,7 +42,6 @@ from rocketpipe.testing import Cluster, cluster
 pytestmark = pytest.mark.scenario
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-PATIENCE_S = 15
 CLOCK = HurriedClock()
 
 

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe import Producer, PullConsumer
 from rocketpipe.broker.broker import broker
@@ -27,7 +28,6 @@ from rocketpipe.testing.clock import ManualClock
 
 pytestmark = pytest.mark.scenario
 
-PATIENCE_S = 60
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 

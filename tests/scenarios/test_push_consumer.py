@@ -23,10 +23,10 @@ from tests.scenarios.consuming import (
     anomalies,
     create_topic,
     quick_servers,
-    until,
     until_topic,
 )
 from tests.scenarios.members import both_servers
+from tests.waiting import until
 
 from rocketpipe import (
     ConsumeFromWhere,

@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.scenarios.consuming import until
 from tests.scenarios.members import Servers, both_servers
+from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import (
     ConsumeFromWhere,
@@ -25,7 +25,6 @@ from rocketpipe.testing import ManualClock
 pytestmark = pytest.mark.scenario
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-PATIENCE_S = 20
 
 
 def answering(servers: Servers) -> PushConsumer:

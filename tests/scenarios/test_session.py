@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.client.session_parts import Part
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
@@ -43,7 +44,7 @@ async def running_broker(
 
 
 async def until(holds: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not await holds():  # noqa: ASYNC110 - what is waited for happens beyond sockets
             await asyncio.sleep(0.01)
 

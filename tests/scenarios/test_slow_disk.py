@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
 import traceback
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from rocketpipe import Admin, ConsumeFromWhere, Producer, PushConsumer
 from rocketpipe.broker.broker import broker
@@ -78,12 +78,6 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
     yield disk
     disk.on = False
     disk.release()
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what others do
-            await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize("flush", FlushMode)

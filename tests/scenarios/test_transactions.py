@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.scenarios.sending_wire import all_bodies
+from tests.waiting import PATIENCE_S
 
 from rocketpipe import Admin, Decision, Producer, Session
 from rocketpipe.model.names import CHECK_MAX_TIME_TOPIC
@@ -20,7 +21,6 @@ pytestmark = pytest.mark.scenario
 
 ROUND_MS = 30_000
 CHECKS = 15
-PATIENCE_S = 30
 
 
 class Witness:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe import Producer, PullConsumer
 from rocketpipe.errors import RocketPipeError
@@ -27,7 +28,6 @@ from rocketpipe.remoting.caller import Caller
 pytestmark = pytest.mark.scenario
 
 #: A start, or news, that takes longer is a failure; none is expected to come near.
-PATIENCE_S = 60
 BROKERS = ("broker-a", "broker-b")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
@@ -195,14 +196,14 @@ def test_the_thread_syncs_by_itself(running: Written) -> None:
         done = threading.Event()
         end = running.write(10)
         running.flusher.when_durable(end, lambda error, done=done: done.set())
-        assert done.wait(10)
+        assert done.wait(PATIENCE_S)
         assert running.positions.durable >= end
 
 
 def test_the_thread_syncs_what_nobody_waits_for(running: Written) -> None:
     end = running.write(10)
     turn = threading.Event()
-    for _ in range(2000):
+    for _ in range(20_000):
         if running.positions.durable == end:
             break
         turn.wait(0.005)
@@ -216,6 +217,6 @@ def test_the_thread_ends_with_a_failure(running: Written) -> None:
     running.disk.fail(at=1, only=("sync",))
     failed = threading.Event()
     running.flusher.when_durable(running.write(10), lambda error: failed.set())
-    assert failed.wait(10)
-    thread.join(10)
+    assert failed.wait(PATIENCE_S)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()

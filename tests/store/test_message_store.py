@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import InvalidName, RecordError, StoreError
@@ -365,9 +366,9 @@ def test_threads_sync_and_prepare_while_others_append(real: MessageStore) -> Non
         done = threading.Event()
         real.when_durable(real.positions.written, lambda error, done=done: done.set())
         if number % 10 == 0:
-            assert done.wait(20)
+            assert done.wait(PATIENCE_S)
             assert real.positions.durable >= real.positions.written
-    assert done.wait(20)
+    assert done.wait(PATIENCE_S)
     real.dispatch()
     assert real.max_offset("t", 0) == 100
     real.close()

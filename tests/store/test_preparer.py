@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.store.layout import file_name
 from rocketpipe.store.preparer import Preparer
@@ -43,7 +44,7 @@ def test_it_makes_one_segment_each_time_it_is_woken(run: SegmentRun, disk: SimDi
     preparer.start()
     for number in range(1, 4):
         preparer.wake()
-        assert made.wait(10)
+        assert made.wait(PATIENCE_S)
         made.clear()
         assert file_name(number * 4096) in disk.names(ROOT)
         run.create_next()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.resets import Resets
@@ -133,7 +134,7 @@ async def test_a_pull_that_waits_is_woken(parts: Parts) -> None:
     )
     await asyncio.sleep(0)
     parts.resets.apply("g", "t", {0: QueueOffset(0)})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await waiting
 
 

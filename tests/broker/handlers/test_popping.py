@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.broker.conftest import Ask
 from tests.broker.sending_parts import sent
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RequestRejected
@@ -149,7 +150,7 @@ async def test_a_pop_waits_for_a_message_and_is_counted_meanwhile(ask: Ask) -> N
         )
     )
     counting = PollingInfo(consumer_group="g", topic="t", queue_id=-1)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while (await ask(counting)).polling_num != 1:
             pass
         while (await ask(PollingInfo(consumer_group="h", topic="t", queue_id=1))).polling_num != 1:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
@@ -49,7 +50,7 @@ async def ask(address: str, *commands: Command) -> list[Command]:
     writer.write(b"".join(map(encode_frame, commands)))
     wire = Connection()
     answers: list[Command] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while len(answers) < len(commands):
             data = await reader.read(1 << 16)
             assert data, "the connection was closed"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.background import running
 from rocketpipe.broker.tables.tables import SAVE_EVERY_MS, Tables
@@ -156,7 +157,7 @@ async def test_what_changes_is_saved_within_the_interval(tmp_path: Path) -> None
     async with running(tables.keep_saved(), "tables"):
         for offset in (1, 2):
             tables.offsets.commit("g", "t", 0, QueueOffset(offset))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 while tables_at(tmp_path).offsets.committed("g", "t", 0) != offset:
                     await clock.advance(SAVE_EVERY_MS)
 
@@ -170,13 +171,13 @@ async def test_a_save_that_failed_is_tried_again(
     tables.offsets.commit("g", "t", 0, QueueOffset(1))
     (tmp_path / "consumerOffset.json.tmp").mkdir()  # cannot be created or removed as a file
     async with running(tables.keep_saved(), "tables"):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not caplog.records:
                 await clock.advance(SAVE_EVERY_MS)
         assert "consumerOffset.json" in caplog.records[0].getMessage()
         assert caplog.records[0].levelno == logging.WARNING
         (tmp_path / "consumerOffset.json.tmp").rmdir()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while tables_at(tmp_path).offsets.committed("g", "t", 0) != 1:
                 await clock.advance(SAVE_EVERY_MS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from rocketpipe.client.session import Session
@@ -32,8 +32,6 @@ from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
 from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic, RouteReply
 from rocketpipe.remoting.router import Call, Router, handles
 from rocketpipe.remoting.server import Server
-
-PATIENCE_S = 20
 
 
 class Desk:
@@ -175,10 +173,3 @@ async def desk_and_session(
         desk.address = server.address
         async with Session(server.address, clock=clock) as session:
             yield desk, session
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that other tasks, or sockets, are about to do."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - a condition of others, who know no event
-            await asyncio.sleep(0.001)

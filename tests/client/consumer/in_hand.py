@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,7 +17,6 @@ from rocketpipe.record.codec import encode_record
 QUEUE = MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)
 RETRIES = MessageQueue(topic="%RETRY%g", broker_name="broker-a", queue_id=0)
 HERE = Host.parse("127.0.0.1:10911")
-PATIENCE_S = 20
 
 
 def stored(offset: int, *, queue: MessageQueue = QUEUE, **changes: Any) -> StoredMessage:
@@ -108,12 +106,3 @@ class NotedReturns:
     async def resend(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
         self.resent.append(message.queue_offset)
         return self.takes
-
-
-async def until(holds: Callable[[], object]) -> None:
-    """Let everybody else run until something holds."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            if holds():
-                return
-            await asyncio.sleep(0)

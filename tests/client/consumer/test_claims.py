@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.client.consumer.counter import REFUSED, Counter, counter_and_session
-from tests.client.consumer.desk import until
 from tests.client.consumer.in_hand import QUEUE, NotedReturns, handlers, stored
+from tests.waiting import until
 
 from rocketpipe.background import running
 from rocketpipe.client.consumer.claims import QueueClaims

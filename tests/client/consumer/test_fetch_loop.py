@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.client.consumer.counter import Counter, counter_and_session
-from tests.client.consumer.desk import until
 from tests.client.consumer.in_hand import QUEUE, NotedOffsets, stored
+from tests.waiting import PATIENCE_S, until
 
 from rocketpipe.client.consumer.fetch_loop import FetchLoop
 from rocketpipe.client.consumer.handlers import subscription_to
@@ -170,7 +170,7 @@ async def test_an_offset_that_moved_ends_the_pulls_with_where_to_begin_anew() ->
         at.counter.least = 50
         at.start(3)
         assert at.task is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert await at.task == 50
 
 
@@ -241,7 +241,7 @@ async def test_it_ends_with_the_queue() -> None:
         at.held.drain()
         at.start(3)
         assert at.task is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert await at.task is None
         assert at.pulls == []
 

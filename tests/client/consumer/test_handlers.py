@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.client.consumer.in_hand import again, handlers, message, messages
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.client.consumer.handlers import Handlers, handler, runs, subscription_to
 from rocketpipe.client.consumer.outcome import Retry
@@ -57,7 +58,7 @@ async def test_functions_objects_and_classes_handle_messages_waiting_or_blocking
 
 
 async def test_what_blocks_runs_in_no_more_threads_than_allowed_and_not_on_the_loop() -> None:
-    together = threading.Barrier(2, timeout=20)
+    together = threading.Barrier(2, timeout=PATIENCE_S)
     names = set()
 
     def block(one: Any) -> None:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.client.consumer.in_hand import QUEUE, messages, until
+from tests.client.consumer.in_hand import QUEUE, messages
+from tests.waiting import until
 
 from rocketpipe.client.consumer.held_queue import HeldQueue, Lease
 

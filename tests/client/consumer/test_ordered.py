@@ -5,14 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.client.consumer.in_hand import (
-    QUEUE,
-    NotedOffsets,
-    NotedReturns,
-    handlers,
-    messages,
-    until,
-)
+from tests.client.consumer.in_hand import QUEUE, NotedOffsets, NotedReturns, handlers, messages
+from tests.waiting import PATIENCE_S, until
 
 from rocketpipe.background import running
 from rocketpipe.client.consumer.held_queue import HeldQueue, Lease
@@ -264,7 +258,7 @@ async def test_a_queue_that_ends_while_it_rests_is_left_at_once() -> None:
     await made.submit(5)
     await until(lambda: made.clock._sleepers)
     made.held.drain()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await attending
     assert made.offset is None
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from tests.client.consumer.test_popped import record, reply
+from tests.waiting import until
 
 from rocketpipe.client.consumer import pop_flow
 from rocketpipe.client.consumer.handlers import Handlers, handler
@@ -94,12 +95,6 @@ def nobody_assigns(monkeypatch: pytest.MonkeyPatch) -> None:
         return None
 
     monkeypatch.setattr(pop_flow, "assignments", assignments)
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not true():  # noqa: ASYNC110 - others run meanwhile
-            await asyncio.sleep(0)
 
 
 async def test_what_is_done_is_acknowledged_and_what_failed_comes_again_later() -> None:

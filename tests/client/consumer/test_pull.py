@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.consumer.desk import PullDesk, desk_and_session, found, until
+from tests.client.consumer.desk import PullDesk, desk_and_session, found
 from tests.client.consumer.records import queue, record
+from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Producer, PullConsumer
 from rocketpipe.client.consumer.offsets import StartFrom
@@ -41,7 +42,7 @@ FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 async def read(consumer: PullConsumer, count: int) -> list[bytes]:
     bodies: list[bytes] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while len(bodies) < count:
             bodies += [message.body for message in await consumer.poll()]
     return bodies

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from tests.client.consumer.counter import Counter, counter_and_session
-from tests.client.consumer.desk import until
 from tests.client.consumer.in_hand import QUEUE, stored
+from tests.waiting import until
 
 from rocketpipe.client.consumer.handled_counts import HandledCounts
 from rocketpipe.client.consumer.handlers import Handlers, handler

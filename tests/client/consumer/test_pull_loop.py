@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.client.consumer.desk import PullDesk, found, until
+from tests.client.consumer.desk import PullDesk, found
 from tests.client.consumer.records import queue, record
+from tests.waiting import until
 
 from rocketpipe.background import running
 from rocketpipe.client.consumer.handlers import subscription_to

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.client.consumer.counter import REFUSED, Counter, counter_and_session
-from tests.client.consumer.desk import until
 from tests.client.consumer.in_hand import QUEUE, stored
+from tests.waiting import PATIENCE_S, until
 
 from rocketpipe.client.consumer.pull_flow import PullFlow
 from rocketpipe.client.consumer.push import PushConsumer
@@ -108,7 +108,7 @@ async def test_a_handler_may_stop_its_consumer() -> None:
             loop.call_soon_threadsafe(at.stop)
 
         loop = asyncio.get_running_loop()
-        async with at, asyncio.timeout(20):
+        async with at, asyncio.timeout(PATIENCE_S):
             await at.closed()
         assert saved(counter) == 1
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.consumer.desk import PullDesk, desk_and_session, found, until
+from tests.client.consumer.desk import PullDesk, desk_and_session, found
 from tests.client.consumer.records import queue, record
+from tests.waiting import until
 
 from rocketpipe.client.consumer.handlers import subscription_to
 from rocketpipe.client.consumer.offsets import BrokerOffsets, StartFrom

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.client.consumer.desk import desk_and_session, until
+from tests.client.consumer.desk import desk_and_session
+from tests.waiting import until
 
 from rocketpipe.background import running
 from rocketpipe.client.consumer.assignment import AVERAGE, CIRCLE, Strategy, configured

@@ -13,8 +13,8 @@ from tests.client.consumer.in_hand import (
     again,
     handlers,
     messages,
-    until,
 )
+from tests.waiting import until
 
 from rocketpipe.background import running
 from rocketpipe.client.consumer.held_queue import HeldQueue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -148,10 +148,3 @@ async def world(*names: str) -> AsyncIterator[World]:
             taker.address = server.address
         known.routes["t"] = here.route(*names)
         yield here
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for what happens beyond sockets."""
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - nobody tells when
-            await asyncio.sleep(0.001)

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.client.producer.broker_parts import LOST, SILENT, World, until, world
+from tests.client.producer.broker_parts import LOST, SILENT, World, world
+from tests.waiting import until
 
 from rocketpipe.client.faults import Variant
 from rocketpipe.client.producer.delivery import Delivery

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from tests.client.producer.broker_parts import until
+from tests.waiting import until
 
 from rocketpipe.client.producer.in_flight import InFlight
 from rocketpipe.errors import CallTimeout, ProducerFull

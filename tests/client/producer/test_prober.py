@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from tests.client.producer.broker_parts import until, world
+from tests.client.producer.broker_parts import world
+from tests.waiting import until
 
 from rocketpipe.background import running
 from rocketpipe.client.faults import FaultTable, Variant

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.producer.broker_parts import LOST, SILENT, until, world
+from tests.client.producer.broker_parts import LOST, SILENT, world
+from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Admin, Message, MessageQueue, Producer, PullConsumer, SendResult
 from rocketpipe.client.faults import Variant
@@ -104,7 +105,7 @@ async def test_all_ways_of_sending_arrive(tmp_path: Path) -> None:
         found: set[bytes] = set()
         async with PullConsumer(servers.name_server, group="g") as consumer:
             await consumer.subscribe("orders")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while not wanted <= found:
                     found |= {message.body for message in await consumer.poll()}
 
