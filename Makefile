@@ -22,6 +22,13 @@ IN := cd "$(ROOT)" &&
 RUN := $(IN) .venv/bin/python
 PYTEST := $(RUN) -m pytest --timeout=300
 
+# Tests start hundreds of Pythons: what these import is compiled once. Where nothing shall be written
+# beside the sources, it is kept in .venv.
+ifdef PYTHONDONTWRITEBYTECODE
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(ROOT)/.venv/pycache
+endif
+
 # Spark in tests and demo talks to itself only; so it starts where the host's name does not resolve.
 SPARK_LOCAL_IP ?= 127.0.0.1
 export SPARK_LOCAL_IP

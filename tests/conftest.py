@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import socket
 import tarfile
 from collections.abc import Callable
@@ -24,6 +25,11 @@ settings.register_profile(
 )
 settings.load_profile("house")
 
+# A shell that starts a program in the background has it ignore Ctrl-C, and so do the programs that
+# this one starts; some of these are tests of Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -41,6 +47,18 @@ if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4, which Debian 12
         _extractall(self, path, members)
 
     tarfile.TarFile.extractall = _extract_unfiltered  # type: ignore[method-assign,assignment]
+
+
+#: Marks that only some files give; a stage that asks for one need not open the others.
+FEW_FILES = ("scenario", "spark", "compat", "soak")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over files without the mark that is asked for: to import all takes its time."""
+    wanted = str(config.getoption("markexpr")).partition(" and ")[0]
+    if wanted not in FEW_FILES or collection_path.suffix != ".py":
+        return None
+    return None if f"mark.{wanted}" in collection_path.read_text("utf-8") else True
 
 
 UnpackGolden = Callable[..., Path]
