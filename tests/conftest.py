@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.ports import lasting_ports
 
 # How long an example takes says more about the machine than about the code.
 # The same cases every time: a change is judged by what it changes. New ones come with `make soak`,
@@ -86,14 +85,6 @@ def unpack_golden() -> UnpackGolden:
 
 @pytest.fixture
 def lasting_port() -> int:
-    """A port that can be let go and taken again.
-
-    It lies below those that systems hand out for port 0, which tests beside this one ask for.
-    """
-    while True:
-        port = random.SystemRandom().randrange(20_000, 32_000)
-        try:
-            socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return port
+    """A port that can be let go and taken again."""
+    (port,) = lasting_ports(1)
+    return port

@@ -12,9 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.ports import lasting_ports
 from tests.scenarios.cast import PATIENCE_S, ROOT
 from tests.scenarios.hurried_clock import HurriedClock
-from tests.scenarios.test_two_brokers import free_ports
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
@@ -25,7 +25,7 @@ class HurriedBroker:
     """Starts one, always at the same port and with the same data."""
 
     def __init__(self, name_servers: str, data: Path) -> None:
-        self._arguments = (name_servers, str(free_ports(1)[0]), str(data))
+        self._arguments = (name_servers, str(lasting_ports(1)[0]), str(data))
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:

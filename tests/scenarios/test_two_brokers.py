@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import select
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import lasting_ports
 from tests.waiting import PATIENCE_S
 
 from rocketpipe import Producer, PullConsumer
@@ -27,28 +26,14 @@ from rocketpipe.remoting.caller import Caller
 
 pytestmark = pytest.mark.scenario
 
-#: A start, or news, that takes longer is a failure; none is expected to come near.
 BROKERS = ("broker-a", "broker-b")
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that can be let go and taken again: below those that are handed out for port 0."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.SystemRandom().randrange(20_000, 32_000)
-        try:
-            socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        ports.append(port)
-    return ports
 
 
 class Servers:
     """Four servers by name; each can be killed, and started again where it was."""
 
     def __init__(self, scratch: Path) -> None:
-        first, second, a, b = free_ports(4)
+        first, second, a, b = lasting_ports(4)
         self.name_servers = (f"127.0.0.1:{first}", f"127.0.0.1:{second}")
         self.brokers = dict(zip(BROKERS, (f"127.0.0.1:{a}", f"127.0.0.1:{b}"), strict=True))
         self._scratch = scratch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,11 @@ def tables_at(directory: Path, clock: ManualClock | None = None) -> Tables:
 
 
 @pytest.fixture(params=STORES)
-def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    with tarfile.open(GOLDEN / f"{request.param}.tar.xz") as archive:
-        members = [member for member in archive if member.name.startswith("store/config")]
-        archive.extractall(tmp_path, members, filter="data")
+def golden(
+    request: pytest.FixtureRequest, tmp_path: Path, unpack_golden: Callable[..., Path]
+) -> tuple[Path, dict[str, Any]]:
     answers = json.loads((GOLDEN / f"{request.param}.json").read_text())
-    return tmp_path / "store" / "config", answers
+    return unpack_golden(request.param, tmp_path, "config") / "config", answers
 
 
 def test_the_tables_of_apaches_broker_are_read_and_survive_our_saving(
@@ -67,12 +66,10 @@ def test_the_tables_of_apaches_broker_are_read_and_survive_our_saving(
         assert tables.groups.all() == before.groups.all()
 
 
-def test_offsets_of_every_group_are_read_from_5_5_0(tmp_path: Path) -> None:
-    with tarfile.open(GOLDEN / "5.5.0-stop.tar.xz") as archive:
-        archive.extractall(
-            tmp_path, [archive.getmember("store/config/consumerOffset.json")], filter="data"
-        )
-    offsets = tables_at(tmp_path / "store" / "config").offsets
+def test_offsets_of_every_group_are_read_from_5_5_0(
+    tmp_path: Path, unpack_golden: Callable[..., Path]
+) -> None:
+    offsets = tables_at(unpack_golden("5.5.0-stop", tmp_path, "config") / "config").offsets
     assert offsets.committed(TRANSACTION_GROUP, HALF_TOPIC, 0) == 4
 
 
