@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.errors import ConnectionLost
 from rocketpipe.model.flags import Compression, with_compression
@@ -63,7 +64,7 @@ def both_ways(
     servers: Cluster, store_path: Path, topic: str, count: int, **fields: Any
 ) -> list[tuple[Part, ReadOptions]]:
     """A topic's part and options through the broker, and from its files once they have it all."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE_S
     while True:
         in_files = whole(LogPlaces(store_path), topic)
         if sum(each.count for each in in_files.ranges) >= count:
