@@ -67,6 +67,8 @@ class SimDisk(Disk):
         #: Files of which a sync has failed, so that their cache and the platter may differ.
         self.failed_syncs: list[Path] = []
         self._names: dict[Path, _Node] = {Path("/"): _Directory()}
+        #: The names in each directory; there are none until somebody asks for some.
+        self._listings: dict[str, list[str]] = {}
         self._durable_names: dict[Path, _Node] = dict(self._names)
         self._changes: list[_Change] = []  # of names, not yet synced
         self._faults: list[Fault] = []
@@ -122,6 +124,7 @@ class SimDisk(Disk):
         kept = {path: kept[path] for path in kept if all(up in kept for up in path.parents)}
         self._durable_names = kept
         self._names = dict(kept)
+        self._listings.clear()
         for node in self._nodes():
             node.lose_power(self.chance, keep)
         self.kill()
@@ -175,6 +178,8 @@ class SimDisk(Disk):
             raise PowerCut(f"{operation} {path} without power")
         self.on_operation(operation, path)
         self.trace.append((operation, path))
+        if not self._faults:
+            return None
         due = [fault for fault in self._faults if fault.meets(operation, path)]
         struck = due[0] if due else None
         if struck is not None:
@@ -230,6 +235,7 @@ class SimDisk(Disk):
             self._names.setdefault(parent, _Directory())
             self._durable_names.setdefault(parent, self._names[parent])
         self._names[path] = self._durable_names[path] = SimContent(data)
+        self._listings.clear()
 
     def flip(self, path: Path, bit: int) -> None:
         """Turn one bit over, in the cache and on the platter, as a failing drive would."""
@@ -301,10 +307,17 @@ class SimDisk(Disk):
     def names(self, directory: Path) -> list[str]:
         self.step("list", directory)
         self._check_directory("list", directory)
-        above = str(directory / "_")[:-1]  # text compares faster than paths, and this runs often
-        below = (str(path) for path in self._names)
-        rests = [name[len(above) :] for name in below if name.startswith(above)]
-        return sorted(rest for rest in rests if rest and "/" not in rest)
+        if not self._listings:
+            self._listings = self._all_listings()
+        return sorted(self._listings.get(str(directory), ()))
+
+    def _all_listings(self) -> dict[str, list[str]]:
+        listings: dict[str, list[str]] = {"/": []}
+        for path in map(str, self._names):  # text is quicker than paths, and this runs often
+            above, _, name = path.rpartition("/")
+            if name:
+                listings.setdefault(above or "/", []).append(name)
+        return listings
 
     def make_directory(self, path: Path, *, durable: bool = True) -> list[Path]:
         parents = []
@@ -369,9 +382,20 @@ class SimDisk(Disk):
         if fault is None or fault.took_effect:
             changed = change()
             _apply(changed, self._names)
+            self._note_listings(changed)
             self._changes.append(changed)
         if fault is not None:
             raise fault.error(operation, path)
+
+    def _note_listings(self, changed: _Change) -> None:
+        if not self._listings:
+            return
+        for path, node in changed.items():
+            names = self._listings.setdefault(str(path.parent), [])
+            if path.name in names:
+                names.remove(path.name)
+            if node is not None:
+                names.append(path.name)
 
     def _content(self, operation: str, path: Path) -> SimContent:
         node = self._names.get(path)
