@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import count
+
+import msgspec
+
 from rocketpipe.broker.delivery.check_points import CheckPoint, check_point
 from rocketpipe.broker.delivery.in_flight import InFlight
 from rocketpipe.model.offsets import QueueOffset
 
 
-def point(start: int, pop_ms: int = 1000, invisible_ms: int = 500, count: int = 2) -> CheckPoint:
+def point(start: int, pop_ms: int = 1000, invisible_ms: int = 500, size: int = 2) -> CheckPoint:
     return check_point(
         topic="t",
         group="g",
         queue_id=0,
         start=QueueOffset(start),
-        offsets=[QueueOffset(start + each) for each in range(count)],
+        offsets=[QueueOffset(start + each) for each in range(size)],
         pop_ms=pop_ms,
         invisible_ms=invisible_ms,
         broker="b",
@@ -71,9 +75,31 @@ def test_nothing_grows_without_end() -> None:
     for number in range(5000):
         made = point(10 * number)
         flights.add(made.key, made, 0, number)
-        assert flights.is_full is (len(flights) >= 2)
+        assert not flights.is_full("g")
         flights.finish(made.key)
     assert len(flights) == 0
     assert not flights.was_finished(point(0).key)
     assert flights.was_finished(point(10 * 4999).key)
     assert len(flights._due) < 2000
+
+
+def test_one_group_does_not_use_up_the_room_of_the_others() -> None:
+    flights = InFlight(limit=8)
+
+    def fill(group: str) -> int:
+        while not flights.is_full(group):
+            made = msgspec.structs.replace(point(1000 + len(flights)), group=group)
+            flights.add(made.key, made, 0, next(places))
+        return flights.count(group)
+
+    places = count()
+    assert fill("greedy") == 8, "alone it may have all there is"
+    assert fill("b") == 4
+    assert fill("c") == 2
+    assert [fill("b"), fill("greedy")] == [4, 8], "who has more gets nothing more"
+    for key, flight in flights.of_groups({"greedy"}):
+        flights.forget(key)
+        assert flight.point.group == "greedy"
+    assert flights.count("greedy") == 0
+    assert len(flights) == 6
+    assert not flights.is_full("b")

@@ -1,21 +1,24 @@
 """Messages that were popped and not acknowledged yet, by the check point of their pop.
 
 All of it is in the revive topic as well: this is what a broker knows of it without reading. How
-much it may hold is the caller's to ask, by `is_full`.
+much it may hold is the caller's to ask, by `is_full`: one group may have as much as there is room
+for, until the room is used up; from then on each group may have its equal share of it, so that none
+is kept from popping by what others do not acknowledge.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Iterator
 from itertools import count
 from typing import Final
 
 from rocketpipe.broker.delivery.check_points import CheckPoint, Key
 from rocketpipe.model.offsets import QueueOffset
 
-#: Pops whose messages are not all acknowledged. RocketMQ keeps as many in its buffer.
+#: Pops whose messages are not all acknowledged, of a group and of all together; those that take up
+#: their share last may make it twice as many. RocketMQ keeps as many in its buffer.
 MAX_POPS: Final = 200_000
 #: Pops that were acknowledged to the last: whoever acknowledges twice is not told off.
 MAX_FINISHED: Final = 20_000
@@ -83,6 +86,7 @@ class InFlight:
         self._limit = limit
         self._max_finished = max_finished
         self._flights: dict[Key, Flight] = {}
+        self._by_group: Counter[str] = Counter()
         self._due: list[tuple[int, int, Key]] = []
         self._turn = count()
         self._noted: dict[int, OrderedDict[int, Flight]] = {}
@@ -91,10 +95,26 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._flights)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether nothing more may be popped until something is acknowledged or shows again."""
-        return len(self._flights) >= self._limit
+    def count(self, group: str) -> int:
+        """How many pops of a group are in flight."""
+        return self._by_group[group]
+
+    def share(self, group: str) -> int:
+        """How many pops of a group may be in flight now."""
+        if len(self._flights) < self._limit:
+            return self._limit
+        groups = len(self._by_group) + (group not in self._by_group)
+        return max(1, self._limit // groups)
+
+    def is_full(self, group: str) -> bool:
+        """Whether a group may pop nothing more until it acknowledges, or something shows again."""
+        return self._by_group[group] >= self.share(group)
+
+    def of_groups(self, groups: Collection[str]) -> list[tuple[Key, Flight]]:
+        """What these groups have in flight."""
+        if not any(self._by_group[group] for group in groups):
+            return []
+        return [each for each in self._flights.items() if each[1].point.group in groups]
 
     def get(self, key: Key) -> Flight | None:
         return self._flights.get(key)
@@ -118,6 +138,7 @@ class InFlight:
             if before.point.due_ms == point.due_ms:
                 flight.due_ms = before.due_ms  # the same, noted again; it may have been put off
         self._flights[key] = flight
+        self._by_group[point.group] += 1
         self._noted.setdefault(queue_id, OrderedDict())[revive_offset] = flight
         heapq.heappush(self._due, (flight.due_ms, next(self._turn), key))
         if len(self._due) > 2 * len(self._flights) + _SLACK:
@@ -140,6 +161,10 @@ class InFlight:
     def _drop(self, key: Key, flight: Flight) -> None:
         del self._flights[key]
         del self._noted[flight.revive_queue][flight.revive_offset]
+        group = flight.point.group
+        self._by_group[group] -= 1
+        if not self._by_group[group]:
+            del self._by_group[group]
 
     def due(self, now_ms: int) -> Iterator[tuple[Key, Flight]]:
         """Those whose time is over, the first first; each is given once."""
@@ -164,6 +189,12 @@ class InFlight:
         for flight in self._flights.values():
             latest_ms = max(flight.due_ms, now_ms + flight.point.invisible_ms)
             flight.due_ms = min(flight.due_ms + by_ms, latest_ms)
+        self._refill()
+
+    def rebase(self, now_ms: int) -> None:
+        """Have pops of a time that is yet to come count from now: the clock was set back since."""
+        for flight in self._flights.values():
+            flight.due_ms -= max(0, flight.point.pop_ms - now_ms)
         self._refill()
 
     def _refill(self) -> None:

@@ -122,11 +122,13 @@ class Pops:
         Raises:
             RequestRejected: Too much is in flight, or the store takes nothing now.
         """
-        if self._notes.flights.is_full:
+        flights = self._notes.flights
+        if flights.is_full(ask.group):
             raise RequestRejected(
                 ResponseCode.SYSTEM_BUSY,
-                f"{len(self._notes.flights)} pops are not acknowledged, and no more may be: "
-                "acknowledge what was received, or receive with a shorter invisible time",
+                f"{flights.count(ask.group)} pops of group {ask.group} are not acknowledged, and "
+                f"it may have {flights.share(ask.group)} now: acknowledge what was received, or "
+                "receive more at once, or with a shorter invisible time",
             )
         turn = self._chance.randrange(100)
         queue_id = ORDER_REVIVE_QUEUE if ask.ordered else self._notes.next_queue()
