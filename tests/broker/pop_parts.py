@@ -58,7 +58,16 @@ class PopParts(SendingParts):
         self.notes.recover()
         rules = PopRules(broker=BROKER, retry_v2=retry_v2)
         topics, chance = self.tables.topics, random.Random(3)
-        self.pops = Pops(self.store, topics, self.notes, self.orders, clock, chance, rules)
+        self.pops = Pops(
+            self.store,
+            topics,
+            self.notes,
+            self.orders,
+            clock,
+            chance,
+            rules,
+            keep=self.tables.offsets_saved,
+        )
         self.freed: list[tuple[str, str, int]] = []
         self.acks = Acks(
             self.notes, self.orders, clock, BROKER, lambda *place: self.freed.append(place)

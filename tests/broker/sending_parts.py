@@ -81,7 +81,9 @@ class SendingParts:
         self.intake = Intake(self.store, self.durability, self.admission, HOST)
         topics, chance = self.tables.topics, random.Random(7)
         registrar = Registrar(self.config, "127.0.0.1:10911", topics, Caller(), clock)
-        self.supply = TopicSupply(topics, self.tables.groups, registrar, clock, chance)
+        self.supply = TopicSupply(
+            topics, self.tables.groups, registrar, clock, chance, self.tables.group_kept
+        )
         self.stamp = Stamp(self.config, UniqueKeys(HOST[:4], 1, 2), clock)
         self.delays = DelayLevels(self.store, self.intake, self.tables.delays, clock)
         most_ms = self.store.config.timer_max_delay_ms

@@ -5,20 +5,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.lives import Broker, Scenario, live_and_die
+from tests.faults.lives import FINISH_S, Broker, Scenario, live_and_die
 
 from rocketpipe.client.consumer.popped import PoppedMessage, popped
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RequestRejected
+from rocketpipe.model.names import revive_topic
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.offsets import GetMaxOffset
 from rocketpipe.protocol.requests.popping import AckMessage, ChangeInvisibleTime, PopMessage
+from rocketpipe.remoting.caller import Caller
+from rocketpipe.testing.servers import serving
 
 KILLS = max(2, int(os.environ.get("ROCKETPIPE_KILLS", "20")) // 10)
 TOPIC = "t"
@@ -135,3 +140,47 @@ def _named(message: PoppedMessage) -> dict[str, Any]:
 @pytest.mark.parametrize("ordered", [False, True], ids=["any order", "in order"])
 async def test_what_was_acknowledged_is_never_given_again(tmp_path: Path, *, ordered: bool) -> None:
     await live_and_die(tmp_path, Pops(ordered=ordered), KILLS)
+
+
+@pytest.mark.scenario
+async def test_a_new_groups_first_pop_comes_again_though_the_broker_is_killed_at_once(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path) as servers:
+        async with Caller() as caller:
+            broker = Broker(caller, servers.broker)
+            await broker.send(TOPIC, 0, b"0")
+            reply = await broker.ask(_ask_for("brand-new", 1_000))
+            servers.process.kill()
+            assert [each.body for each in popped(reply, TOPIC, "broker-a")] == [b"0"]
+        assert servers.process.wait() == -9
+    with serving(tmp_path) as servers:
+        async with Caller() as caller:
+            broker = Broker(caller, servers.broker)
+            async with asyncio.timeout(FINISH_S):
+                while await _notes(broker) < 2:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.05)
+            reply = await broker.ask(_ask_for("brand-new", 1_000))
+            while reply.code != ResponseCode.SUCCESS:
+                reply = await broker.ask(_ask_for("brand-new", 1_000))
+            assert [each.body for each in popped(reply, TOPIC, "broker-a")] == [b"0"]
+
+
+async def _notes(broker: Broker) -> int:
+    """How many notes of pops there are; the second one is the end of the first."""
+    topic = revive_topic("DefaultCluster")
+    ends = [await broker.ask(GetMaxOffset(topic=topic, queue_id=each)) for each in range(8)]
+    return sum(each.offset for each in ends)
+
+
+def _ask_for(group: str, invisible_ms: int) -> PopMessage:
+    return PopMessage(
+        consumer_group=group,
+        topic=TOPIC,
+        queue_id=-1,
+        max_msg_nums=COUNT,
+        invisible_time=invisible_ms,
+        poll_time=1_000,
+        born_time=SystemClock().now_ms(),
+        init_mode=0,
+    )

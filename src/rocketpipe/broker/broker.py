@@ -159,7 +159,7 @@ async def broker(
             )
             admission = Admission(store, durability, clock, limits)
             intake = Intake(store, durability, admission, store_host, stats)
-            supply = TopicSupply(topics, groups, registrar, clock, chance)
+            supply = TopicSupply(topics, groups, registrar, clock, chance, tables.group_kept)
             clients = ClientHandlers(
                 connected,
                 groups,

@@ -10,7 +10,8 @@ import pytest
 from tests.broker.pop_parts import INVISIBLE_MS, PopParts, bodies
 from tests.broker.stepped_clock import HOUR_MS, SteppedClock
 
-from rocketpipe.broker.delivery.revive import BACK_OFF_MS, TICK_MS
+from rocketpipe.broker.delivery.revive import BACK_OFF_MS, TICK_MS, UNKNOWN_MS
+from rocketpipe.errors import RequestRejected
 from rocketpipe.model import properties
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.store.errors import StoreFull
@@ -102,9 +103,60 @@ async def test_what_nobody_can_want_any_more_does_not_come_again(parts: PopParts
     await parts.send(b"0")
     await parts.pop()
     parts.tables.groups.delete("g", parts.clock.now_ms())
+    await parts.pass_time(TICK_MS)
+    assert len(parts.notes.flights) == 0
+    parts.tables.groups.ensure("g", parts.clock.now_ms())
+    await parts.pass_time(INVISIBLE_MS)
+    assert parts.stored("%RETRY%g_t") == []
+
+
+async def test_a_deleted_group_is_done_with_though_the_disk_was_full_at_first(
+    parts: PopParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parts.send(b"0")
+    await parts.pop()
+    parts.tables.groups.delete("g", parts.clock.now_ms())
+    with monkeypatch.context() as full:
+
+        def refuse(groups: object) -> None:
+            raise StoreFull(Path("log"), 1, "no room")
+
+        full.setattr(parts.store, "append", refuse)
+        with pytest.raises(RequestRejected):
+            await parts.revivals.revive_due()
+    assert len(parts.notes.flights) == 1
+    await parts.pass_time(TICK_MS)
+    assert len(parts.notes.flights) == 0
+
+
+async def test_what_an_unknown_group_popped_waits_until_it_is_known(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = PopParts(tmp_path, ManualClock())
+    try:
+        await parts.send(b"0")
+        await parts.pop(group="new")  # so that nobody made it durable
+        parts.abandon()
+        parts = PopParts(tmp_path, ManualClock())
+        for _ in range(3):
+            await parts.pass_time(INVISIBLE_MS)
+        assert len(parts.notes.flights) == 1
+        assert "group new is not known" in caplog.text
+        parts.tables.groups.ensure("new", parts.clock.now_ms())
+        await parts.pass_time(UNKNOWN_MS)
+        assert bodies(await parts.pop(group="new")) == [b"0"]
+    finally:
+        parts.abandon()
+
+
+async def test_what_an_unknown_group_popped_is_done_with_when_its_messages_are_gone(
+    parts: PopParts,
+) -> None:
+    await parts.send(b"0")
+    await parts.pop(group="new")
+    parts.store.derived.queues.delete("t", 0)
     await parts.pass_time(INVISIBLE_MS)
     assert len(parts.notes.flights) == 0
-    assert parts.stored("%RETRY%g_t") == []
 
 
 async def test_a_full_disk_puts_it_off(parts: PopParts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,10 @@ from rocketpipe.broker.delivery.check_points import ack_of, check_point, put_ack
 from rocketpipe.broker.delivery.pop_places import REVIVE_GROUP
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.protocol.requests.popping import FROM_MAX
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.errors import StoreFull
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.message_store import MessageStore, Put
 from rocketpipe.testing.clock import ManualClock
 
 Open = Callable[..., PopParts]
@@ -76,6 +77,21 @@ async def test_killed_after_an_acknowledgement_the_message_never_comes_again(
     assert bodies(await parts.pop()) == [got[1].body]
 
 
+async def test_killed_a_group_that_begins_at_the_end_misses_nothing_behind_it(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first(self: MessageStore, topic: str, queue_id: int) -> QueueOffset:
+        return QueueOffset(1 if topic == "t" and queue_id == 0 else 0)
+
+    parts = opened()
+    await parts.send(b"gone")
+    monkeypatch.setattr(MessageStore, "min_offset", first)  # as if retention had been there
+    assert await parts.pop(init_mode=FROM_MAX) == []
+    parts = opened()
+    await parts.send(b"1", b"2", b"3")
+    assert bodies(await parts.pop(init_mode=FROM_MAX)) == [b"1", b"2", b"3"]
+
+
 async def test_a_receipt_outlives_a_kill(opened: Open) -> None:
     parts = opened()
     await parts.send(b"0")
@@ -113,6 +129,57 @@ async def test_killed_after_it_was_shown_again_it_is_not_shown_twice(opened: Ope
     await parts.pass_time(INVISIBLE_MS)
     assert await parts.pop() == []
     assert len(parts.stored("%RETRY%g_t")) == 1
+
+
+async def test_killed_after_a_change_in_order_the_new_time_counts(opened: Open) -> None:
+    parts = opened()
+    await parts.send(b"0", b"1")
+    got = seen(await parts.popped(ordered=True, count=2), "t", "g")
+    await parts.ack(got[1])
+    await parts.acks.hide("t", "g", got[0].handle, got[0].offset, 3 * INVISIBLE_MS)
+    parts = opened()
+    await parts.pass_time(2 * INVISIBLE_MS)
+    parts = opened()  # later than it would have shown by itself
+    await parts.pass_time(INVISIBLE_MS - 1)
+    assert (await parts.popped(ordered=True)).records == []
+    await parts.pass_time(1)
+    assert bodies(seen(await parts.popped(ordered=True), "t", "g")) == [b"0", b"1"]
+
+
+async def test_a_change_in_order_that_cannot_be_noted_is_refused_and_changes_nothing(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = opened()
+    await parts.send(b"0")
+    (got,) = seen(await parts.popped(ordered=True), "t", "g")
+    with monkeypatch.context() as full:
+
+        def refuse(groups: object) -> None:
+            raise StoreFull(Path("log"), 1, "no room")
+
+        full.setattr(parts.store, "append", refuse)
+        with pytest.raises(RequestRejected):
+            await parts.acks.hide("t", "g", got.handle, got.offset, 2 * INVISIBLE_MS)
+    await parts.pass_time(INVISIBLE_MS)
+    assert bodies(seen(await parts.popped(ordered=True), "t", "g")) == [b"0"]
+
+
+@pytest.mark.parametrize("ordered", [False, True], ids=["any order", "in order"])
+async def test_a_clock_set_back_while_the_broker_was_down_hides_nothing_for_longer(
+    tmp_path: Path, *, ordered: bool
+) -> None:
+    ahead = PopParts(tmp_path, ManualClock(1_700_000_000_000 + 3_600_000))
+    await ahead.send(b"0")
+    await ahead.popped(ordered=ordered)
+    ahead.abandon()
+    parts = PopParts(tmp_path, ManualClock())
+    try:
+        await parts.pass_time(INVISIBLE_MS - 1)
+        assert (await parts.popped(ordered=ordered)).records == []
+        await parts.pass_time(1)
+        assert bodies(seen(await parts.popped(ordered=ordered), "t", "g")) == [b"0"]
+    finally:
+        parts.abandon()
 
 
 async def test_killed_in_order_the_block_and_the_acknowledgements_are_known(opened: Open) -> None:

@@ -54,6 +54,33 @@ async def test_a_group_that_comes_for_the_first_time_is_made(parts: SendingParts
     assert parts.tables.groups.get("g") is not None
 
 
+async def test_a_kept_group_is_on_disk_and_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = SendingParts(tmp_path, ManualClock())
+    assert await parts.supply.kept_group("g") == GroupSettings(name="g")
+    parts.abandon()  # as if it had been killed
+    parts = SendingParts(tmp_path, ManualClock())
+    try:
+        assert parts.tables.groups.get("g") == GroupSettings(name="g")
+        monkeypatch.setattr(parts.tables, "_save_beside", None)  # nothing calls it
+        await parts.supply.kept_group("g")
+    finally:
+        parts.abandon()
+
+
+async def test_a_group_that_cannot_be_saved_is_refused(tmp_path: Path) -> None:
+    parts = SendingParts(tmp_path, ManualClock())
+    try:
+        (tmp_path / "config").mkdir(exist_ok=True)
+        (tmp_path / "config" / "subscriptionGroup.json.tmp").mkdir()
+        with pytest.raises(RequestRejected, match="cannot be saved") as refused:
+            await parts.supply.kept_group("g")
+        assert refused.value.code == 1
+    finally:
+        parts.abandon()
+
+
 @pytest.mark.parametrize("name", ["../x", "", "g" * 121])
 async def test_a_name_that_no_group_may_have_is_refused(parts: SendingParts, name: str) -> None:
     with pytest.raises(RequestRejected) as refused:

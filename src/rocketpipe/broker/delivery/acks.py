@@ -80,13 +80,7 @@ class Acks:
             )
         now_ms = self._clock.now_ms()
         if handle.is_ordered:
-            place = (topic, group, handle.queue_id)
-            until_ms = now_ms + invisible_ms
-            if not self._orders.hide(*place, offset, handle.pop_ms, until_ms):
-                raise _unknown(handle)
-            if not self._orders.is_blocked(*place, None, now_ms):
-                self._freed(*place)
-            return handle.pop_ms, until_ms - handle.pop_ms
+            return await self._hide_ordered(topic, group, handle, offset, now_ms + invisible_ms)
         flight = self._flight(topic, group, handle, [offset])
         if flight is None or flight.is_acked(offset):
             raise _unknown(handle)
@@ -107,6 +101,26 @@ class Acks:
             )
         await self._notes.moved(flight, offset, point)
         return point.pop_ms, point.invisible_ms
+
+    async def _hide_ordered(
+        self, topic: str, group: str, handle: ReceiptHandle, offset: QueueOffset, until_ms: int
+    ) -> tuple[int, int]:
+        place = (topic, group, handle.queue_id)
+        before = self._orders.get(*place)
+        pop = self._orders.hide(*place, offset, handle.pop_ms, until_ms)
+        if pop is None:
+            raise _unknown(handle)
+        try:
+            # Noted before it is answered: a broker that is killed would show it to another
+            # while whoever asked for more time is at it.
+            await self._notes.ordered(self._noted(*place, pop), pop.next_offset, wait=True)
+        except RequestRejected:
+            if self._orders.get(*place) == pop:
+                self._orders.put_back(*place, before)
+            raise
+        if not self._orders.is_blocked(*place, None, self._clock.now_ms()):
+            self._freed(*place)
+        return handle.pop_ms, until_ms - handle.pop_ms
 
     def _check_broker(self, handle: ReceiptHandle) -> None:
         if handle.broker != self._broker:
@@ -163,6 +177,7 @@ class Acks:
             broker=self._broker,
             ordered=True,
             acked=pop.acked,
+            shows_ms=pop.shows_ms,
         )
 
 

@@ -58,6 +58,8 @@ class CheckPoint(Body, frozen=True, kw_only=True):
     diffs: tuple[Int32, ...] | None = msgspec.field(name="d", default=None)
     broker: str | None = msgspec.field(name="bn", default=None)
     re_puts: str | None = msgspec.field(name="rp", default=None)
+    #: When single messages show again that were popped in order; ours, as such check points are.
+    shows_ms: dict[Int64, Int64] | None = msgspec.field(name="ot", default=None)
     #: For those who look; nobody reads it back.
     revive_ms: Int64 | None = msgspec.field(name="reviveTime", default=None)
 
@@ -67,8 +69,9 @@ class CheckPoint(Body, frozen=True, kw_only=True):
 
     @property
     def due_ms(self) -> int:
-        """When the messages show again that were not acknowledged."""
-        return self.pop_ms + self.invisible_ms
+        """When the messages show again that were not acknowledged, the last of them."""
+        usual = self.pop_ms + self.invisible_ms
+        return max(usual, *self.shows_ms.values()) if self.shows_ms else usual
 
     @property
     def is_ordered(self) -> bool:
@@ -129,6 +132,7 @@ def check_point(
     broker: str,
     ordered: bool = False,
     acked: int = 0,
+    shows_ms: dict[int, int] | None = None,
 ) -> CheckPoint:
     """Write down what a pop took; ``acked`` has a bit for each message acknowledged already."""
     assert 0 < len(offsets) <= MAX_MESSAGES
@@ -143,6 +147,7 @@ def check_point(
         group=group,
         diffs=tuple(offset - start for offset in offsets),
         broker=broker,
+        shows_ms=shows_ms,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -88,6 +89,8 @@ class Popped:
     rest: int = 0
     records: list[bytes] = field(default_factory=list)
     size: int = 0
+    #: Whether its group begins somewhere that a killed broker could not find again.
+    began: bool = False
     starts: dict[PoppedQueue, QueueOffset] = field(default_factory=dict)
     taken: dict[PoppedQueue, list[QueueOffset]] = field(default_factory=dict)
     order_counts: dict[PoppedQueue | PoppedMessage, int] = field(default_factory=dict)
@@ -105,7 +108,10 @@ class Pops:
         clock: Clock,
         chance: random.Random,
         rules: PopRules,
+        keep: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """``keep`` waits until the places of groups are on disk."""
+        self._keep = keep
         self._store = store
         self._topics = topics
         self._notes = notes
@@ -139,6 +145,11 @@ class Pops:
         await self._from_topic(ask, ask.topic, popped, turn, ask.queue_id)
         if not retry_first and not ask.ordered:
             await self._from_retries(ask, popped, turn)
+        if popped.began and self._keep is not None:
+            try:
+                await self._keep()
+            except StoreError as error:
+                log.warning("where a group begins could not be saved, is tried again: %s", error)
         return popped
 
     async def _from_retries(self, ask: PopAsk, popped: Popped, turn: int) -> None:
@@ -173,6 +184,9 @@ class Pops:
             topic, ask.group, queue_id, ask.attempt_id, now_ms
         ):
             return
+        if ask.init_mode != FROM_MIN and not is_retry_topic(topic):
+            # Forgotten, it would begin at another end, and miss what came in between.
+            popped.began |= self._notes.places.next(ask.group, topic, queue_id) is None
         start = self.place(ask.group, topic, queue_id, ask.init_mode)
         room = min(ask.count, MAX_MESSAGES) - len(popped.records)
         if room <= 0 or popped.size >= MAX_POP_BYTES:

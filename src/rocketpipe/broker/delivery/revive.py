@@ -5,12 +5,17 @@
 
 The copy and the note that its pop is done with it are stored together, so that a message comes
 again once, whenever the broker dies.
+
+What was popped by a group that is not known, or from a topic that is not, is put off for as long as
+its messages are there: a broker that was killed, or whose tables are older than its log, knows less
+than there is. It is done with once the messages are gone, or an operator deleted the group.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import Final
 
 from rocketpipe.broker.delivery.in_flight import Flight
@@ -36,11 +41,17 @@ log = logging.getLogger(__name__)
 TICK_MS: Final = 100
 #: How long a pop rests that could not be dealt with.
 BACK_OFF_MS: Final = 5_000
+#: How long one rests whose group or topic is not known.
+UNKNOWN_MS: Final = 30_000
 RETRY_QUEUES: Final = 1
 _AT_ONCE: Final = 64
 #: Steps of the wall clock that are told of, and how often: one that is strobed fills no disk.
 _NOTABLE_MS: Final = 1000
 _TELL_EVERY_MS: Final = 60_000
+
+
+class _Unknown(Exception):
+    """A group or a topic is not known, though there is something of it."""
 
 
 class Revivals:
@@ -66,6 +77,8 @@ class Revivals:
         self._clock = clock
         self._kind = RetryKind.RETRY_V2 if retry_v2 else RetryKind.RETRY_V1
         self._trouble: str | None = None
+        #: Groups that an operator deleted, until what they popped is done with.
+        self._deleted: set[str] = set()
         #: How far the wall clock is ahead of the monotonic one.
         self._apart_ms = clock.now_ms() - clock.monotonic_ms()
         self._tell_from_ms = clock.monotonic_ms()
@@ -90,21 +103,35 @@ class Revivals:
     async def revive_due(self) -> None:
         """Show all again that is due by now."""
         now_ms = self._follow_clock()
-        done = 0
-        for key, flight in self._notes.flights.due(now_ms):
+        self._deleted |= self._groups.take_deleted()
+        if self._deleted:
+            await self._give_up(self._deleted)
+            self._deleted.clear()
+        for done, (key, flight) in enumerate(self._notes.flights.due(now_ms), 1):
+            if done % _AT_ONCE == 0:
+                await asyncio.sleep(0)
             if flight.point.is_ordered:
                 self._notes.flights.forget(key)  # the queue is free by itself
                 continue
             try:
                 await self._revive(flight)
+            except _Unknown as unknown:
+                self._complain(str(unknown))
+                self._notes.flights.put_off(key, self._clock.now_ms() + UNKNOWN_MS)
             except (RequestRejected, StoreError) as error:
                 self._complain(str(error))
                 self._notes.flights.put_off(key, self._clock.now_ms() + BACK_OFF_MS)
-                continue
-            self._notes.flights.forget(key)
-            done += 1
+            else:
+                self._notes.flights.forget(key)
+
+    async def _give_up(self, groups: Collection[str]) -> None:
+        """Be done with what groups have popped that were deleted: nobody wants it any more."""
+        for done, (key, flight) in enumerate(self._notes.flights.of_groups(groups), 1):
             if done % _AT_ONCE == 0:
                 await asyncio.sleep(0)
+            for offset in [] if flight.point.is_ordered else flight.open_offsets:
+                await self._notes.revived(flight, offset, None)
+            self._notes.flights.forget(key)
 
     def _follow_clock(self) -> int:
         """The time by the wall clock; what is in flight is put off if somebody has set that."""
@@ -133,9 +160,15 @@ class Revivals:
         point = flight.point
         group = self._groups.get(point.group)
         topic = topic_of_pop_retry(point.topic, point.group)
-        known = group is not None and self._supply.known(topic) is not None
+        is_known = self._supply.known(topic) is not None
         for offset in flight.open_offsets:
-            copy = await self._copy(flight, offset, group) if group and known else None
+            copy: Put | None = None
+            if self._is_there(flight, offset):
+                if group is None:
+                    raise _Unknown(f"group {point.group} is not known: create it")
+                if not is_known:
+                    raise _Unknown(f"topic {topic} is not known: create it, or delete it again")
+                copy = await self._copy(flight, offset, group)
             if flight.is_acked(offset):
                 continue  # while its topic was made
             try:
@@ -194,6 +227,12 @@ class Revivals:
             topic=topic_of_pop_retry(point.topic, group.name),
             message_id=message.message_id,
         )
+
+    def _is_there(self, flight: Flight, offset: QueueOffset) -> bool:
+        """Whether the log has a message still, for all that is known."""
+        point = flight.point
+        first = self._store.min_offset(point.topic, point.queue_id)
+        return first <= offset < self._store.max_offset(point.topic, point.queue_id)
 
     def _message(self, flight: Flight, offset: QueueOffset) -> RecordView | None:
         point = flight.point

@@ -268,6 +268,8 @@ class ReviveLog:
             self._read_on(queue_id, self._known[queue_id] if noted is None else noted)
             # From here on the table has a row for it, whatever else fills it.
             self._offsets.commit(NOTED_GROUP, self._topic, queue_id, self._known[queue_id])
+        self.flights.rebase(self._clock.now_ms())
+        self._orders.rebase(self._clock.now_ms())
         if len(self.flights):
             log.info("popped messages are in flight pops=%d", len(self.flights))
 
@@ -330,6 +332,7 @@ class ReviveLog:
             pop_ms=note.pop_ms,
             invisible_ms=note.invisible_ms,
             acked=note.acked,
+            shows_ms=note.shows_ms,
         )
         if flight.is_finished:
             self.flights.forget(key)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from rocketpipe.broker.registration import Registrar
 from rocketpipe.broker.tables.groups import GroupTable
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
-from rocketpipe.errors import InvalidName, RequestRejected
+from rocketpipe.errors import InvalidName, RequestRejected, StoreError
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import check_group
 from rocketpipe.model.topic import Perm, TopicSettings
@@ -34,7 +34,10 @@ class TopicSupply:
         registrar: Registrar,
         clock: Clock,
         chance: random.Random,
+        kept: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
+        """``kept`` waits until a group is on disk, and raises if it cannot be."""
+        self._kept = kept
         self._topics = topics
         self._groups = groups
         self._registrar = registrar
@@ -96,6 +99,24 @@ class TopicSupply:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name}"
             )
+        return found
+
+    async def kept_group(self, name: str) -> GroupSettings:
+        """The settings of a consumer group that a killed broker does not forget.
+
+        Raises:
+            RequestRejected: As for `group`, or it cannot be saved now.
+        """
+        found = self.group(name)
+        if self._kept is not None:
+            try:
+                await self._kept(name)
+            except StoreError as error:
+                raise RequestRejected(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"subscription group {name} cannot be saved, so that nothing is given to it: "
+                    f"see to the broker's disk, and ask again: {error}",
+                ) from error
         return found
 
     def any_queue(self, queues: int) -> int:

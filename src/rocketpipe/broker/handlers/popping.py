@@ -18,6 +18,7 @@ from rocketpipe.broker.delivery.topic_supply import TopicSupply
 from rocketpipe.broker.delivery.waiting_pops import WaitingPops
 from rocketpipe.clock import Clock
 from rocketpipe.errors import FilterError, InvalidName, RequestRejected
+from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.ids import ReceiptHandle, RetryKind
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.subscription import TAG
@@ -95,7 +96,7 @@ class PopHandlers:
         born_ms = request.born_time or now_ms
         if now_ms - born_ms - request.poll_time > TOO_LATE_MS:
             return _reply(ResponseCode.POLLING_TIMEOUT, Popped(now_ms, 0), request)
-        ask = self._ask(request)
+        ask = await self._ask(request)
         until_ms = self._until_ms(born_ms + request.poll_time - now_ms, request.poll_time)
         line = (request.topic, request.consumer_group, max(request.queue_id, -1))
         looks = 0
@@ -192,7 +193,7 @@ class PopHandlers:
         line = (request.topic, request.consumer_group, max(request.queue_id, -1))
         return PollingInfoReply(polling_num=self._waiting.waiting(*line))
 
-    def _ask(self, request: PopMessage) -> PopAsk:
+    async def _ask(self, request: PopMessage) -> PopAsk:
         self._check_readable("pop")
         if not 1 <= request.max_msg_nums <= MAX_COUNT:
             raise RequestRejected(
@@ -207,7 +208,8 @@ class PopHandlers:
                 f"it goes from 1 to {MAX_INVISIBLE_MS}",
             )
         topic = self._topic(request.topic, request.queue_id)
-        self._check_group(request.consumer_group)
+        # Or a broker that is killed would not know whom its check points speak of.
+        _check_consuming(await self._supply.kept_group(request.consumer_group))
         return PopAsk(
             group=request.consumer_group,
             topic=topic,
@@ -238,11 +240,7 @@ class PopHandlers:
         return topic
 
     def _check_group(self, name: str) -> None:
-        if not self._supply.group(name).consume_enable:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION,
-                f"subscription group no permission, {name}: consumeEnable",
-            )
+        _check_consuming(self._supply.group(name))
 
     def _choice(self, kind: str | None, expression: str | None) -> Choice:
         if (kind or TAG) != TAG and expression and not self._gate.property_filter:
@@ -350,6 +348,14 @@ def _illegal_queue(code: ResponseCode, topic: TopicSettings, queue_id: int) -> R
         f"queueId[{queue_id}] is illegal, topic:[{topic.name}] "
         f"topicConfig.readQueueNums:[{topic.read_queues}]",
     )
+
+
+def _check_consuming(group: GroupSettings) -> None:
+    if not group.consume_enable:
+        raise RequestRejected(
+            ResponseCode.NO_PERMISSION,
+            f"subscription group no permission, {group.name}: consumeEnable",
+        )
 
 
 def _one(queue_id: int) -> int | None:

@@ -41,6 +41,8 @@ class GroupTable:
             for name in sorted(PREDEFINED_GROUPS)
         }
         self._forbidden: dict[str, dict[str, int]] = {}
+        #: Groups that were deleted since somebody last asked (`take_deleted`).
+        self._deleted: set[str] = set()
         self.version = DataVersion()
 
     def get(self, name: str) -> GroupSettings | None:
@@ -90,7 +92,17 @@ class GroupTable:
         found = self._groups.pop(name, None)
         if found is not None or forbidden is not None:
             self.version = self.version.after_change(now_ms)
+        if found is not None:
+            self._deleted.add(name)
         return found is not None
+
+    def take_deleted(self) -> set[str]:
+        """The groups that were deleted since this was last asked, and are not there again.
+
+        A group that is merely unknown may be one that a killed broker forgot.
+        """
+        deleted, self._deleted = self._deleted, set()
+        return deleted - self._groups.keys()
 
     def forbidden(self, group: str, topic: str) -> int:
         """The bits that forbid a group something about a topic."""

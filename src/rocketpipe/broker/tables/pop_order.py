@@ -111,6 +111,7 @@ class OrderTable:
         invisible_ms: int,
         attempt_id: str | None = None,
         acked: int = 0,
+        shows_ms: dict[int, int] | None = None,
     ) -> OrderedPop:
         """Block a queue by what was popped from it; tells how often each was popped before.
 
@@ -126,6 +127,7 @@ class OrderTable:
             earlier = before.counts or {}
             if before.pop_ms == pop_ms:  # the same pop, as the log tells of it
                 counts, attempt_id = earlier, attempt_id or before.attempt_id
+                shows_ms = shows_ms or before.shows_ms
             elif attempt_id is not None and before.attempt_id == attempt_id:
                 counts = earlier
             else:
@@ -136,6 +138,7 @@ class OrderTable:
             pop_ms=pop_ms,
             invisible_ms=invisible_ms,
             spans=(first, *(at - first for at in offsets[1:])),
+            shows_ms=shows_ms,
             counts=counts or None,
             last_ms=pop_ms,
             acked=acked,
@@ -171,15 +174,16 @@ class OrderTable:
         offset: QueueOffset,
         pop_ms: int,
         until_ms: int,
-    ) -> bool:
-        """Have one message show at another time; False if the last pop did not give it."""
+    ) -> OrderedPop | None:
+        """Have one message show at another time; None if the last pop did not give it."""
         key = (topic, group, queue_id)
         pop = self._pops.get(key)
         if pop is None or pop.pop_ms != pop_ms or offset not in pop.offsets:
-            return False
+            return None
         shows_ms = {**(pop.shows_ms or {}), int(offset): until_ms}
-        self._put(key, msgspec.structs.replace(pop, shows_ms=shows_ms))
-        return True
+        pop = msgspec.structs.replace(pop, shows_ms=shows_ms)
+        self._put(key, pop)
+        return pop
 
     def shift(self, by_ms: int, now_ms: int) -> None:
         """Have what is hidden show by so much later, as the wall clock was set: no time has passed.
@@ -195,6 +199,15 @@ class OrderTable:
                 for at in pop.offsets
             }
             self._put(key, msgspec.structs.replace(pop, shows_ms=shows_ms))
+
+    def rebase(self, now_ms: int) -> None:
+        """Have pops of a time that is yet to come count from now: the clock was set back since."""
+        for key, pop in list(self._pops.items()):
+            ahead_ms = pop.pop_ms - now_ms
+            if ahead_ms > 0:
+                times, usual = pop.shows_ms or {}, pop.pop_ms + (pop.invisible_ms or 0)
+                shows_ms = {int(at): times.get(at, usual) - ahead_ms for at in pop.offsets}
+                self._put(key, msgspec.structs.replace(pop, shows_ms=shows_ms))
 
     def put_back(self, topic: str, group: str, queue_id: int, pop: OrderedPop | None) -> None:
         """Undo a pop that nobody was given; ``pop`` is the one before it."""

@@ -61,6 +61,8 @@ class Tables:
         self._delays_file = TableFile(disk, directory / "delayOffset.json", DelaysFile)
         #: What was last saved, by a value that is another one after a change.
         self._saved: dict[str, object] = {}
+        #: The groups that are on disk.
+        self._kept_groups: frozenset[str] = frozenset()
         #: One at a time, or an older state of a table could replace a newer one.
         self._saving = asyncio.Lock()
 
@@ -80,6 +82,7 @@ class Tables:
             self.topics.load(topics)
         if (groups := self._groups_file.load()) is not None:
             self.groups.load(groups)
+            self._kept_groups = frozenset(groups.groups)
         if (offsets := self._offsets_file.load()) is not None:
             self.offsets.load(offsets)
         if (delays := self._delays_file.load()) is not None:
@@ -117,6 +120,15 @@ class Tables:
         If they cannot be saved, the warning says so, and they are saved with the next.
         """
         await self._save_beside("topics", "groups")
+
+    async def group_kept(self, name: str) -> None:
+        """Wait until a group is on disk, if it is not; all who wait share one save.
+
+        Raises:
+            DiskError: It could not be saved; it is with the next.
+        """
+        if name not in self._kept_groups:
+            await self._save_beside("groups", guard=_insist)
 
     async def offsets_saved(self) -> None:
         """Wait until the offsets of this moment are on disk; all who wait share one save.
@@ -165,7 +177,7 @@ class Tables:
         if_changed(
             "groups",
             self.groups.version,
-            lambda: self._groups_file.writer(self.groups.to_file()),
+            self._groups_writer,
         )
         if_changed(
             "offsets",
@@ -178,6 +190,16 @@ class Tables:
             lambda: self._delays_file.writer(self.delays.to_file(now_ms)),
         )
         return writers
+
+    def _groups_writer(self) -> Callable[[], None]:
+        file = self.groups.to_file()
+        write, names = self._groups_file.writer(file), frozenset(file.groups)
+
+        def write_and_know() -> None:
+            write()
+            self._kept_groups = names
+
+        return write_and_know
 
 
 def _insist(write: Callable[[], None]) -> None:
