@@ -46,6 +46,7 @@ from rocketpipe.broker.registration import Registrar
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.steps import carried_out
 from rocketpipe.broker.tables.clients import ClientTable
+from rocketpipe.broker.tables.lock_journal import LOCKS_FILE, LockJournal
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.broker.tables.system_topics import system_topics
 from rocketpipe.broker.tables.tables import Tables
@@ -152,6 +153,8 @@ async def broker(
             topics, groups, offsets = tables.topics, tables.groups, tables.offsets
             connected = ClientTable(silent_ms=config.client_expiry_ms)
             locks = QueueLocks()
+            owners = LockJournal(disk, StoreLayout(config.data).config / LOCKS_FILE, locks, clock)
+            owners.load(fresh=not store.positions.written)
             planner = PullPlanner(topics, groups, connected, Filters(), _pull_rules(config))
             registrar = Registrar(config, address, topics, caller, clock, settled=tables.settled)
             limits = AdmissionLimits(
@@ -225,7 +228,7 @@ async def broker(
                 ),
                 LookupHandlers(store),
                 clients,
-                LockHandlers(locks, clock),
+                LockHandlers(locks, clock, owners.kept),
                 TopicHandlers(
                     topics, offsets, registrar, clock, partial(_forget_topic, store, stats)
                 ),
@@ -242,6 +245,7 @@ async def broker(
                 running(delays.keep_delivered(), "delayed messages"),
                 running(waiting.keep_time(store.max_offset), "waiting pulls"),
                 running(clients.keep_current(), "silent clients"),
+                running(owners.keep_tidy(), "queue locks"),
                 _running_wings(wings),
                 _each(
                     (server, fast),

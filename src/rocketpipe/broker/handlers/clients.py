@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, cast
 
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
@@ -13,7 +13,13 @@ from rocketpipe.broker.tables.consumer_group import Client, Consuming
 from rocketpipe.broker.tables.groups import GroupTable
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.clock import Clock
-from rocketpipe.errors import ConnectionLost, FilterError, InvalidName, RequestRejected
+from rocketpipe.errors import (
+    ConnectionLost,
+    FilterError,
+    InvalidName,
+    RequestRejected,
+    StoreError,
+)
 from rocketpipe.filter.sql_eval import compile_sql
 from rocketpipe.model.names import check_group, check_topic, retry_topic
 from rocketpipe.model.subscription import SQL92, TAG
@@ -240,9 +246,13 @@ class ClientHandlers:
 class LockHandlers:
     """Gives queues to ordered consumers, one at a time."""
 
-    def __init__(self, locks: QueueLocks, clock: Clock) -> None:
+    def __init__(
+        self, locks: QueueLocks, clock: Clock, kept: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """``kept`` waits until the owners of this moment are on disk."""
         self._locks = locks
         self._clock = clock
+        self._kept = kept
 
     @handles(LockBatch)
     async def lock(self, request: LockBatch, call: Call) -> LockBatchReply:
@@ -251,6 +261,15 @@ class LockHandlers:
         owned = self._locks.lock(
             claim.consumer_group, claim.client_id, claim.queues, self._clock.monotonic_ms()
         )
+        if self._kept is not None:
+            try:
+                await self._kept()
+            except StoreError as error:
+                # It has what it was given, and is told when it asks again; nobody else gets it.
+                raise RequestRejected(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"who owns queues cannot be saved: see to the broker's disk: {error}",
+                ) from error
         return LockBatchReply(locked=LockedQueues(queues=tuple(sorted(owned))))
 
     @handles(UnlockBatch)

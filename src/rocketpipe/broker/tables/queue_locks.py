@@ -1,19 +1,22 @@
 """Which member of a group may consume a queue, where messages are consumed in order.
 
-A lock lasts a minute, and its owner renews it three times in that minute. It outlives nobody: it is
-not kept on disk, and after a restart whoever asks first gets the queue.
+A lock lasts a minute, and its owner renews it three times in that minute. Who listens is told of
+every queue that gets another owner, or none: `LockJournal` keeps them, and gives them back after a
+restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from rocketpipe.broker.tables.limits import TableFull, TableLimits
 from rocketpipe.model.route import MessageQueue
 
 LOCK_MS: Final = 60_000
+
+Changed: TypeAlias = Callable[[str, MessageQueue, str | None], None]
 
 
 @dataclass(slots=True)
@@ -31,6 +34,24 @@ class QueueLocks:
     def __init__(self, limits: TableLimits | None = None) -> None:
         self._limits = limits or TableLimits()
         self._locks: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._changed: Changed = lambda *_: None
+        #: Until then a queue without an owner may have one that nobody here knows.
+        self._unsure_until_ms: int | None = None
+
+    def listen(self, changed: Changed) -> None:
+        """Have every change told: the group, the queue, and its owner or None."""
+        self._changed = changed
+
+    def restore(
+        self, owners: Mapping[tuple[str, MessageQueue], str], now_ms: int, *, unsure: bool
+    ) -> None:
+        """Know again who owned what: as if each had just renewed it. Nobody is told.
+
+        With ``unsure`` there may be other owners: they have the life of a lock to end.
+        """
+        for (group, queue), owner in owners.items():
+            self._locks.setdefault(group, {})[queue] = _Lock(owner, now_ms)
+        self._unsure_until_ms = now_ms + LOCK_MS if unsure else None
 
     def lock(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int
@@ -46,11 +67,18 @@ class QueueLocks:
         self._make_room(group, wanted, now_ms)
         locks = self._locks.setdefault(group, {})
         owned: set[MessageQueue] = set()
+        unsure = self._unsure_until_ms is not None and now_ms <= self._unsure_until_ms
         for queue in wanted:
             held = locks.get(queue)
-            if held is None or held.owner == client_id or held.is_over(now_ms):
+            if held is not None and held.owner == client_id:
+                held.renewed_ms = now_ms
+            elif held.is_over(now_ms) if held is not None else not unsure:
                 locks[queue] = _Lock(client_id, now_ms)
-                owned.add(queue)
+                self._changed(group, queue, client_id)
+            else:
+                continue
+            owned.add(queue)
+        self._forget_if_empty(group)
         return frozenset(owned)
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
@@ -62,6 +90,7 @@ class QueueLocks:
             held = locks.get(queue)
             if held is not None and held.owner == client_id:
                 del locks[queue]
+                self._changed(group, queue, None)
         self._forget_if_empty(group)
 
     def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
@@ -83,6 +112,7 @@ class QueueLocks:
             over = [queue for queue, held in locks.items() if held.is_over(now_ms)]
             for queue in over:
                 del locks[queue]
+                self._changed(group, queue, None)
             count += len(over)
             self._forget_if_empty(group)
         return count

@@ -1,0 +1,233 @@
+"""Who owns which queue, on disk before its owner is told, so that a restart makes no second owner.
+
+Kept as ``config/queueLocks.journal``, a line for each change, a checksum in front of its JSON:
+
+    5cf1a1c5 ["rocketpipe.locks",1]
+    8e6f0d5a ["billing","orders","broker-a",3,"10.0.0.7@4711"]
+    0b7ad0f3 ["billing","orders","broker-a",3,null]
+
+The last line about a queue counts; ``null`` means that it was given back. Renewals are not written:
+whoever owned a queue when the broker stopped has it for a lock's life after the start, by the
+monotonic clock, and renews it as if nothing had been. A line that was torn by a kill was told
+nobody. Where the file is missing though the store has messages, or a line of it is damaged, nobody
+knows who owned what else: such queues are given to nobody for as long.
+
+When there are many more lines than owners the file is written anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from rocketpipe.broker.tables.queue_locks import LOCK_MS, QueueLocks
+from rocketpipe.clock import Clock
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.store.disk import Disk, DiskError
+
+log = logging.getLogger(__name__)
+
+LOCKS_FILE: Final = "queueLocks.journal"
+TIDY_EVERY_MS: Final = 10_000
+MAX_BYTES: Final = 256 * 1024 * 1024
+#: So many lines more than twice the owners make it worth writing all anew.
+_SLACK: Final = 1000
+
+Owned: TypeAlias = tuple[str, MessageQueue]
+"""A group, and a queue that one of its members owns."""
+
+
+_Line: TypeAlias = tuple[str, str, str, int, str | None]
+
+
+class LockJournal:
+    """Writes down every change of `QueueLocks`; one write, and one sync, for all who wait."""
+
+    def __init__(self, disk: Disk, path: Path, locks: QueueLocks, clock: Clock) -> None:
+        """Be told by ``locks`` from now on."""
+        self.path = path
+        self._disk = disk
+        self._locks = locks
+        self._clock = clock
+        self._temporary = path.with_name(path.name + ".tmp")
+        #: The line of every owner, and those that are not written yet.
+        self._owners: dict[Owned, bytes] = {}
+        self._pending: list[bytes] = []
+        #: How many lines and bytes the file has; None if it is to be written anew.
+        self._written: tuple[int, int] | None = None
+        #: Before this nothing is written: a file would say that all else has no owner.
+        self._silent_until_ms = clock.monotonic_ms()
+        self._writing = asyncio.Lock()
+        locks.listen(self._note)
+
+    def load(self, *, fresh: bool) -> None:
+        """Give queues back to those who owned them; in a ``fresh`` store nobody did.
+
+        Raises:
+            DiskError: The file cannot be read.
+        """
+        now_ms = self._clock.monotonic_ms()
+        lines = self._read()
+        held, is_whole = ({}, fresh) if lines is None else _held(lines)
+        self._owners = {at: _line_of(*at, owner) for at, owner in held.items()}
+        self._locks.restore(held, now_ms, unsure=not is_whole)
+        if is_whole:
+            self._try(self._rewrite, self._everything())
+            return
+        self._silent_until_ms = now_ms + LOCK_MS + 1
+        log.warning(
+            "nobody knows who owned all queues before this start, so others than the owners "
+            "known get none for now seconds=%d file=%s",
+            LOCK_MS // 1000,
+            self.path,
+        )
+
+    def _read(self) -> list[bytes] | None:
+        try:
+            with self._disk.open(self.path, writable=False) as file:
+                size = file.size()
+                return file.read(size, at=0).split(b"\n") if size <= MAX_BYTES else []
+        except DiskError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            raise
+
+    def _note(self, group: str, queue: MessageQueue, owner: str | None) -> None:
+        line = _line_of(group, queue, owner)
+        if owner is None:
+            self._owners.pop((group, queue), None)
+        else:
+            self._owners[group, queue] = line
+        self._pending.append(line)
+
+    async def kept(self) -> None:
+        """Wait until everybody who owns a queue by now is on disk.
+
+        Raises:
+            DiskError: They are not; the next one who waits tries again.
+        """
+        if self._is_due() or self._writing.locked():
+            async with self._writing:
+                await self._write_beside()
+
+    async def keep_tidy(self) -> None:
+        """Forget locks that are over, for as long as the broker runs, and write that down too."""
+        try:
+            while True:
+                await self._clock.sleep(TIDY_EVERY_MS)
+                self._locks.expire(self._clock.monotonic_ms())
+                async with self._writing:
+                    try:
+                        await self._write_beside()
+                    except DiskError as error:
+                        _complain(error)
+        finally:
+            self._locks.expire(self._clock.monotonic_ms())
+            if self._is_due():
+                self._try(*self._next())
+
+    def _is_due(self) -> bool:
+        wanted = bool(self._pending) or self._written is None
+        return wanted and self._clock.monotonic_ms() >= self._silent_until_ms
+
+    async def _write_beside(self) -> None:
+        if not self._is_due():
+            return
+        write, lines = self._next()
+        writing = asyncio.ensure_future(asyncio.to_thread(write, lines))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing])  # or the next could be before it
+            writing.exception()
+            raise
+
+    def _next(self) -> tuple[Callable[[list[bytes]], None], list[bytes]]:
+        """What to do, and with which lines: they are fixed when this returns."""
+        pending, self._pending = self._pending, []
+        lines = 0 if self._written is None else self._written[0] + len(pending)
+        if self._written is None or lines > 2 * len(self._owners) + _SLACK:
+            return self._rewrite, self._everything()
+        return self._append, pending
+
+    def _everything(self) -> list[bytes]:
+        return [_HEAD, *self._owners.values()]
+
+    def _append(self, lines: list[bytes]) -> None:
+        assert self._written is not None
+        count, size = self._written
+        # If it fails, what is in the file is not known, and all of it is written anew.
+        self._written = None
+        data = b"".join(lines)
+        with self._disk.open(self.path) as file:
+            file.write(data, at=size)
+            file.sync_data()
+        self._written = (count + len(lines), size + len(data))
+
+    def _rewrite(self, lines: list[bytes]) -> None:
+        self._written = None
+        directory = self.path.parent
+        self._disk.make_directory(directory)
+        if self._temporary.name in self._disk.names(directory):
+            self._disk.remove(self._temporary)
+        data = b"".join(lines)
+        with self._disk.create(self._temporary) as file:
+            file.write(data, at=0)
+            file.sync()
+        self._disk.rename(self._temporary, self.path)
+        self._disk.sync_directory(directory)
+        self._written = (len(lines), len(data))
+
+    def _try(self, write: Callable[[list[bytes]], None], lines: list[bytes]) -> None:
+        try:
+            write(lines)
+        except DiskError as error:
+            _complain(error)
+
+
+def _line(*values: str | int | None) -> bytes:
+    text = msgspec.json.encode(values)
+    return b"%08x %b\n" % (crc32(text), text)
+
+
+def _line_of(group: str, queue: MessageQueue, owner: str | None) -> bytes:
+    return _line(group, queue.topic, queue.broker_name, queue.queue_id, owner)
+
+
+_HEAD: Final = _line("rocketpipe.locks", 1)
+
+
+def _held(lines: list[bytes]) -> tuple[dict[Owned, str], bool]:
+    """Who owned what, and whether all that was written could be read."""
+    held: dict[Owned, str] = {}
+    is_whole = lines[:1] == [_HEAD.rstrip(b"\n")]
+    for line in lines[1:-1]:  # behind the last end of a line there is nothing, or what is torn
+        try:
+            at, owner = _parsed(line)
+        except (ValueError, msgspec.MsgspecError):
+            is_whole = False
+            continue
+        if owner is None:
+            held.pop(at, None)
+        else:
+            held[at] = owner
+    return held, is_whole
+
+
+def _parsed(line: bytes) -> tuple[Owned, str | None]:
+    text = line[9:]
+    if line[:9] != b"%08x " % crc32(text):
+        raise ValueError("another checksum")
+    group, topic, broker, queue_id, owner = msgspec.json.decode(text, type=_Line)
+    return (group, MessageQueue(topic=topic, broker_name=broker, queue_id=queue_id)), owner
+
+
+def _complain(error: DiskError) -> None:
+    log.warning("owners of queues could not be saved, and are tried again: %s", error)
