@@ -41,7 +41,7 @@ class PopParts(SendingParts):
     """Everything between a pop and the log; nothing runs unless a test says so."""
 
     def __init__(
-        self, root: Path, clock: ManualClock, *, retry_v2: bool = False, **changes: Any
+        self, root: Path, clock: ManualClock, *, retry_v2: bool = True, **changes: Any
     ) -> None:
         super().__init__(root, clock, **changes)
         self.tables.adopt(self.store.queues())
@@ -83,16 +83,21 @@ class PopParts(SendingParts):
         for body in bodies:
             await self.intake.put([put(topic, body, **changes)])
 
-    async def pop(self, *, count: int = 32, group: str = "g", **changes: Any) -> list[Got]:
+    async def pop(
+        self, *, count: int = 32, group: str = "g", topic: str = "t", **changes: Any
+    ) -> list[Got]:
         """Pop, as a consumer sees it."""
-        return seen(await self.popped(count=count, group=group, **changes), "t", group)
+        popped = await self.popped(count=count, group=group, topic=topic, **changes)
+        return seen(popped, topic, group)
 
-    async def popped(self, *, count: int = 32, group: str = "g", **changes: Any) -> Popped:
-        topic = self.tables.topics.get("t")
-        assert topic is not None
+    async def popped(
+        self, *, count: int = 32, group: str = "g", topic: str = "t", **changes: Any
+    ) -> Popped:
+        found = self.tables.topics.get(topic)
+        assert found is not None
         fields: dict[str, Any] = {"queue_id": None, "invisible_ms": INVISIBLE_MS}
         return await self.pops.pop(
-            PopAsk(group=group, topic=topic, count=count, **{**fields, **changes})
+            PopAsk(group=group, topic=found, count=count, **{**fields, **changes})
         )
 
     async def ack(self, got: Got, group: str = "g") -> None:

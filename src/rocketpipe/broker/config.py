@@ -368,8 +368,9 @@ class BrokerConfig:
     )
     pop_retry_topic_v2: bool = setting(
         "enableRetryTopicV2",
-        default=False,
-        help="what was popped in vain comes again from `%RETRY%group+topic`, not `group_topic`",
+        default=True,
+        help="what was popped in vain comes again from `%RETRY%group+topic`, not `group_topic`, "
+        "which two groups can share (RocketMQ: false); both are read",
     )
     max_connections: int = setting(
         "maxConnections",

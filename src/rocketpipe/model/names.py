@@ -1,7 +1,8 @@
 """Names of topics and groups: which are legal, which are RocketMQ's own, which derive from others.
 
     %RETRY%group          messages of a group to be consumed again
-    %RETRY%group_topic    the same for popped messages; group+topic in the second form
+    %RETRY%group+topic    the same for popped messages
+    %RETRY%group_topic    its first form, which may be that of another group and topic as well
     %DLQ%group            messages that a group gave up on
     %LMQ%name             a light queue
     namespace%name        a name within a namespace; a retry or dead letter prefix stays in front

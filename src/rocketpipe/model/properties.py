@@ -77,6 +77,8 @@ MESSAGE_TYPE: Final = "MSG_TYPE"
 POP_CK: Final = "POP_CK"
 POP_CK_OFFSET: Final = "POP_CK_OFFSET"
 FIRST_POP_TIME: Final = "1ST_POP_TIME"
+#: The group that a message comes again for; where a retry topic's name may be that of two groups.
+ORIGIN_GROUP: Final = "ORIGIN_GROUP"
 
 # Batches and light queues.
 INNER_NUM: Final = "INNER_NUM"

@@ -19,6 +19,9 @@ from rocketpipe.protocol.requests.popping import FROM_MAX
 from rocketpipe.record.codec import RecordView
 from rocketpipe.testing.clock import ManualClock
 
+#: Properties that leave no room for what a broker adds.
+FULL = b"k\x01" + b"x" * (32_767 - 20 - len(b"k\x01\x02")) + b"\x02"
+
 
 @pytest.fixture
 def parts(tmp_path: Path) -> Iterator[PopParts]:
@@ -84,20 +87,62 @@ async def test_what_was_not_acknowledged_comes_again_under_its_own_topic(parts: 
     (again,) = await parts.pop()
     assert again.body == first[1].body
     assert again.tries == 1
-    assert again.topic == "%RETRY%g_t"
+    assert again.topic == "%RETRY%g+t"
     (raw,) = (await parts.popped(group="g")).records or [b""]
     assert raw == b"", "it is hidden again"
 
 
-async def test_it_comes_again_by_the_second_name_where_that_is_set(tmp_path: Path) -> None:
-    parts = PopParts(tmp_path, ManualClock(), retry_v2=True)
+async def test_it_comes_again_by_the_first_name_where_that_is_set(tmp_path: Path) -> None:
+    parts = PopParts(tmp_path, ManualClock(), retry_v2=False)
     await parts.send(b"0")
     await parts.pop()
     await parts.pass_time(INVISIBLE_MS)
-    assert [each.body for each in parts.stored("%RETRY%g+t")] == [b"0"]
-    got = [each for _ in range(20) for each in await parts.pop()]
-    assert [(each.body, each.topic) for each in got] == [(b"0", "%RETRY%g+t")]
+    assert [each.body for each in parts.stored("%RETRY%g_t")] == [b"0"]
+    (again,) = await parts.pop()
+    assert (again.body, again.topic, again.tries) == (b"0", "%RETRY%g_t", 1)
     parts.abandon()
+
+
+@pytest.mark.parametrize("retry_v2", [True, False], ids=["second form", "first form"])
+async def test_what_comes_again_goes_to_its_own_group_under_its_own_topic(
+    tmp_path: Path, *, retry_v2: bool
+) -> None:
+    parts = PopParts(tmp_path, ManualClock(), retry_v2=retry_v2)
+    places = [("a", "b_c"), ("a_b", "c")]
+    for group, topic in places:
+        parts.tables.topics.ensure(topic, queues=1, now_ms=parts.clock.now_ms())
+        parts.tables.groups.ensure(group, parts.clock.now_ms())
+        await parts.send(f"of {group}".encode(), topic=topic)
+        # With no room for a mark the name alone can tell.
+        await parts.send(f"full {group}".encode(), topic=topic, properties=FULL)
+    for tries in range(3):
+        for group, topic in places:
+            got = await parts.pop(group=group, topic=topic)
+            assert bodies(got) == [f"full {group}".encode(), f"of {group}".encode()]
+            assert [each.tries for each in got] == [tries, tries]
+            assert await parts.pop(group=group, topic=topic) == []
+        await parts.pass_time(INVISIBLE_MS)
+    parts.abandon()
+
+
+async def test_what_an_older_broker_left_by_the_first_name_is_read_and_goes_on_by_the_second(
+    parts: PopParts,
+) -> None:
+    parts.tables.topics.ensure("%RETRY%g_t", queues=1, now_ms=parts.clock.now_ms())
+    popped_once = b"1ST_POP_TIME\x011\x02"
+    await parts.send(b"old", topic="%RETRY%g_t", properties=popped_once, reconsume_times=1)
+    sent_back = b"RETRY_TOPIC\x01t\x02ORIGIN_MESSAGE_ID\x01X\x02"
+    await parts.send(b"of group g_t", topic="%RETRY%g_t", properties=sent_back)
+    other = b"1ST_POP_TIME\x011\x02ORIGIN_GROUP\x01other\x02"
+    await parts.send(b"of another", topic="%RETRY%g_t", properties=other)
+    (got,) = await parts.pop()
+    assert (got.body, got.topic) == (b"old", "%RETRY%g_t")
+    await parts.pass_time(INVISIBLE_MS)
+    (got,) = await parts.pop()
+    assert (got.body, got.topic, got.tries) == (b"old", "%RETRY%g+t", 2)
+    await parts.ack(got)
+    await parts.pass_time(INVISIBLE_MS)
+    assert await parts.pop() == []
 
 
 async def test_a_group_begins_with_the_first_message_or_with_the_last(parts: PopParts) -> None:

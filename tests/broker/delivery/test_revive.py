@@ -61,11 +61,11 @@ async def test_a_wall_clock_that_is_set_shows_nothing_early_and_nothing_late(
         await parts.pass_time(INVISIBLE_MS // 2)
         await parts.pop(count=1)
         await parts.pass_time(INVISIBLE_MS // 2 - TICK_MS)
-        assert parts.stored("%RETRY%g_t") == []
+        assert parts.stored("%RETRY%g+t") == []
         await parts.pass_time(2 * TICK_MS)
-        assert bodies(parts.stored("%RETRY%g_t")) == [b"before"]
+        assert bodies(parts.stored("%RETRY%g+t")) == [b"before"]
         await parts.pass_time(INVISIBLE_MS // 2)
-        assert bodies(parts.stored("%RETRY%g_t")) == [b"after", b"before"]
+        assert bodies(parts.stored("%RETRY%g+t")) == [b"after", b"before"]
     finally:
         parts.abandon()
 
@@ -95,7 +95,7 @@ async def test_each_falls_due_at_its_own_time(parts: PopParts) -> None:
     shown = []
     for _ in range(4):
         await parts.pass_time(10_000)
-        shown += [each.body for each in parts.stored("%RETRY%g_t")[len(shown) :]]
+        shown += [each.body for each in parts.stored("%RETRY%g+t")[len(shown) :]]
     assert shown == [b"1", b"3", b"2", b"0"]
 
 
@@ -107,7 +107,7 @@ async def test_what_nobody_can_want_any_more_does_not_come_again(parts: PopParts
     assert len(parts.notes.flights) == 0
     parts.tables.groups.ensure("g", parts.clock.now_ms())
     await parts.pass_time(INVISIBLE_MS)
-    assert parts.stored("%RETRY%g_t") == []
+    assert parts.stored("%RETRY%g+t") == []
 
 
 async def test_a_deleted_group_is_done_with_though_the_disk_was_full_at_first(
@@ -190,8 +190,8 @@ async def test_the_loop_shows_it_again_by_itself(parts: PopParts) -> None:
     await parts.pop()
     loop = asyncio.create_task(parts.revivals.keep_reviving())
     await parts.clock.advance(INVISIBLE_MS)
-    while not parts.stored("%RETRY%g_t"):
+    while not parts.stored("%RETRY%g+t"):
         await parts.clock.advance(TICK_MS)
     loop.cancel()
     await asyncio.gather(loop, return_exceptions=True)
-    assert [each.body for each in parts.stored("%RETRY%g_t")] == [b"0"]
+    assert [each.body for each in parts.stored("%RETRY%g+t")] == [b"0"]

@@ -128,7 +128,7 @@ async def test_killed_after_it_was_shown_again_it_is_not_shown_twice(opened: Ope
     parts = opened()
     await parts.pass_time(INVISIBLE_MS)
     assert await parts.pop() == []
-    assert len(parts.stored("%RETRY%g_t")) == 1
+    assert len(parts.stored("%RETRY%g+t")) == 1
 
 
 async def test_killed_after_a_change_in_order_the_new_time_counts(opened: Open) -> None:

@@ -160,3 +160,32 @@ async def test_a_pop_waits_for_a_message_and_is_counted_meanwhile(ask: Ask) -> N
         assert (await notified).has_msg
     assert [each.body for each in view_records(reply.messages)] == [b"late"]
     assert (await ask(counting)).polling_num == 0
+
+
+@pytest.mark.parametrize("knows_retry_topics", [True, False], ids=["new client", "old client"])
+async def test_a_client_that_knows_no_second_form_of_retry_topics_acknowledges_all_the_same(
+    ask: Ask, *, knows_retry_topics: bool
+) -> None:
+    await ask(sent("t", b"0"))
+    reply = await ask(pop())
+    handle = ReceiptHandle(
+        start_offset=0,
+        pop_ms=reply.pop_time,
+        invisible_ms=60_000,
+        revive_queue_id=reply.revive_qid,
+        retry=RetryKind.NORMAL,
+        broker="broker-a",
+        queue_id=0,
+    )
+    place: dict[str, Any] = {"consumer_group": "g", "queue_id": 0, "offset": QueueOffset(0)}
+    now = ChangeInvisibleTime(**place, topic="t", extra_info=str(handle), invisible_time=0)
+    await ask(now)
+    again = await ask(pop(poll_time=20_000))
+    (record,) = view_records(again.messages)
+    assert record.topic == "t"
+    receipt = ReceiptHandle.parse(record.properties["POP_CK"])
+    assert receipt.retry is RetryKind.RETRY_V2
+    topic = "%RETRY%g+t" if knows_retry_topics else "t"
+    await ask(AckMessage(**place, topic=topic, extra_info=str(receipt)))
+    hidden = ChangeInvisibleTime(**place, topic=topic, extra_info=str(receipt), invisible_time=9)
+    assert await refusal(ask, hidden) is ResponseCode.NO_MESSAGE, "it was acknowledged"

@@ -61,7 +61,7 @@ class PopRules:
     #: Out of a hundred pops, so many look at what comes again first.
     retry_first: int = 20
     #: Whether what comes again goes to retry topics of the second form.
-    retry_v2: bool = False
+    retry_v2: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +153,11 @@ class Pops:
         return popped
 
     async def _from_retries(self, ask: PopAsk, popped: Popped, turn: int) -> None:
-        # Of the two forms, the one that is not written now is looked at every other time.
-        kind = RetryKind.RETRY_V2 if self.rules.retry_v2 and turn % 2 else RetryKind.RETRY_V1
-        topic = self._topics.get(kind.topic(ask.topic.name, ask.group))
-        if topic is not None:
-            await self._from_topic(ask, topic, popped, turn, None)
+        # What the form that is not written now has left is looked at too, first every other time.
+        for kind in _RETRIES if turn % 2 else reversed(_RETRIES):
+            topic = self._topics.get(kind.topic(ask.topic.name, ask.group))
+            if topic is not None:
+                await self._from_topic(ask, topic, popped, turn, None)
 
     async def _from_topic(
         self, ask: PopAsk, topic: TopicSettings, popped: Popped, turn: int, only: int | None
@@ -192,7 +192,7 @@ class Pops:
         if room <= 0 or popped.size >= MAX_POP_BYTES:
             popped.rest += max(0, self._store.max_offset(topic, queue_id) - start)
             return
-        choice = EVERYTHING if is_retry_topic(topic) else ask.choice
+        choice = _of_group(ask.group, topic) if is_retry_topic(topic) else ask.choice
         for _ in range(_MAX_SCANS):
             found, wanted = self._read(topic, queue_id, start, room, choice)
             if wanted:
@@ -387,6 +387,25 @@ class Pops:
 
 
 _RETRIES: Final = (RetryKind.RETRY_V1, RetryKind.RETRY_V2)
+
+
+def _of_group(group: str, topic: str) -> Choice:
+    """What of a retry topic is a group's own.
+
+    Names of the first form can be those of several groups, with a topic each, and that of what a
+    group sends back. Messages without a mark were stored before there were marks.
+    """
+    if RetryKind.of(topic) is not RetryKind.RETRY_V1:
+        return EVERYTHING
+
+    def accepts(raw: bytes) -> bool:
+        given = properties.decode_bytes(raw)
+        origin = given.get(properties.ORIGIN_GROUP)
+        if origin is not None:
+            return origin == group
+        return properties.FIRST_POP_TIME in given or properties.RETRY_TOPIC not in given
+
+    return Choice(EVERYTHING.matches, accepts)
 
 
 def _order_counts(at: PoppedQueue, pop: OrderedPop) -> dict[PoppedQueue | PoppedMessage, int]:

@@ -65,7 +65,7 @@ class Revivals:
         groups: GroupTable,
         clock: Clock,
         *,
-        retry_v2: bool = False,
+        retry_v2: bool = True,
         orders: OrderTable | None = None,
     ) -> None:
         """With ``retry_v2`` retry topics are named in the second form."""
@@ -178,8 +178,18 @@ class Revivals:
                     raise
                 # Its properties leave no room for others: it comes again as it was sent, and by
                 # itself, so that a kill in between would show it twice.
-                await self._notes.store(_bare(copy))
+                await self._notes.store(await self._bare(copy, flight))
                 await self._notes.revived(flight, offset, None)
+
+    async def _bare(self, put: Put, flight: Flight) -> Put:
+        """The same without what was added; of which group it is, its topic says then."""
+        point, name = flight.point, put.topic
+        topic = topic_of_pop_retry(point.topic, point.group)
+        if RetryKind.of(name) is RetryKind.RETRY_V1 and not is_retry_topic(topic):
+            name = RetryKind.RETRY_V2.topic(topic, point.group)
+            await self._supply.ensured(name, queues=RETRY_QUEUES)
+        added = {properties.FIRST_POP_TIME: None, properties.ORIGIN_GROUP: None}
+        return put._replace(topic=name, properties=properties.edited(put.properties, added))
 
     async def _copy(self, flight: Flight, offset: QueueOffset, group: GroupSettings) -> Put | None:
         """The message as it comes again; None if it is gone."""
@@ -197,8 +207,11 @@ class Revivals:
             await self._supply.ensured(name, queues=DLQ_QUEUES)
         else:
             name = point.topic
-            if not is_retry_topic(name):
-                name = self._kind.topic(point.topic, group.name)
+            topic = topic_of_pop_retry(name, group.name)
+            if not is_retry_topic(topic):
+                name = self._kind.topic(topic, group.name)
+            if RetryKind.of(name) is RetryKind.RETRY_V1:
+                changes[properties.ORIGIN_GROUP] = group.name
             await self._supply.ensured(name, queues=RETRY_QUEUES)
         put = Put(
             topic=name,
@@ -250,9 +263,3 @@ class Revivals:
         if reason != self._trouble:
             self._trouble = reason
             log.warning("popped messages wait, and are tried again reason=%s", reason)
-
-
-def _bare(put: Put) -> Put:
-    return put._replace(
-        properties=properties.edited(put.properties, {properties.FIRST_POP_TIME: None})
-    )

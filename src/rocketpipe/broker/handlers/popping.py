@@ -20,6 +20,7 @@ from rocketpipe.clock import Clock
 from rocketpipe.errors import FilterError, InvalidName, RequestRejected
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.ids import ReceiptHandle, RetryKind
+from rocketpipe.model.names import is_retry_topic
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.subscription import TAG
 from rocketpipe.model.topic import Perm, TopicSettings
@@ -268,10 +269,12 @@ class AckHandlers:
 
     @handles(AckMessage)
     async def acknowledge(self, request: AckMessage, call: Call) -> None:
-        self._check(request.topic, request.queue_id, request.offset)
-        handle = _handle(request.extra_info, request.queue_id)
+        handle = _handle(request.extra_info)
         group = request.consumer_group
-        await self._acks.acknowledge(request.topic, group, handle, [request.offset])
+        topic = _popped_topic(request.topic, group, handle)
+        self._check(topic, request.queue_id, request.offset)
+        _check_queue(handle, request.queue_id)
+        await self._acks.acknowledge(topic, group, handle, [request.offset])
 
     @handles(BatchAckMessage)
     async def acknowledge_many(self, request: BatchAckMessage, call: Call) -> None:
@@ -306,10 +309,13 @@ class AckHandlers:
 
     @handles(ChangeInvisibleTime)
     async def hide(self, request: ChangeInvisibleTime, call: Call) -> ChangeInvisibleTimeReply:
-        self._check(request.topic, request.queue_id, request.offset)
-        handle = _handle(request.extra_info, request.queue_id)
+        handle = _handle(request.extra_info)
+        group = request.consumer_group
+        topic = _popped_topic(request.topic, group, handle)
+        self._check(topic, request.queue_id, request.offset)
+        _check_queue(handle, request.queue_id)
         pop_ms, invisible_ms = await self._acks.hide(
-            request.topic, request.consumer_group, handle, request.offset, request.invisible_time
+            topic, group, handle, request.offset, request.invisible_time
         )
         return ChangeInvisibleTimeReply(
             pop_time=pop_ms, invisible_time=invisible_ms, revive_qid=handle.revive_queue_id
@@ -362,17 +368,27 @@ def _one(queue_id: int) -> int | None:
     return None if queue_id < 0 else queue_id
 
 
-def _handle(text: str, queue_id: int) -> ReceiptHandle:
+def _popped_topic(topic: str, group: str, handle: ReceiptHandle) -> str:
+    """The topic that a message was popped from.
+
+    Clients name it themselves, but for those that do not know the second form of retry topics.
+    """
+    return topic if is_retry_topic(topic) else handle.retry.topic(topic, group)
+
+
+def _handle(text: str) -> ReceiptHandle:
     try:
-        handle = ReceiptHandle.parse(text)
+        return ReceiptHandle.parse(text)
     except InvalidName as error:
         raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
+
+
+def _check_queue(handle: ReceiptHandle, queue_id: int) -> None:
     if handle.queue_id != queue_id:
         raise RequestRejected(
             ResponseCode.NO_MESSAGE,
             f"the receipt handle is of queue {handle.queue_id}, the request of queue {queue_id}",
         )
-    return handle
 
 
 def _reply(code: ResponseCode, popped: Popped, request: PopMessage) -> PopMessageReply:
