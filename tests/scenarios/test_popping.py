@@ -27,7 +27,7 @@ from rocketpipe import (
 )
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.clock import Clock
+from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import NoRoute, ReceiptExpired
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.subscription import MessageRequestMode
@@ -278,3 +278,36 @@ async def test_the_blocking_consumer_does_the_same(tmp_path: Path) -> None:
                 return [message.body]
 
         assert await asyncio.to_thread(receive) == [b"1"]
+
+
+class OtherClock(SystemClock):
+    """A machine's clock that was set wrong."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self._ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms
+
+
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, -61_000, 61_000, 3_600_000])
+async def test_a_consumer_whose_clock_is_wrong_gets_its_messages(
+    tmp_path: Path, ahead_ms: int
+) -> None:
+    async with cluster(tmp_path) as servers:
+        await send(servers.name_server, b"1", b"2")
+        handled = asyncio.Queue[bytes]()
+        clock = OtherClock(ahead_ms)
+        tuning = PushTuning(pop_invisible_ms=60_000)
+        consumer = PushConsumer(
+            servers.name_server, group="g", pop=True, start=FIRST, tuning=tuning, clock=clock
+        )
+
+        @consumer.on("orders")
+        async def handle(message: ReceivedMessage) -> None:
+            handled.put_nowait(message.body)
+
+        async with asyncio.timeout(PATIENCE_S), consumer:
+            assert {await handled.get(), await handled.get()} == {b"1", b"2"}
+            await send(servers.name_server, b"3")  # for a pop that waits
+            assert await handled.get() == b"3"

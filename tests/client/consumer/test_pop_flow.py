@@ -60,10 +60,13 @@ class Desk:
         self.returned.append(message.body)
         return True
 
-    def offer(self, *offsets: int) -> None:
+    def offer(self, *offsets: int, until_ms: int | None = None) -> None:
         taken = ",".join(map(str, offsets))
         answer = reply(*(record(0, each) for each in offsets), starts="0 0 0", taken=f"0 0 {taken}")
-        self.offered.put_nowait(popped(answer, "t", "b"))
+        messages = popped(answer, "t", "b")
+        for message in messages:
+            message.hidden_until_ms = until_ms
+        self.offered.put_nowait(messages)
 
 
 @asynccontextmanager
@@ -133,16 +136,40 @@ async def test_an_acknowledgement_is_tried_again_unless_it_is_too_late() -> None
         await until(lambda: desk.done == [b"0/0", b"0/2"])
 
 
-async def test_what_was_held_for_too_long_is_not_handled() -> None:
+async def test_what_was_held_for_too_long_is_not_handled_and_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     desk = Desk()
     seen: list[bytes] = []
     async with flowing(desk, lambda message: seen.append(message.body)):
-        await desk.clock.advance(600)  # receipts of this desk last until 1500
-        desk.offer(0)
-        await until(desk.offered.empty)
-        for _ in range(20):
-            await asyncio.sleep(0)
-    assert seen == desk.done == []
+        await desk.clock.advance(600)
+        desk.offer(0, until_ms=600)
+        desk.offer(1, until_ms=601)
+        await until(lambda: desk.done)
+    assert seen == desk.done == [b"0/1"]
+    assert "longer than they are hidden" in caplog.text
+    assert "dropped=1" in caplog.text
+
+
+@pytest.mark.parametrize("apart_ms", [-(10**9), 10**9])
+async def test_the_brokers_time_of_day_does_not_matter(apart_ms: int) -> None:
+    desk = Desk()
+    desk.clock = desk.session.clock = ManualClock(10**10 + apart_ms)
+    async with flowing(desk, lambda message: None):
+        desk.offer(0, until_ms=1)
+        await until(lambda: desk.done)
+
+
+async def test_in_order_nothing_behind_what_was_held_for_too_long_is_handled() -> None:
+    desk = Desk(ordered=True)
+    desk.offer(0, 1, 2)
+    (messages,) = [desk.offered.get_nowait()]
+    messages[1].hidden_until_ms = 0
+    async with flowing(desk, lambda message: None):
+        desk.offered.put_nowait(messages)
+        await until(lambda: desk.hidden)
+    assert desk.done == [b"0/0"]
+    assert [body for body, _ in desk.hidden] == [b"0/2"]
 
 
 async def test_in_order_a_failure_has_the_rest_come_again_with_it() -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from rocketpipe.broker.delivery.acks import MAX_INVISIBLE_MS, Acks
 from rocketpipe.broker.delivery.filtering import Choice, Filters
 from rocketpipe.broker.delivery.pop import PopAsk, Popped, Pops
+from rocketpipe.broker.delivery.request_ages import RequestAges
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
 from rocketpipe.broker.delivery.waiting_pops import WaitingPops
 from rocketpipe.clock import Clock
@@ -48,8 +49,6 @@ from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.message_store import MessageStore
 
 MAX_COUNT: Final = 32
-#: A pop that was so long on its way that nobody waits for its answer.
-TOO_LATE_MS: Final = 500
 _LOOKS: Final = 3
 
 
@@ -90,15 +89,16 @@ class PopHandlers:
         self._clock = clock
         self._gate = gate
         self._filters = Filters()
+        self._ages = RequestAges(clock)
 
     @handles(PopMessage)
     async def pop(self, request: PopMessage, call: Call) -> PopMessageReply:
-        now_ms = self._clock.now_ms()
-        born_ms = request.born_time or now_ms
-        if now_ms - born_ms - request.poll_time > TOO_LATE_MS:
-            return _reply(ResponseCode.POLLING_TIMEOUT, Popped(now_ms, 0), request)
+        born_ms = request.born_time or 0
+        if self._ages.is_late(call.peer, born_ms, request.poll_time):
+            nothing = Popped(self._clock.now_ms(), 0)
+            return _reply(ResponseCode.POLLING_TIMEOUT, nothing, request)
+        until_ms = self._until_ms(call, born_ms, request.poll_time)
         ask = await self._ask(request)
-        until_ms = self._until_ms(born_ms + request.poll_time - now_ms, request.poll_time)
         line = (request.topic, request.consumer_group, max(request.queue_id, -1))
         looks = 0
         while True:
@@ -125,13 +125,13 @@ class PopHandlers:
                 until_ms = -1  # one more look, and then an answer whatever it finds
                 looks = _LOOKS
 
-    def _until_ms(self, left_ms: int, poll_ms: int) -> int:
-        """How long to wait, on the monotonic clock, if a client says that so much is left.
+    def _until_ms(self, call: Call, born_ms: int, poll_ms: int) -> int:
+        """Until when to wait, on the monotonic clock, for who has asked at that time of its own.
 
-        A client whose clock is ahead of this one's waits as long as it would otherwise: it has gone
-        when that is over, and would not see what it got.
+        When that is over it has gone, and would not see what it got.
         """
-        return self._clock.monotonic_ms() + min(left_ms, poll_ms, self._gate.max_wait_ms)
+        left_ms = poll_ms - self._ages.age_ms(call.peer, born_ms)
+        return self._clock.monotonic_ms() + min(left_ms, self._gate.max_wait_ms)
 
     @handles(PeekMessage)
     async def peek(self, request: PeekMessage, call: Call) -> PopMessageReply:
@@ -159,7 +159,6 @@ class PopHandlers:
 
     @handles(Notification)
     async def notify(self, request: Notification, call: Call) -> NotificationReply:
-        now_ms = self._clock.now_ms()
         self._check_readable("notification")
         topic = self._topic(request.topic, request.queue_id)
         self._check_group(request.consumer_group)
@@ -172,8 +171,7 @@ class PopHandlers:
             ordered=request.order,
             attempt_id=request.attempt_id,
         )
-        born_ms = request.born_time or now_ms
-        until_ms = self._until_ms(born_ms + request.poll_time - now_ms, request.poll_time)
+        until_ms = self._until_ms(call, request.born_time or 0, request.poll_time)
         line = (request.topic, request.consumer_group, max(request.queue_id, -1))
         while not self._pops.has_some(ask):
             if until_ms <= self._clock.monotonic_ms():

@@ -236,9 +236,9 @@ class PopFlow:
 
     async def _consume_run(self, messages: list[PoppedMessage]) -> bool:
         """Have messages handled; False if not all of them could be."""
-        now_ms = self._session.clock.now_ms()
-        if any(message.visible_at_ms <= now_ms for message in messages):
-            return False  # somebody else may have them by now
+        given, messages = messages, self._still_own(messages)
+        if not messages:
+            return False
         chosen = self._handlers.of(messages[0].topic)
         if chosen is None:
             outcome = Outcome(0, reason="this consumer has no handler for its topic")
@@ -251,7 +251,30 @@ class PopFlow:
             self._complain_of(failed[0], outcome)
         for message in failed:
             await self._fail(message, outcome)
-        return not failed
+        return not failed and len(messages) == len(given)
+
+    def _still_own(self, messages: list[PoppedMessage]) -> list[PoppedMessage]:
+        """Without those that somebody else may have by now; in order, none behind the first."""
+        now_ms = self._session.clock.monotonic_ms()
+        late = [
+            message
+            for message in messages
+            if message.hidden_until_ms is not None and message.hidden_until_ms <= now_ms
+        ]
+        if not late:
+            return messages
+        if self._lines.allows():
+            log.warning(
+                "messages waited here for longer than they are hidden, and come again: have "
+                "fewer at once, or hide them for longer dropped=%d first=%r invisible_ms=%d%s",
+                len(late),
+                late[0],
+                late[0].handle.invisible_ms,
+                self._lines.suppressed(),
+            )
+        if self._ordered:
+            return messages[: messages.index(late[0])]
+        return [message for message in messages if message not in late]
 
     async def _fail(self, message: PoppedMessage, outcome: Outcome) -> None:
         used_up = message.reconsume_times >= self._returns.max_attempts

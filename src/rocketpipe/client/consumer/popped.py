@@ -26,7 +26,7 @@ from rocketpipe.record.codec import RecordView, size_at
 class PoppedMessage(ReceivedMessage):
     """One message that is hidden from others until it is acknowledged, or its time is over."""
 
-    __slots__ = ("_attempts", "_topic", "handle")
+    __slots__ = ("_attempts", "_topic", "handle", "hidden_until_ms")
 
     def __init__(
         self, record: bytes, queue: MessageQueue, handle: ReceiptHandle, attempts: int | None
@@ -41,6 +41,9 @@ class PoppedMessage(ReceivedMessage):
         self._attempts = attempts
         #: What it is acknowledged by; another one once it was hidden for longer.
         self.handle = handle
+        #: How long it is this consumer's, on the monotonic clock of who received it: the broker's
+        #: wall clock may be any time off. None where nobody took the time.
+        self.hidden_until_ms: int | None = None
 
     @property
     def topic(self) -> str:

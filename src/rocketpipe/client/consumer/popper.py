@@ -118,6 +118,9 @@ class Popper:
         if reply.code != ResponseCode.SUCCESS:
             return []
         messages = popped(reply, source.topic, source.broker_name)
+        received_ms = self.session.clock.monotonic_ms()
+        for message in messages:
+            message.hidden_until_ms = received_ms + reply.invisible_time
         if not wanted.tags:
             return messages
         # Brokers compare hashes of tags, and two tags may share one: those are done with.
@@ -224,12 +227,14 @@ class Popper:
             broker_name=message.queue.broker_name,
         )
         address = await self._leader(message.queue)
+        asked_ms = self.session.clock.monotonic_ms()
         try:
             reply = await self.session.caller.call(address, request, self.session.timeout_ms)
         except RequestRejected as error:
             if error.code in _UNKNOWN:
                 raise ReceiptExpired(str(handle), error.remark) from error
             raise
+        message.hidden_until_ms = asked_ms + invisible_ms
         start = handle.start_offset if handle.is_ordered else _offset(message)
         message.handle = replace(
             handle,
