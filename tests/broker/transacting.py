@@ -103,9 +103,8 @@ class TransactingParts(SendingParts):
         """Send a half message, as a producer of group ``p``."""
         key = f"K-{body.decode()}"
         text = f"UNIQ_KEY\x01{key}\x02TRAN_MSG\x01true\x02PGROUP\x01p\x02TAGS\x01A\x02{more}"
-        request = sent(
-            body=body, properties=text, born_timestamp=self.clock.now_ms(), queue_id=2, **changes
-        )
+        fields = {"born_timestamp": self.clock.now_ms(), "queue_id": 2, **changes}
+        request = sent(body=body, properties=text, **fields)
         reply = await self.ask(request)
         return HalfSent(reply.queue_offset, int(reply.msg_id[-16:], 16), key)
 

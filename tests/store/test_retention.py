@@ -30,6 +30,16 @@ SEGMENTS = 13
 HOUR_MS = 3_600_000
 FOUR_O_CLOCK = int(datetime(2027, 1, 1, 4, 30, tzinfo=UTC).timestamp() * 1000)
 FIVE_O_CLOCK = FOUR_O_CLOCK + HOUR_MS
+DATA = Put(
+    topic="t",
+    queue_id=0,
+    body=bytes(1000),
+    properties=b"",
+    flag=0,
+    sys_flag=0,
+    born_ms=1,
+    born_host=bytes(8),
+)
 
 
 class SmallDisk(Disk):
@@ -255,18 +265,7 @@ def test_a_wall_clock_that_is_set_forward_removes_nothing_before_its_time(tmp_pa
     retention = Retention(store, disk=Disk(), clock=clock, pins=Pins(), zone=UTC)
     try:
         for _ in range(12):
-            body = bytes(1000)
-            put = Put(
-                topic="t",
-                queue_id=0,
-                body=body,
-                properties=b"",
-                flag=0,
-                sys_flag=0,
-                born_ms=1,
-                born_host=bytes(8),
-            )
-            store.append([[put]])
+            store.append([[DATA]])
         store.flush()
         store.dispatch()
         assert retention.run(on_request=True).segments == 0
@@ -276,6 +275,37 @@ def test_a_wall_clock_that_is_set_forward_removes_nothing_before_its_time(tmp_pa
         assert retention.run(on_request=True).segments == 0
         clock._passed_ms += 1
         assert retention.run(on_request=True).segments > 0
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_clock_that_was_ahead_for_one_segment_keeps_nothing_beyond_its_time(
+    tmp_path: Path, *, restart: bool
+) -> None:
+    clock = ManualClock(FOUR_O_CLOCK)
+    disk = Disk()
+    config = StoreConfig.embedded(tmp_path, segment_bytes=4096, reserved_hours=72)
+    store = MessageStore.open(config, disk=disk, clock=clock, store_host=bytes(8), threads=False)
+    retention = Retention(store, disk=disk, clock=clock, pins=Pins(), zone=UTC)
+    try:
+        for number in range(16):
+            ahead_ms = 8760 * HOUR_MS if 4 <= number < 8 else 0
+            clock._start_ms += ahead_ms
+            store.append([[DATA]])
+            clock._start_ms -= ahead_ms
+        store.flush()
+        store.dispatch()
+        assert retention.run(on_request=True).segments == 0
+        clock._passed_ms += 72 * HOUR_MS
+        if restart:
+            store.close()
+            store = MessageStore.open(
+                config, disk=disk, clock=clock, store_host=bytes(8), threads=False
+            )
+            retention = Retention(store, disk=disk, clock=clock, pins=Pins(), zone=UTC)
+        segments = len(store.commit_log.run.segments)
+        assert retention.run(on_request=True).segments == segments - 1
     finally:
         store.close()
 

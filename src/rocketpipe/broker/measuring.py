@@ -91,6 +91,13 @@ def _traffic(core: Core) -> Iterator[Family]:
             ),
         )
     yield single(
+        "rocketpipe_clock_corrections_total",
+        Kind.COUNTER,
+        "Times that the clock was found to have been ahead, so that store times went back.",
+        core.store.times.corrections,
+        **named,
+    )
+    yield single(
         "rocketpipe_failed_puts_total",
         Kind.COUNTER,
         "Sends that the store did not take.",

@@ -113,10 +113,8 @@ class _Check:
         report.end_offset = LogOffset(at + len(record))
         sealed = checksum.is_sealed(record)
         report.unsealed += not sealed
-        if view.stored_ms < self._last_ms:
-            detail = f"{self._last_ms - view.stored_ms} ms"
-            report.add(Kind.TIME_WENT_BACK, self._files.path_of(at), at, detail)
-        self._last_ms = max(self._last_ms, view.stored_ms)
+        report.times_back += view.stored_ms < self._last_ms
+        self._last_ms = view.stored_ms
         self._check_group(at, len(record), read_mark(record, sealed=sealed))
         kind = transaction_of(view.sys_flag)
         if kind not in (Transaction.PREPARED, Transaction.ROLLED_BACK):

@@ -193,7 +193,8 @@ class Checkpoint:
         """
         self._move(
             own={"confirmed": confirmed, "last_record": last_record},
-            data={"confirmed": confirmed, "log_ms": max(stored_ms, self.data.log_ms)},
+            # Of the last record: had the clock been ahead, a later one would say too much.
+            data={"confirmed": confirmed, "log_ms": stored_ms or self.data.log_ms},
         )
 
     def derived(self, upto: int, stored_ms: int) -> None:
@@ -205,8 +206,8 @@ class Checkpoint:
         self._move(
             own={"derived": upto},
             data={
-                "queues_ms": max(stored_ms, self.data.queues_ms),
-                "index_ms": max(stored_ms, self.data.index_ms),
+                "queues_ms": stored_ms or self.data.queues_ms,
+                "index_ms": stored_ms or self.data.index_ms,
             },
         )
 

@@ -26,7 +26,6 @@ class Kind(StrEnum):
     GROUP_CUT = "a group of messages of which some are not there"
     OFFSETS_MISSING = "messages that a queue counts and the log has not"
     OFFSETS_REPEATED = "messages under a queue offset that another has"
-    TIME_WENT_BACK = "a message stored before the one in front of it"
     QUEUE_ENTRY_MISSING = "a message without its queue entry"
     QUEUE_ENTRY_WRONG = "a queue entry that is not that of its message"
     QUEUE_ENTRY_DANGLING = "a queue entry without a message"
@@ -46,7 +45,6 @@ IN_THE_LOG: Final = frozenset(
         Kind.GROUP_CUT,
         Kind.OFFSETS_MISSING,
         Kind.OFFSETS_REPEATED,
-        Kind.TIME_WENT_BACK,
     }
 )
 
@@ -74,6 +72,8 @@ class Report:
     record_bytes: int = 0
     #: Records that have no checksum over all of them, but only over their body.
     unsealed: int = 0
+    #: Messages stored at an earlier time than the one before: somebody had set the clock.
+    times_back: int = 0
     queue_entries: int = 0
     index_entries: int = 0
     #: Whether the last broker that had the store stopped in order.
@@ -103,6 +103,7 @@ class Report:
             f"log from {self.first_offset} to {self.end_offset}: {self.records} records, "
             f"{self.record_bytes} bytes, {self.unsealed} without a checksum; "
             f"{self.queue_entries} queue entries, {self.index_entries} index entries; "
+            f"{f'the clock was set back {self.times_back} times; ' if self.times_back else ''}"
             f"{'stopped in order' if self.clean_stop else 'not stopped in order'}"
         )
         counted = [f"{count} × {kind.value}" for kind, count in sorted(self.counts.items())]

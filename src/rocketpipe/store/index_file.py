@@ -113,9 +113,11 @@ class IndexFile:
         )
         self._pending += entries
         self._used_slots += used
-        _, self.end_offset, self.end_ms = keys[-1]
+        _, self.end_offset, last_ms = keys[-1]
         if self._count == 1:
-            self.begin_offset, self.begin_ms = self.end_offset, self.end_ms
+            self.begin_offset, self.begin_ms, self.end_ms = self.end_offset, last_ms, last_ms
+        # A clock that was ahead and is right again stores at earlier times.
+        self.end_ms = max(self.end_ms, last_ms)
         self._count += len(keys)
 
     def header(self) -> bytes:
@@ -205,14 +207,15 @@ class IndexFile:
     def find(self, key_hash: int, begin_ms: int, end_ms: int) -> Iterator[LogOffset]:
         """Give the log offsets that have this hash and were stored in this time, newest first.
 
-        Times are kept in seconds, rounded down. Other keys may have the same hash: the caller
-        looks into the record.
+        Times are kept in seconds, rounded down, and none is before the file's first: where that
+        one was stored by a clock that was ahead, they are later than they should be. Other keys
+        may have the same hash. The caller looks into the record.
 
         Raises:
             IndexDamaged: The file is not as it was written.
             DiskError: It cannot be read.
         """
-        if self._count <= 1 or self.begin_ms > end_ms or self.end_ms < begin_ms:
+        if self._count <= 1 or self.end_ms < begin_ms:
             return
         self.write_entries()
         slot = key_hash % self._slots
@@ -228,7 +231,8 @@ class IndexFile:
                 raise IndexDamaged(self.path, f"entry {number} is out of order")
             behind = offset
             stored_ms = self.begin_ms + seconds * 1000
-            if entry_hash == key_hash and begin_ms <= stored_ms + 999 and stored_ms <= end_ms:
+            in_time = begin_ms <= stored_ms + 999 and (stored_ms <= end_ms or not seconds)
+            if entry_hash == key_hash and in_time:
                 yield LogOffset(offset)
             number = before
 

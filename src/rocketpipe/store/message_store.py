@@ -50,6 +50,7 @@ from rocketpipe.store.reader import (
 from rocketpipe.store.removal import Removal
 from rocketpipe.store.rounds import Rounds
 from rocketpipe.store.side_work import WorkerThread, finished
+from rocketpipe.store.store_times import StoreTimes
 
 __all__ = [
     "MAX_READ_BYTES",
@@ -83,7 +84,6 @@ class MessageStore:
         self.positions = opened.positions
         self.derived = opened.derived
         self.health = Health()
-        self._clock = clock
         self._opened = opened
         self._flusher = Flusher(
             opened.commit_log,
@@ -120,7 +120,7 @@ class MessageStore:
         )
         end = opened.end
         self._flusher.begin(end.end, end.last_record, end.stored_ms)
-        self._last_ms = end.stored_ms
+        self.times = StoreTimes(clock, end.stored_ms)
         self._derived_full: StoreFull | None = None
 
     @classmethod
@@ -176,7 +176,7 @@ class MessageStore:
             return []
         if self._derived_full is not None:
             self._retry_dispatch()
-        stored_ms = max(self._clock.now_ms(), self._last_ms)
+        stored_ms = self.times.next()
         try:
             encoded = self._appender.encode(groups, self.positions.written, stored_ms)
             self._write(encoded)
@@ -188,7 +188,7 @@ class MessageStore:
         for topic, offsets in encoded.next_offsets.items():
             for queue_id, offset in offsets.items():
                 raise_next(topic, queue_id, QueueOffset(offset))
-        self._last_ms = stored_ms
+        self.times.stored(stored_ms)
         self.derived.dispatcher.fresh.add(self.positions.written, encoded.end, encoded.placed)
         self.positions.written = LogOffset(encoded.end)
         self.health.has_room()

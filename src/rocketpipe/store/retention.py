@@ -153,6 +153,8 @@ class Retention:
         self._running = False
         #: How old each segment was when it was first seen here, and when that was.
         self._seen: dict[LogOffset, tuple[int, int]] = {}
+        #: When the first record of each was stored, as it says itself.
+        self._began: dict[LogOffset, int] = {}
 
     def hold(self, offset: LogOffset, owner: str) -> Pin:
         """Keep the log from an offset on, for as long as the pin is held."""
@@ -233,17 +235,37 @@ class Retention:
         """Note how old segments are that were not seen before."""
         seen, monotonic_ms = self._seen, self._clock.monotonic_ms()
         self._seen = {base: seen[base] for base in bases if base in seen}
+        began, self._began = self._began, {}
         for base in bases:
-            if base not in seen and (stored_ms := self._stored_ms(base)) is not None:
-                self._seen[base] = (now_ms - stored_ms, monotonic_ms)
+            stored_ms = began[base] if base in began else self._stored_ms(base)
+            if stored_ms is not None:
+                self._began[base] = stored_ms
+        for base, began_ms in self._times(now_ms).items():
+            self._seen.setdefault(base, (now_ms - began_ms, monotonic_ms))
+
+    def _times(self, now_ms: int) -> dict[LogOffset, int]:
+        """When each segment was begun, by what those around it say too.
+
+        The time of a clock that was ahead is yet to come: such a segment was begun no later than
+        the next that has another time, or than now. None was begun before those before it.
+        """
+        times: dict[LogOffset, int] = {}
+        next_ms = now_ms
+        for base, stored_ms in reversed(self._began.items()):
+            next_ms = times[base] = stored_ms if stored_ms <= now_ms else next_ms
+        latest_ms = 0
+        for base in self._began:
+            latest_ms = times[base] = max(latest_ms, times[base])
+        return times
 
     def _expired(self, bases: Sequence[LogOffset], now_ms: int) -> int:
         """How many segments from the oldest on are past their time."""
         keep_ms = self._config.reserved_hours * _HOUR_MS
         monotonic_ms = self._clock.monotonic_ms()
+        times = self._times(now_ms)
         count = 0
         for following in bases[1 : MOST_SEGMENTS_A_RUN + 1]:
-            rolled_ms = self._stored_ms(following)
+            rolled_ms = times.get(following)
             if rolled_ms is None or now_ms - rolled_ms < keep_ms:
                 break
             # A wall clock that is set forward makes nothing older than it is.

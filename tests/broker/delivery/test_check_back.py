@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.broker.sending_parts import HOST
+from tests.broker.stepped_clock import SteppedClock
 from tests.broker.transacting import HalfSent, TransactingParts
 
 from rocketpipe.broker.delivery.check_back import ProducerGroups
@@ -142,6 +143,39 @@ async def test_what_would_go_with_the_log_is_given_up_before(opened: Open) -> No
     await parts.checks.ask_all()
     assert parts.bodies(CHECK_MAX_TIME_TOPIC, 0) == [b"a"]
     assert [half.key for half in parts.waiting] == ["K-b"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("step_ms", [-24 * HOUR_MS, 24 * 30 * HOUR_MS])
+async def test_a_clock_that_is_set_has_nobody_asked_late_and_gives_nothing_up(
+    tmp_path: Path, step_ms: int, *, restart: bool
+) -> None:
+    clock = SteppedClock()
+    parts = TransactingParts(tmp_path, clock)
+    try:
+        await parts.half(b"a")
+        await parts.checks.ask_all()
+        clock.step(step_ms)
+        if restart and step_ms < 0:
+            parts.abandon()
+            parts = TransactingParts(tmp_path, clock)
+        await parts.checks.ask_all()
+        await clock.advance(6000)
+        await parts.checks.ask_all()
+        assert parts.asked.places() == [], "nor early"
+        await clock.advance(1)
+        await parts.checks.ask_all()
+        assert len(parts.asked.places()) == 1
+        assert parts.stored(CHECK_MAX_TIME_TOPIC) == []
+    finally:
+        parts.abandon()
+
+
+async def test_the_clock_of_a_producer_does_not_end_its_immunity(opened: Open) -> None:
+    parts = opened()
+    half = await parts.half(b"a", "CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02", born_timestamp=1)
+    await parts.decide(half, COMMIT)
+    assert parts.bodies() == [b"a"]
 
 
 async def test_many_are_put_again_with_few_writes(opened: Open) -> None:

@@ -74,11 +74,12 @@ def test_an_op_message_that_says_something_else_is_passed_over(
 
 def test_a_first_copy_counts_from_when_it_was_stored_and_the_others_from_their_birth() -> None:
     first = Half.of(record(text=b"UNIQ_KEY\x01K\x02"))
-    assert (first.origin, first.is_first, first.may_ask_at_ms(6000)) == (7, True, 6009)
+    assert (first.origin, first.is_first, first.began_ms) == (7, True, 9)
+    assert first.spared_ms(6000) == 6000
     text = b"TRANSACTION_CHECK_TIMES\x012\x02TRAN_PREPARED_QUEUE_OFFSET\x013\x02"
     again = Half.of(record(text=text + b"CHECK_IMMUNITY_TIME_IN_SECONDS\x012\x02"))
     assert (again.origin, again.checks, again.is_first) == (3, 2, False)
-    assert again.may_ask_at_ms(6000) == 2005
+    assert (again.began_ms, again.spared_ms(6000)) == (5, 2000)
 
 
 def test_numbers_that_are_none_are_as_if_nobody_had_said_them() -> None:

@@ -65,6 +65,7 @@ class CheckBack:
         self._supply = supply
         self._ask = ask
         self._clock = clock
+        self._looked_ms = clock.monotonic_ms()
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go by other settings from now on."""
@@ -94,14 +95,17 @@ class CheckBack:
         """
         self._waiting.catch_up()
         self._warn_of_lost()
-        now_ms = self._clock.now_ms()
+        self._look()
+        now_ms = self._clock.monotonic_ms()
         again: list[tuple[Half, RecordView]] = []
         size = 0
         for half in self._waiting:
             if self._waiting.get(half.origin) is not half:
                 continue  # it was decided while the others were written
-            too_old = self._is_too_old(half, now_ms)
-            if not too_old and now_ms <= half.may_ask_at_ms(self._config.transaction_timeout_ms):
+            age_ms = _age_ms(half, now_ms)
+            # It would go with its part of the log before long, were it left alone.
+            too_old = age_ms > self._store.config.reserved_hours * _HOUR_MS
+            if not too_old and age_ms <= half.spared_ms(self._config.transaction_timeout_ms):
                 continue
             try:
                 newest = RecordView(self._store.record_at(half.log_offset))
@@ -122,10 +126,20 @@ class CheckBack:
             await self._put_again(again)
         self._waiting.save_place()
 
-    def _is_too_old(self, half: Half, now_ms: int) -> bool:
-        """Whether it would go with its part of the log before long, were it left alone."""
-        began_ms = half.stored_ms if half.is_first else min(half.born_ms, half.stored_ms)
-        return now_ms - began_ms > self._store.config.reserved_hours * _HOUR_MS
+    def _look(self) -> None:
+        """Note how old each is that was not there before; from then on time itself counts.
+
+        Whatever the wall clock says: none that came in this run is older than the last look, and
+        none is younger than nothing.
+        """
+        wall_ms, now_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        for half in self._waiting:
+            if half.seen_ms is None:
+                age_ms = wall_ms - half.began_ms
+                if not half.inherited:
+                    age_ms = min(age_ms, now_ms - self._looked_ms)
+                half.seen_ms, half.age_ms = now_ms, max(0, age_ms)
+        self._looked_ms = now_ms
 
     def _warn_of_lost(self) -> None:
         lost = self._waiting.lost()
@@ -153,6 +167,10 @@ class CheckBack:
         for put, placed in await self._decisions.put_again(some):
             self._ask(put, placed)
         await asyncio.sleep(0)  # whoever wants to be served has a turn
+
+
+def _age_ms(half: Half, now_ms: int) -> int:
+    return 0 if half.seen_ms is None else half.age_ms + now_ms - half.seen_ms
 
 
 class ProducerGroups:

@@ -51,6 +51,9 @@ class Half:
     immunity_ms: int | None
     #: Whether another run left it, which may have been one of Apache's brokers.
     inherited: bool = False
+    #: When this run first looked at it, on the monotonic clock, and how old it was then.
+    seen_ms: int | None = None
+    age_ms: int = 0
 
     @classmethod
     def of(cls, record: RecordView) -> Half:
@@ -74,11 +77,15 @@ class Half:
         """Whether it is as its producer sent it."""
         return self.offset == self.origin and not self.checks
 
-    def may_ask_at_ms(self, timeout_ms: int) -> int:
-        """When its producer may be asked about it for the first time."""
-        # Of a copy only the producer knows when it was new, and its clock may be ahead.
-        began_ms = self.stored_ms if self.is_first else min(self.born_ms, self.stored_ms)
-        return began_ms + (timeout_ms if self.immunity_ms is None else self.immunity_ms)
+    @property
+    def began_ms(self) -> int:
+        """When it was new, by the clocks of then."""
+        # Of a copy only the producer knows, and its clock may be ahead.
+        return self.stored_ms if self.is_first else min(self.born_ms, self.stored_ms)
+
+    def spared_ms(self, timeout_ms: int) -> int:
+        """For how long its producer is not asked about it."""
+        return timeout_ms if self.immunity_ms is None else self.immunity_ms
 
 
 def half_of(put: Put, unique_key: str, group: str) -> Put:

@@ -106,7 +106,8 @@ class TransactionHandlers:
             return
         asked_ms = 1000 * int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
         immune_ms = max(asked_ms, self._config.transaction_timeout_ms)
-        if self._clock.now_ms() - half.born_ms > immune_ms:
+        # Not since it was born: that is by the clock of its producer, which may be behind.
+        if self._clock.now_ms() - half.stored_ms > immune_ms:
             raise RequestRejected(
                 ResponseCode.ILLEGAL_OPERATION,
                 f"its immunity of {immune_ms} ms is over: the broker asks, and that answer decides",
