@@ -21,7 +21,7 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from rocketpipe.broker.delivery.sent_properties import TIMERS
@@ -313,10 +313,11 @@ class DelayLevels:
         key = message.properties.get(properties.UNIQ_KEY)
         if key is None:
             return False
-        alike = self._store.find_by_key(put.topic, key, message.stored_ms, _FOREVER_MS)
+        # A copy stands behind it, whatever the clock said when either was stored.
+        alike = self._store.find_by_key(put.topic, key, 0, _FOREVER_MS)
         return any(
             _is_copy(RecordView(self._store.record_at(place)), put)
-            for place in islice(alike, _MOST_ALIKE)
+            for place in takewhile(message.log_offset.__lt__, islice(alike, _MOST_ALIKE))
         )
 
     async def _put(self, puts: list[Put]) -> LogOffset | None:
