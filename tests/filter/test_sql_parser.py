@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from rocketpipe.errors import FilterError
-from rocketpipe.filter.sql_parser import MAX_DEPTH, MAX_EXPRESSION_CHARS, parse
+from rocketpipe.filter.sql_parser import (
+    MAX_COST,
+    MAX_DEPTH,
+    MAX_EXPRESSION_CHARS,
+    parse,
+    parse_priced,
+)
 from rocketpipe.filter.sql_tree import (
     NULL,
     TRUE,
@@ -168,8 +174,8 @@ def test_a_tree_that_grows_to_the_left_is_limited_too(more: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["AND", "OR"])
-def test_a_chain_may_be_as_long_as_the_text(word: str) -> None:
-    terms = MAX_EXPRESSION_CHARS // len(f"a {word} ")
+def test_a_chain_is_one_level_however_long(word: str) -> None:
+    terms = MAX_COST
     chain = parse(f" {word} ".join("a" * terms))
     assert isinstance(chain, AllOf | AnyOf)
     assert len(chain.terms) == terms
@@ -186,3 +192,25 @@ def test_a_text_too_long_is_refused() -> None:
     with pytest.raises(FilterError, match="65537 characters") as caught:
         parse("a".ljust(MAX_EXPRESSION_CHARS + 1))
     assert caught.value.column == MAX_EXPRESSION_CHARS + 1
+
+
+def test_an_expression_that_costs_too_much_to_ask_is_refused_with_the_way_out() -> None:
+    most = " OR ".join(f"a = {number}" for number in range(MAX_COST // 2))
+    assert parse_priced(most)[1] == MAX_COST
+    with pytest.raises(FilterError, match=f"more than {MAX_COST} operators.*a IN") as caught:
+        parse(most + " OR a = 1")
+    assert caught.value.column == len(most) + 2
+
+
+@pytest.mark.parametrize(
+    "piece", ["TRUE", "a IS NULL", "NOT a", "a", "a CONTAINS 'x'", "a BETWEEN 1 AND 2", "-a = 1"]
+)
+def test_no_way_to_write_much_is_free(piece: str) -> None:
+    chain = " AND ".join([piece] * (MAX_EXPRESSION_CHARS // (len(piece) + 6)))
+    with pytest.raises(FilterError, match="operators"):
+        parse(chain)
+
+
+def test_a_list_of_thousands_costs_as_much_as_one_text() -> None:
+    many = ", ".join(f"'{number}'" for number in range(7000))
+    assert parse_priced(f"a IN ({many})")[1] == parse_priced("a IN ('1')")[1]

@@ -244,6 +244,7 @@ async def broker(
                 running(durability.keep_dispatched(), "dispatch"),
                 running(delays.keep_delivered(), "delayed messages"),
                 running(waiting.keep_time(store.max_offset), "waiting pulls"),
+                running(waiting.keep_sifting(), "expressions of waiting pulls"),
                 running(clients.keep_current(), "silent clients"),
                 running(owners.keep_tidy(), "queue locks"),
                 _running_wings(wings),

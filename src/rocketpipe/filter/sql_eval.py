@@ -21,11 +21,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NoReturn, TypeAlias
 
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.filter.java_text import double_rank, read_boolean, read_double, read_int, read_long
-from rocketpipe.filter.sql_parser import parse
+from rocketpipe.filter.sql_parser import parse_priced
 from rocketpipe.filter.sql_tree import (
     NULL,
     NUMBERS,
@@ -51,6 +52,10 @@ _Convert: TypeAlias = Callable[[Any], Any]
 _Holds: TypeAlias = Callable[[Any, Any], bool]
 
 
+#: A longer one is no number that anybody counts with, and takes its time to be read.
+_SHORT_TEXT: Final = 64
+
+
 class EvaluationFailed(RocketPipeError):
     """These properties cannot be put through the expression; RocketMQ throws here."""
 
@@ -61,6 +66,8 @@ class CompiledFilter:
 
     expression: str
     _root: _Function = field(repr=False, compare=False)
+    #: How much work it is to ask it, next to others: operators, of which searches count more.
+    cost: int = field(default=1, repr=False, compare=False)
 
     def matches(self, properties: Properties) -> bool:
         """Whether a message with these properties is to be delivered. Never raises."""
@@ -88,7 +95,8 @@ def compile_sql(expression: str, *, strict: bool = False) -> CompiledFilter:
     Raises:
         FilterError: If RocketMQ would not compile it, or it is too long or too deep.
     """
-    return CompiledFilter(expression, _function(parse(expression, strict=strict)))
+    tree, cost = parse_priced(expression, strict=strict)
+    return CompiledFilter(expression, _function(tree), cost)
 
 
 def _function(node: Node) -> _Function:
@@ -275,7 +283,8 @@ def _conversions(left: Node, right: Node, *, as_numbers: bool) -> tuple[_Convert
         case (Kind.NULL, _) | (_, Kind.NULL):
             return _same, _same
         case Kind.TEXT, Kind.TEXT:
-            return (_text_rank, _text_rank) if as_numbers else (_same, _same)
+            rank = _READERS[Kind.DOUBLE][0]
+            return (rank, rank) if as_numbers else (_same, _same)
         case Kind.TEXT, Kind.BOOLEAN:
             return read_boolean, _same
         case Kind.BOOLEAN, Kind.TEXT:
@@ -309,10 +318,16 @@ def _number_rank(number: float) -> int:
     return double_rank(float(number))
 
 
+def _once(read: _Convert) -> _Convert:
+    """Read a long text once, however many comparisons of an expression it is in."""
+    remembered = lru_cache(maxsize=16)(read)
+    return lambda text: read(text) if len(text) <= _SHORT_TEXT else remembered(text)
+
+
 _READERS: Final[dict[Kind, tuple[_Convert, _Convert]]] = {
-    Kind.INT: (read_int, _same),
-    Kind.LONG: (read_long, _same),
-    Kind.DOUBLE: (_text_rank, _number_rank),
+    Kind.INT: (_once(read_int), _same),
+    Kind.LONG: (_once(read_long), _same),
+    Kind.DOUBLE: (_once(_text_rank), _number_rank),
 }
 _HOLDS: Final[dict[str, _Holds]] = {
     "<": operator.lt,

@@ -34,6 +34,12 @@ MAX_EXPRESSION_CHARS: Final = 65_536
 #: recursion. A chain of ANDs or ORs is one level, however long.
 MAX_DEPTH: Final = 200
 
+#: What asking an expression about a message may cost: one for each AND, OR, NOT, sign and test,
+#: whatever the length of an IN list, and as many as these for a search through a text. RocketMQ has
+#: no limit. It is a thousand comparisons joined by OR, each of which is asked for every message.
+MAX_COST: Final = 2048
+SEARCH_COST: Final = 8
+
 _OR, _AND, _EQUALITY, _COMPARISON = range(1, 5)
 _LEVELS: Final = {
     "OR": _OR,
@@ -66,12 +72,22 @@ def parse(expression: str, *, strict: bool = False) -> Node:
     Raises:
         FilterError: If RocketMQ would not compile it, or it exceeds a limit of this module.
     """
+    return parse_priced(expression, strict=strict)[0]
+
+
+def parse_priced(expression: str, *, strict: bool = False) -> tuple[Node, int]:
+    """Read an expression as `parse` does; gives its tree, and what it costs to ask it.
+
+    Raises:
+        FilterError: If RocketMQ would not compile it, or it exceeds a limit of this module.
+    """
     if len(expression) > MAX_EXPRESSION_CHARS:
         raise FilterError(
             f"an expression of {len(expression)} characters; {MAX_EXPRESSION_CHARS} are allowed",
             MAX_EXPRESSION_CHARS + 1,
         )
-    return _Parser(expression).parse(strict=strict)
+    parser = _Parser(expression)
+    return parser.parse(strict=strict), parser.cost
 
 
 @dataclass(slots=True)
@@ -100,6 +116,7 @@ class _Parser:
         self._open: list[_Open] = []
         self._parentheses: list[int] = []  # columns of those that are open
         self._prefixes = 0
+        self.cost = 1
 
     def parse(self, *, strict: bool) -> Node:
         more = True
@@ -127,6 +144,8 @@ class _Parser:
                 break
             if len(self._parentheses) + self._prefixes > MAX_DEPTH:
                 raise FilterError(f"nested more than {MAX_DEPTH} deep", token.column)
+            if word != "(":
+                self._pay(1, token.column)
             self._open.append(_Open(word, token.column))
             self._advance()
         leaf = _leaf(token)
@@ -154,6 +173,7 @@ class _Parser:
             if level is None or level > highest:
                 return False
             self._advance()
+            self._pay(1, token.column)
             # A chain of ANDs or ORs stays open until it ends, to become one node.
             self._close_down_to(level if level >= _EQUALITY else level + 1)
             if word == "IS":
@@ -196,6 +216,7 @@ class _Parser:
                 operand.node, frozenset(texts), token.column, negated=negated
             )
         elif word in _SEARCHES:
+            self._pay(SEARCH_COST - 1, token.column)
             sought = self._expect_text()
             operand = self._operands.pop()
             node = tree.Search(word, operand.node, sought, negated)
@@ -247,6 +268,16 @@ class _Parser:
             operands = self._operands[-count:]
             del self._operands[-count:]
             self._push(_joined(opened, operands), opened.column, *operands)
+
+    def _pay(self, cost: int, column: int) -> None:
+        self.cost += cost
+        if self.cost > MAX_COST:
+            raise FilterError(
+                f"more than {MAX_COST} operators, of which CONTAINS, STARTSWITH and ENDSWITH count "
+                f"{SEARCH_COST}: write a = 'x' OR a = 'y' as a IN ('x', 'y'), or filter by a tag "
+                "or property that the producer sets for this",
+                column,
+            )
 
     def _push(self, node: Node, column: int, *parts: _Operand) -> None:
         depth = 1 + max(part.depth for part in parts)

@@ -8,7 +8,15 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from rocketpipe.background import running
-from rocketpipe.broker.delivery.long_poll import RECHECK_MS, TICK_MS, WaitingPulls
+from rocketpipe.broker.delivery.filtering import CHEAP_COST, Expression, Filters
+from rocketpipe.broker.delivery.long_poll import (
+    MAX_LATE,
+    MAX_LATE_DEAR,
+    RECHECK_MS,
+    TICK_MS,
+    WaitingPulls,
+)
+from rocketpipe.broker.delivery.sieve import Sieve
 from rocketpipe.testing.clock import ManualClock
 
 
@@ -39,8 +47,34 @@ def ends() -> Ends:
 @pytest.fixture
 async def waiting(clock: ManualClock, ends: Ends) -> AsyncIterator[WaitingPulls]:
     pulls = WaitingPulls(clock, limit=3)
-    async with running(pulls.keep_time(ends.max_offset), "time"):
+    async with (
+        running(pulls.keep_time(ends.max_offset), "time"),
+        running(pulls.keep_sifting(), "expressions"),
+    ):
         yield pulls
+
+
+class CountedSieve(Sieve):
+    """A sieve whose timer goes on by a second whenever it is read."""
+
+    def __init__(self, slice_s: float) -> None:
+        super().__init__(slice_s=slice_s, timer=self._second)
+        self.seconds = 0.0
+
+    def _second(self) -> float:
+        self.seconds += 1
+        return self.seconds
+
+    @property
+    def asked(self) -> int:
+        """How many expressions were asked: each reads the timer twice."""
+        return int(self.seconds) // 2
+
+
+def expression(text: str, sieve: Sieve | None = None) -> Expression:
+    accepts = Filters(sieve=sieve).choice("SQL92", text).accepts
+    assert accepts is not None
+    return accepts
 
 
 async def start(
@@ -50,7 +84,7 @@ async def start(
     offset: int = 0,
     wait_ms: int = 15_000,
     matches: Callable[[int], bool] = anything,
-    accepts: Callable[[bytes], bool] | None = None,
+    accepts: Expression | None = None,
 ) -> asyncio.Task[None]:
     task = asyncio.create_task(
         waiting.grown("t", queue_id, offset, wait_ms, matches, accepts), name=f"pull of {queue_id}"
@@ -91,7 +125,7 @@ async def test_a_message_before_the_place_where_one_waits_wakes_nobody(
 
 async def test_tag_and_properties_are_asked_before_anyone_is_woken(waiting: WaitingPulls) -> None:
     tagged = await start(waiting, matches=lambda code: code == 7)
-    chosen = await start(waiting, accepts=lambda raw: raw == b"a\x011\x02")
+    chosen = await start(waiting, accepts=expression("a = 1"))
     waiting.notify("t", 0, 1, 6, b"a\x012\x02")
     await asyncio.sleep(0)
     assert not tagged.done()
@@ -182,4 +216,83 @@ async def test_all_are_woken_when_the_broker_goes(waiting: WaitingPulls) -> None
     tasks = [await start(waiting), await start(waiting, queue_id=1, matches=lambda _: False)]
     waiting.wake_all()
     await asyncio.gather(*tasks)
+    assert len(waiting) == 0
+
+
+async def test_an_expression_is_asked_once_about_a_message_whoever_waits_by_it(
+    waiting: WaitingPulls,
+) -> None:
+    sieve = CountedSieve(slice_s=100)
+    wanted = expression("a = 1", sieve)
+    tasks = [await start(waiting, accepts=wanted) for _ in range(3)]
+    waiting.notify("t", 0, 1, 0, b"a\x012\x02")
+    assert sieve.asked == 1
+    waiting.notify("t", 0, 2, 0, b"a\x011\x02")
+    await asyncio.gather(*tasks)
+    assert sieve.asked == 2
+
+
+async def test_an_arrival_asks_no_more_than_there_is_time_for_and_the_rest_is_asked_aside(
+    waiting: WaitingPulls,
+) -> None:
+    sieve = CountedSieve(slice_s=2)
+    wanted = [expression(f"a = {number}", sieve) for number in range(3)]
+    tasks = [await start(waiting, accepts=each) for each in wanted]
+    waiting.notify("t", 0, 1, 0, b"a\x012\x02")
+    assert sieve.asked == 2
+    await tasks[2]
+    assert not tasks[0].done()
+    assert not tasks[1].done()
+    await leave(*tasks[:2])
+
+
+async def test_a_dear_expression_is_not_asked_by_who_sends(waiting: WaitingPulls) -> None:
+    sieve = CountedSieve(slice_s=100)
+    dear = expression(" OR ".join(f"a = {number}" for number in range(CHEAP_COST)), sieve)
+    task = await start(waiting, accepts=dear)
+    waiting.notify("t", 0, 1, 0, b"a\x01none\x02")
+    assert sieve.asked == 0
+    waiting.notify("t", 0, 2, 0, b"a\x0163\x02")
+    await task
+
+
+async def test_who_cannot_be_asked_for_in_time_looks_for_itself_at_the_next_tick(
+    waiting: WaitingPulls, clock: ManualClock
+) -> None:
+    sieve = CountedSieve(slice_s=100)
+    dear = expression(" OR ".join(f"a = {number}" for number in range(CHEAP_COST)), sieve)
+    task = await start(waiting, accepts=dear)
+    for number in range(MAX_LATE_DEAR + 1):
+        waiting.notify("t", 0, number + 1, 0, b"a\x01-1\x02")
+    await asyncio.sleep(0)
+    assert not task.done()
+    await clock.advance(TICK_MS)
+    await task
+    assert sieve.asked == MAX_LATE_DEAR
+
+
+async def test_what_is_to_be_asked_later_has_a_limit_and_nobody_is_forgotten(
+    waiting: WaitingPulls, clock: ManualClock
+) -> None:
+    sieve = CountedSieve(slice_s=1)
+    cheap = expression("a = 1", sieve)
+    task = await start(waiting, accepts=cheap)
+    for number in range(MAX_LATE + 2):
+        waiting.notify("t", 0, number + 1, 0, b"a\x012\x02")
+    assert sieve.asked == 1
+    await clock.advance(TICK_MS)
+    await task
+
+
+async def test_who_has_left_is_not_asked_for(waiting: WaitingPulls) -> None:
+    sieve = CountedSieve(slice_s=1)
+    spent, gone = expression("a = 1", sieve), expression("a = 2", sieve)
+    first, second = await start(waiting, accepts=spent), await start(waiting, accepts=gone)
+    waiting.notify("t", 0, 1, 0, b"a\x012\x02")
+    await leave(first, second)
+    asked = sieve.asked
+    for _ in range(10):
+        await asyncio.sleep(0)
+    # Only the turn of the one that is gone was waited for.
+    assert sieve.asked - asked <= 1
     assert len(waiting) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from rocketpipe.broker.delivery.filtering import Filters
+from rocketpipe.broker.delivery.sieve import Sieve
 from rocketpipe.broker.delivery.waiting_pops import RECHECK_MS, TICK_MS, WaitingPops
 from rocketpipe.record.hot import java_hash
 from rocketpipe.testing.clock import ManualClock
@@ -129,3 +130,29 @@ async def test_no_more_wait_than_there_is_room_for() -> None:
     assert waiting.is_full("t", "i", 0)
     waiting.wake_all()
     assert [await one, await other] == [False, False]
+
+
+async def test_an_expression_that_cannot_be_asked_now_has_one_look_at_the_next_tick() -> None:
+    clock = ManualClock()
+    waiting = WaitingPops(clock)
+    keeping = asyncio.create_task(waiting.keep_time(lambda: None))
+    sieve = Sieve(slice_s=1, timer=lambda: 0.0)
+    choice = Filters(sieve=sieve).choice("SQL92", "a = 1")
+    until_ms = clock.monotonic_ms() + 20_000
+    pops = [asyncio.create_task(waiting.wait("t", "g", -1, until_ms, choice)) for _ in range(2)]
+    plain = begin(waiting, clock, "h")
+    await settle()
+    waiting.notify("t", 0, 0, b"a\x012\x02")
+    await settle()
+    assert [each.done() for each in (*pops, plain)] == [False, False, True]
+    sieve.spend(1)
+    waiting.notify("t", 0, 0, b"a\x012\x02")
+    await settle()
+    assert not pops[0].done()
+    await clock.advance(TICK_MS)
+    assert await pops[0]
+    assert not pops[1].done()
+    waiting.wake_all()
+    await asyncio.gather(*pops)
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)

@@ -137,7 +137,10 @@ def told(answer: Command) -> tuple[int, str | None, tuple[int, ...]]:
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     made = Broker(tmp_path)
     try:
-        async with running(made.waiting.keep_time(made.store.max_offset), "time"):
+        async with (
+            running(made.waiting.keep_time(made.store.max_offset), "time"),
+            running(made.waiting.keep_sifting(), "expressions"),
+        ):
             yield made
     finally:
         made.store.close()

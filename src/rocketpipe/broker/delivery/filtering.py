@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from rocketpipe.broker.delivery.sieve import Sieve
 from rocketpipe.errors import FilterError
-from rocketpipe.filter.sql_eval import compile_sql
+from rocketpipe.filter.sql_eval import CompiledFilter, compile_sql
 from rocketpipe.filter.tags import ALL, TagFilter, parse_tags
 from rocketpipe.model import properties
 from rocketpipe.model.subscription import SQL92, TAG, Subscription
@@ -19,9 +20,37 @@ from rocketpipe.store.reader import everything
 
 #: Of all expressions kept together. One may have as many as 65,536.
 MAX_KEPT_CHARS: Final = 4 << 20
+#: An expression that costs more, by the count of ``filter.sql_parser``, is not asked in passing.
+CHEAP_COST: Final = 64
 
 _INT_MIN: Final = -(1 << 31)
 _INT_MAX: Final = (1 << 31) - 1
+
+
+class Expression:
+    """An expression over properties, to be asked about a record's, and paid for.
+
+    Whoever can wait asks its ``sieve`` for a turn before. Expressions of one text are one object.
+    """
+
+    __slots__ = ("_compiled", "sieve")
+
+    def __init__(self, compiled: CompiledFilter, sieve: Sieve) -> None:
+        self._compiled = compiled
+        self.sieve = sieve
+
+    def __call__(self, raw: bytes) -> bool:
+        """Whether a message with these properties, as its record has them, is wanted."""
+        sieve = self.sieve
+        began_s = sieve.timer()
+        accepted = self._compiled.matches(properties.decode_bytes(raw))
+        sieve.spend(sieve.timer() - began_s)
+        return accepted
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether it may be asked wherever a message arrives, while there is something to spend."""
+        return self._compiled.cost <= CHEAP_COST
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +59,7 @@ class Choice:
 
     matches: Callable[[int], bool]
     #: None where the tag alone decides.
-    accepts: Callable[[bytes], bool] | None = None
+    accepts: Expression | None = None
 
 
 EVERYTHING: Final = Choice(everything)
@@ -39,7 +68,8 @@ EVERYTHING: Final = Choice(everything)
 class Filters:
     """Compiles expressions, and keeps those that were asked for lately."""
 
-    def __init__(self, *, max_chars: int = MAX_KEPT_CHARS) -> None:
+    def __init__(self, *, max_chars: int = MAX_KEPT_CHARS, sieve: Sieve | None = None) -> None:
+        self._sieve = sieve or Sieve()
         self._kept: dict[tuple[str, str], Choice] = {}
         self._max_chars = max_chars
         self._chars = 0
@@ -56,7 +86,7 @@ class Filters:
         key = (kind, text)
         found = self._kept.pop(key, None)
         if found is None:
-            found = _compile(kind, text)
+            found = self._compile(kind, text)
             self._chars += len(text)
             while self._chars > self._max_chars and self._kept:
                 oldest = next(iter(self._kept))
@@ -77,17 +107,14 @@ class Filters:
             return _by_codes(subscription.tag_codes)
         return self.choice(subscription.expression_type, subscription.expression)
 
-
-def _compile(kind: str, text: str) -> Choice:
-    if kind == TAG:
-        return _by_tags(parse_tags(text))
-    if kind != SQL92:
-        raise FilterError(f"expressions are of type {TAG} or {SQL92}, not {kind[:40]!r}", 1)
-    if not text:
-        raise FilterError(f"an empty expression of type {SQL92}", 1)
-    compiled = compile_sql(text)
-    decode, matches = properties.decode_bytes, compiled.matches
-    return Choice(everything, lambda raw: matches(decode(raw)))
+    def _compile(self, kind: str, text: str) -> Choice:
+        if kind == TAG:
+            return _by_tags(parse_tags(text))
+        if kind != SQL92:
+            raise FilterError(f"expressions are of type {TAG} or {SQL92}, not {kind[:40]!r}", 1)
+        if not text:
+            raise FilterError(f"an empty expression of type {SQL92}", 1)
+        return Choice(everything, Expression(compile_sql(text), self._sieve))
 
 
 def _by_tags(tags: TagFilter) -> Choice:

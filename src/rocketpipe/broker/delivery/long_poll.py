@@ -8,20 +8,32 @@ no more:
     its time is up                         a tick or two later
 
 Time is kept for all of them by one loop, in ticks, so that a pull costs no timer of its own.
+
+An expression is asked once about a message, whoever waits by it, and within what a `Sieve` has to
+spend. What is too much at the arrival is asked about aside, by `keep_sifting`; and if that falls
+behind too, or an expression is dear and others wait, the pulls concerned look for themselves a tick
+later: a pull takes its turns at the sieve, as many as it needs.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from rocketpipe.broker.delivery.filtering import Expression
 from rocketpipe.clock import Clock
 
 TICK_MS: Final = 100
 #: As often as RocketMQ's brokers look whether a queue has grown under those who wait for it.
 RECHECK_MS: Final = 5000
 MAX_WAITING: Final = 100_000
+#: Arrivals that expressions are yet to be asked about, and how many of dear ones among them.
+MAX_LATE: Final = 1000
+MAX_LATE_DEAR: Final = 8
+#: Pulls that are to look for themselves, at one tick.
+MAX_BEHIND_A_TICK: Final = 200
 
 Queue = tuple[str, int]
 
@@ -37,7 +49,7 @@ class WaitingPull:
         offset: int,
         due: int,
         matches: Callable[[int], bool],
-        accepts: Callable[[bytes], bool] | None,
+        accepts: Expression | None,
         wake: Callable[[], None],
     ) -> None:
         self.queue = queue
@@ -59,6 +71,11 @@ class WaitingPulls:
         self._by_queue: dict[Queue, set[WaitingPull]] = {}
         self._by_tick: dict[int, set[WaitingPull]] = {}
         self._somebody = asyncio.Event()
+        #: Expressions that are yet to be asked about properties, and who waits by them.
+        self._late: deque[tuple[Expression, bytes, list[WaitingPull]]] = deque()
+        self._is_late = asyncio.Event()
+        #: Who is to look for itself at the next tick.
+        self._behind: dict[WaitingPull, None] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -75,7 +92,7 @@ class WaitingPulls:
         offset: int,
         wait_ms: int,
         matches: Callable[[int], bool],
-        accepts: Callable[[bytes], bool] | None,
+        accepts: Expression | None,
         wake: Callable[[], None],
     ) -> WaitingPull:
         """Have ``wake`` called when a message at ``offset`` or behind may be wanted, or in time.
@@ -105,6 +122,7 @@ class WaitingPulls:
         together.discard(waiting)
         if not together:
             del self._by_tick[waiting.due]
+        self._behind.pop(waiting, None)
         self._count -= 1
         if not self._count:
             self._somebody.clear()
@@ -116,7 +134,7 @@ class WaitingPulls:
         offset: int,
         wait_ms: int,
         matches: Callable[[int], bool],
-        accepts: Callable[[bytes], bool] | None = None,
+        accepts: Expression | None = None,
     ) -> None:
         """Return when it is time to look at the queue again; see `park`."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -139,14 +157,34 @@ class WaitingPulls:
         here = self._by_queue.get((topic, queue_id))
         if here is None:
             return
+        choosy: dict[Expression, list[WaitingPull]] = {}
         for waiting in [
-            each
-            for each in here
-            if each.offset < next_offset
-            and each.matches(tag_code)
-            and (each.accepts is None or each.accepts(properties))
+            each for each in here if each.offset < next_offset and each.matches(tag_code)
         ]:
-            self._wake(waiting)
+            if waiting.accepts is None:
+                self._wake(waiting)
+            else:
+                choosy.setdefault(waiting.accepts, []).append(waiting)
+        for accepts, those in choosy.items():
+            if accepts.is_cheap and not accepts.sieve.is_spent and not self._late:
+                self._tell(accepts, properties, those)
+            elif len(self._late) < (MAX_LATE if accepts.is_cheap else MAX_LATE_DEAR):
+                self._late.append((accepts, properties, those))
+                self._is_late.set()
+            else:
+                self._behind.update(dict.fromkeys(those))
+
+    async def keep_sifting(self) -> None:
+        """Ask expressions what they could not be asked at an arrival; runs beside the broker."""
+        while True:
+            await self._is_late.wait()
+            while self._late:
+                accepts, properties, those = self._late[0]
+                await accepts.sieve.turn()
+                self._late.popleft()
+                if here := [each for each in those if self._is_parked(each)]:
+                    self._tell(accepts, properties, here)
+            self._is_late.clear()
 
     def wake(self, topic: str, queue_id: int) -> None:
         """Have those who wait for a queue look at it again, whatever it has."""
@@ -166,6 +204,8 @@ class WaitingPulls:
             for tick in [due for due in self._by_tick if due <= now_ms // TICK_MS]:
                 for waiting in list(self._by_tick.get(tick, ())):
                     self._wake(waiting)
+            for waiting in list(self._behind)[:MAX_BEHIND_A_TICK]:
+                self._wake(waiting)
             if now_ms - looked_ms >= RECHECK_MS:
                 looked_ms = now_ms
                 self._look_again(max_offset)
@@ -181,6 +221,14 @@ class WaitingPulls:
             end = max_offset(*queue)
             for waiting in [each for each in here if each.offset < end]:
                 self._wake(waiting)
+
+    def _tell(self, accepts: Expression, properties: bytes, those: list[WaitingPull]) -> None:
+        if accepts(properties):
+            for waiting in those:
+                self._wake(waiting)
+
+    def _is_parked(self, waiting: WaitingPull) -> bool:
+        return waiting in self._by_queue.get(waiting.queue, ())
 
     def _wake(self, waiting: WaitingPull) -> None:
         self.leave(waiting)

@@ -194,7 +194,7 @@ class Pops:
             return
         choice = _of_group(ask.group, topic) if is_retry_topic(topic) else ask.choice
         for _ in range(_MAX_SCANS):
-            found, wanted = self._read(topic, queue_id, start, room, choice)
+            found, wanted = await self._read(topic, queue_id, start, room, choice)
             if wanted:
                 await self._give(ask, topic, queue_id, start, wanted, found, popped)
                 popped.rest += max(0, found.max_offset - found.next_offset)
@@ -225,7 +225,7 @@ class Pops:
         self._notes.places.begin(group, topic, queue_id, start)
         return start
 
-    def _read(
+    async def _read(
         self, topic: str, queue_id: int, start: QueueOffset, room: int, choice: Choice
     ) -> tuple[ReadResult, list[RecordView]]:
         """Read on, and choose; where the records end that were looked at is in the result."""
@@ -248,6 +248,8 @@ class Pops:
             return found, records
         kept: list[RecordView] = []
         for record in records:
+            if choice.accepts.sieve.is_spent:
+                await choice.accepts.sieve.turn()
             if choice.accepts(record.raw_properties):
                 kept.append(record)
                 if len(kept) >= room:
@@ -356,7 +358,7 @@ class Pops:
                 start = self._store.min_offset(ask.topic.name, queue_id)
             room = min(ask.count, MAX_MESSAGES) - len(popped.records)
             if room > 0 and popped.size < MAX_POP_BYTES:
-                _, wanted = self._read(ask.topic.name, queue_id, start, room, ask.choice)
+                _, wanted = await self._read(ask.topic.name, queue_id, start, room, ask.choice)
                 popped.records += [record.raw for record in wanted]
                 popped.size += sum(record.size for record in wanted)
             popped.rest += max(0, self._store.max_offset(ask.topic.name, queue_id) - start)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from rocketpipe.broker.delivery.filtering import Choice, Filters
+from rocketpipe.broker.delivery.filtering import Choice, Expression, Filters
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.groups import GroupTable
 from rocketpipe.broker.tables.topics import TopicTable
@@ -70,7 +70,7 @@ class PullPlan:
     #: Asked about the hash of a tag; ``store.reader.everything`` where all are wanted.
     matches: Callable[[int], bool]
     #: Asked about the properties of a record, where an expression is over those.
-    accepts: Callable[[bytes], bool] | None = None
+    accepts: Expression | None = None
     #: What answers tell of topic and group; None stands for no flags.
     topic_sys_flag: int | None = None
     group_sys_flag: int | None = None
@@ -110,7 +110,7 @@ class PullPlanner:
         self._topics = topics
         self._groups = groups
         self._clients = clients
-        self._filters = filters
+        self.filters = filters
         #: Another one may take its place; plans that were made before do not know of it.
         self.rules = rules
 
@@ -204,7 +204,7 @@ class PullPlanner:
     def _own_choice(self, request: PullMessage) -> Choice:
         """The choice of a pull that brings its subscription along."""
         try:
-            return self._filters.choice(request.expression_type, request.subscription)
+            return self.filters.choice(request.expression_type, request.subscription)
         except FilterError as error:
             raise RequestRejected(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED,
@@ -246,7 +246,7 @@ class PullPlanner:
 
     def _choice_of(self, subscription: Subscription) -> Choice:
         try:
-            return self._filters.choice_of(subscription)
+            return self.filters.choice_of(subscription)
         except FilterError as error:
             if subscription.is_tags:
                 code = ResponseCode.SUBSCRIPTION_PARSE_FAILED

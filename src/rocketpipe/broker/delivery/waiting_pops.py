@@ -3,6 +3,9 @@
 Whoever waits for a topic is woken by a message in it, or in the group's retry topic of it, one pop
 at a time: the others of its group would find nothing. One that was woken and leaves something
 behind wakes the next. In case that was not enough, one of each group has a look every five seconds.
+
+An expression is asked once about a message, and only while its `Sieve` has something to spend: one
+that was not asked has a pop of its line look for itself at the next tick.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final, TypeAlias
 
-from rocketpipe.broker.delivery.filtering import EVERYTHING, Choice
+from rocketpipe.broker.delivery.filtering import EVERYTHING, Choice, Expression
 from rocketpipe.clock import Clock
 from rocketpipe.model.names import pop_retry_topic, pop_retry_topic_v2
 
@@ -58,6 +61,8 @@ class WaitingPops:
         self._turn = count()
         self._somebody = asyncio.Event()
         self._closing = False
+        #: Lines of which one is to look for itself at the next tick.
+        self._behind: dict[Line, None] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -127,18 +132,26 @@ class WaitingPops:
         lines = self._by_topic.get(topic)
         if lines is None:
             return
+        told: dict[Expression, bool] = {}
         for line in list(lines):
             is_retry = line[0] != topic
             if not is_retry and line[2] not in (_ANY, queue_id):
                 continue
             for waiting in self._lines[line]:
                 choice = waiting.choice
-                if is_retry or (
-                    choice.matches(tag_code)
-                    and (choice.accepts is None or choice.accepts(properties))
-                ):
-                    self._wake(line, waiting, found=True)
-                    break
+                if not is_retry and not choice.matches(tag_code):
+                    continue
+                accepts = choice.accepts
+                if not is_retry and accepts is not None:
+                    if accepts not in told:
+                        if not accepts.is_cheap or accepts.sieve.is_spent:
+                            self._behind[line] = None
+                            continue
+                        told[accepts] = accepts(properties)
+                    if not told[accepts]:
+                        continue
+                self._wake(line, waiting, found=True)
+                break
 
     def wake(self, topic: str, group: str, queue_id: int) -> None:
         """Have one look that waits for this queue, or for any of the topic."""
@@ -170,6 +183,10 @@ class WaitingPops:
                 _, _, line, waiting = heapq.heappop(self._due)
                 self._wake(line, waiting, found=False)
             on_tick()
+            behind, self._behind = self._behind, {}
+            for line in behind:
+                if here := self._lines.get(line):
+                    self._wake(line, next(iter(here)), found=True)
             if now_ms - looked_ms >= RECHECK_MS:
                 looked_ms = now_ms
                 for line, here in list(self._lines.items()):

@@ -80,6 +80,7 @@ class PopHandlers:
         clock: Clock,
         gate: PopGate,
         count: Callable[[str, str, int, int], None],
+        filters: Filters | None = None,
     ) -> None:
         """``count`` is told the group, the topic, how many messages and bytes were given out."""
         self._count = count
@@ -88,7 +89,7 @@ class PopHandlers:
         self._supply = supply
         self._clock = clock
         self._gate = gate
-        self._filters = Filters()
+        self._filters = filters or Filters()
         self._ages = RequestAges(clock)
 
     @handles(PopMessage)

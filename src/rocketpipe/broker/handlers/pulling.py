@@ -255,6 +255,8 @@ class PullHandlers:
             records = result.records
             start = 0
             while start < len(records):
+                if accepts.sieve.is_spent:
+                    await accepts.sieve.turn()
                 head, _, _, _, properties, end = split(records, start, len(records))
                 if accepts(records[properties:end]):
                     if kept and size + end - start > max_bytes:

@@ -96,7 +96,9 @@ def popping(core: Core) -> Wing:
     unblocking = _Unblocking(orders, waiting.wake, clock.now_ms)
     return Wing(
         handlers=(
-            PopHandlers(pops, waiting, core.supply, clock, gate, core.stats.get),
+            PopHandlers(
+                pops, waiting, core.supply, clock, gate, core.stats.get, core.planner.filters
+            ),
             AckHandlers(acks, core.store, core.supply),
             _assignments(core),
         ),
