@@ -24,6 +24,8 @@ OUR_OWN = {
     "profile",
     "maxSuspendMillis",
     "maxConnections",
+    "maxUnsentBytes",
+    "maxUnfinishedBytes",
     "verifyReads",
     "indexTags",
     "maxOpenFiles",

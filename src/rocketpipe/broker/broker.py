@@ -61,6 +61,7 @@ from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import StoreError
 from rocketpipe.model.ids import UniqueKeys
 from rocketpipe.model.topic import TopicSettings
+from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.connection import Answer
 from rocketpipe.remoting.patience import Patience
@@ -237,6 +238,9 @@ async def broker(
                 *(handlers for wing in wings for handlers in wing.handlers),
             )
             send_lane, lanes = _lanes(core, admission, pulls)
+            buffers = Buffers(
+                unsent_bytes=config.max_unsent_bytes, unfinished_bytes=config.max_unfinished_bytes
+            )
             settings.watch(partial(_reconfigure, core, clients, sends, send_lane), *_LIVE)
             async with (
                 _saved(tables, config.save_offsets_every_ms),
@@ -257,6 +261,7 @@ async def broker(
                         clock=clock,
                         patience=Patience(silence_ms=1000 * config.connection_idle_s),
                         max_connections=config.max_connections,
+                        buffers=buffers,
                         on_close=partial(_finish, waiting, lanes, wings),
                     ),
                 ),

@@ -378,6 +378,22 @@ class BrokerConfig:
         least=1,
         help="the next connection is closed again (RocketMQ: no limit)",
     )
+    max_unsent_bytes: int = setting(
+        "maxUnsentBytes",
+        default=0,
+        unit="bytes",
+        least=0,
+        help="answers that all peers together have not taken yet; beyond it the one that takes "
+        "nothing is sent away. 0: a sixteenth of the memory, 256 MiB at the most",
+    )
+    max_unfinished_bytes: int = setting(
+        "maxUnfinishedBytes",
+        default=0,
+        unit="bytes",
+        least=0,
+        help="requests of all peers that have not arrived whole yet; beyond it the one that was "
+        "begun first is dropped, with its connection. 0: as above",
+    )
     connection_idle_s: int = setting(
         "serverChannelMaxIdleTimeSeconds",
         default=120,

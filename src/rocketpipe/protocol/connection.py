@@ -114,6 +114,10 @@ class Connection:
             self._pending.clear()
             raise
 
+    def clear(self) -> None:
+        """Let go of a frame that will not be whole any more."""
+        self._pending = bytearray()
+
     def send(self, command: Command) -> bytes:
         """The bytes that carry a command to the peer.
 

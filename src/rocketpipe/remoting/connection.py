@@ -3,7 +3,8 @@
 Both sides may ask. What the peer asks goes to the lane first, if there is one, and else to
 ``answer``; what we ask waits in ``_waiting`` until its answer, its deadline or the end of the
 connection. While the peer does not take what we wrote, or too many of its requests are being
-answered, nothing is read from it and no further answer is begun: nothing grows without bound.
+answered, nothing is read from it and no further answer is begun: nothing grows without bound. What
+all peers together may make us hold is in ``buffers``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.connection import Connection, Frame
 from rocketpipe.protocol.frame import MAX_FRAME_BYTES, encode_frame
 from rocketpipe.protocol.request import Request, read_reply, to_command
+from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)
@@ -67,11 +69,13 @@ class PeerConnection(asyncio.Protocol):
         limits: ConnectionLimits,
         lane: Lane | None = None,
         on_lost: Callable[[PeerConnection], None] = lambda _: None,
+        buffers: Buffers | None = None,
     ) -> None:
         self._answer = answer
         self._lane = lane
         self._limits = limits
         self._on_lost = on_lost
+        self._buffers = buffers
         self._wire = Connection(max_frame_bytes=limits.max_frame_bytes)
         self._opaques = count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
@@ -89,6 +93,10 @@ class PeerConnection(asyncio.Protocol):
         self.frames = 0
         #: Frames that leave together; see `post`.
         self.outbox: list[bytes] = []
+        #: Of the outbox, what was said to be much; and what went on to the transport, ever.
+        self.posted_bytes = 0
+        self.given_bytes = 0
+        self._is_held_back = False
         self.address = "unconnected"
         #: Kept: to ask for it costs a system call, which is much for every frame.
         self.loop = asyncio.get_running_loop()
@@ -101,6 +109,8 @@ class PeerConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self._limits.max_unsent_bytes)
         self.address = _address_text(transport.get_extra_info("peername"))
+        if self._buffers is not None:
+            self._buffers.join(self)
 
     def data_received(self, data: bytes) -> None:
         self.reads += 1
@@ -110,6 +120,8 @@ class PeerConnection(asyncio.Protocol):
         except RemoteProtocolError:
             buffer, frames = b"", []
         self.frames += len(frames)
+        if self._buffers is not None and wire.buffered_bytes:
+            self._buffers.unfinished.grew(len(data))
         if frames:
             if self._lane is not None:
                 self._lane(buffer, frames, self)
@@ -130,11 +142,16 @@ class PeerConnection(asyncio.Protocol):
         self._regulate()
 
     def resume_writing(self) -> None:
+        if self._is_held_back and self._transport is not None:
+            self._is_held_back = False
+            self._transport.set_write_buffer_limits(high=self._limits.max_unsent_bytes)
         self._let_go()
         self._regulate()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._buffers is not None:
+            self._buffers.leave(self)
         self._let_go()
         for task in self.answering:
             task.cancel()
@@ -144,7 +161,9 @@ class PeerConnection(asyncio.Protocol):
                 waiting.set_exception(error)
         self._waiting.clear()
         self._quick.clear()
+        self._wire.clear()
         self.outbox.clear()
+        self.posted_bytes = 0
         if not self.lost.done():
             self.lost.set_result(None)
         self._on_lost(self)
@@ -157,8 +176,10 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def is_slow(self) -> bool:
-        """Whether the peer does not take what it asked for as fast as it asks."""
-        return self._drained is not None
+        """Whether the peer does not take what it asked for as fast as it asks, or all do not."""
+        return self._drained is not None or (
+            self._buffers is not None and self._buffers.unsent.is_full
+        )
 
     @property
     def asking(self) -> int:
@@ -169,6 +190,24 @@ class PeerConnection(asyncio.Protocol):
     def buffered_bytes(self) -> int:
         """How much there is of a frame that is not whole yet."""
         return self._wire.buffered_bytes
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much is held that the peer has not taken."""
+        transport = self._transport
+        return self.posted_bytes + (0 if transport is None else transport.get_write_buffer_size())
+
+    @property
+    def taken_bytes(self) -> int:
+        """How much it has taken in all."""
+        transport = self._transport
+        return self.given_bytes - (0 if transport is None else transport.get_write_buffer_size())
+
+    def hold_back(self, most_bytes: int) -> None:
+        """Answer nothing more until the peer has taken most of all but so much."""
+        if self._transport is not None and not self._is_held_back:
+            self._is_held_back = True
+            self._transport.set_write_buffer_limits(high=most_bytes)
 
     @cached_property
     def packed_host(self) -> bytes:
@@ -256,22 +295,34 @@ class PeerConnection(asyncio.Protocol):
 
         Whoever is about to answer with much, after having waited, asks this first.
         """
-        while self._drained is not None:
-            await asyncio.shield(self._drained)
+        while self.is_slow:
+            if self._drained is not None:
+                await asyncio.shield(self._drained)
+            elif self._buffers is not None:
+                await self._buffers.unsent.has_room()
 
     def post(self, frame: bytes) -> bool:
         """Keep a whole frame for the next `flush`; True if it is the first kept."""
         self.outbox.append(frame)
         return len(self.outbox) == 1
 
+    def posted_much(self, size: int) -> None:
+        """Count what was posted, where it is more than a few words."""
+        self.posted_bytes += size
+        if self._buffers is not None:
+            self._buffers.unsent.grew(size)
+
     def flush(self) -> bool:
         """Write what was posted, all at once; True if the peer keeps up."""
         outbox = self.outbox
         if outbox:
             if self._transport is not None and not self._transport.is_closing():
-                self._transport.write(outbox[0] if len(outbox) == 1 else b"".join(outbox))
+                data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
+                self.given_bytes += len(data)
+                self._transport.write(data)
             outbox.clear()
-        return self._drained is None
+            self.posted_bytes = 0
+        return not self.is_slow
 
     def stop_reading(self) -> None:
         """Take nothing more from the peer: what was asked is answered, and that is all."""
@@ -316,7 +367,7 @@ class PeerConnection(asyncio.Protocol):
     # Inside
 
     async def _respond(self, command: Command) -> None:
-        if self._drained is not None:
+        if self.is_slow:
             await self.drained()
         answer = await self._answer(command, self)
         if not command.is_oneway and self.is_open:
@@ -339,7 +390,11 @@ class PeerConnection(asyncio.Protocol):
     def _write(self, command: Command) -> None:
         if self._transport is None or self._transport.is_closing():
             raise ConnectionLost(self.address, "the connection has ended")
-        self._transport.write(encode_frame(command))
+        frame = encode_frame(command)
+        self.given_bytes += len(frame)
+        self._transport.write(frame)
+        if self._buffers is not None:
+            self._buffers.unsent.grew(len(frame))
 
     def _let_go(self) -> None:
         if self._drained is not None:

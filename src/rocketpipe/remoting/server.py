@@ -18,6 +18,7 @@ from typing import Final
 
 from rocketpipe.background import running
 from rocketpipe.clock import Clock, SystemClock
+from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.connection import Answer, ConnectionLimits, Lane, PeerConnection
 from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.remoting.patience import Patience, Watch
@@ -75,16 +76,21 @@ class Server:
         clock: Clock | None = None,
         patience: Patience | None = None,
         max_connections: int | None = None,
+        buffers: Buffers | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> AsyncIterator[None]:
         """Accept peers and answer them inside the block; then close the port and every peer.
 
         What was asked by then is still answered: ``on_close`` is the moment to finish what the
-        lane began, and to stop waiting for what may take long.
+        lane began, and to stop waiting for what may take long. Ports that are given the same
+        ``buffers`` share them.
         """
+        together = buffers or Buffers()
         peers = _Peers(
             self._listening,
-            lambda: PeerConnection(answer, limits=self._limits, lane=lane, on_lost=peers.forget),
+            lambda: PeerConnection(
+                answer, limits=self._limits, lane=lane, on_lost=peers.forget, buffers=together
+            ),
             on_lost,
             most_connections(max_connections),
         )

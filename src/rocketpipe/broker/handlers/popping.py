@@ -119,7 +119,9 @@ class PopHandlers:
                 return _reply(ResponseCode.POLLING_TIMEOUT, popped, request)
             if self._waiting.is_full(*line):
                 return _reply(ResponseCode.POLLING_FULL, popped, request)
-            if await self._waiting.wait(*line, until_ms, ask.choice):
+            found = await self._waiting.wait(*line, until_ms, ask.choice)
+            await call.peer.drained()  # others of its waits were answered meanwhile
+            if found:
                 looks = 0
                 ask = replace(ask, topic=self._topic(request.topic, request.queue_id))
             else:

@@ -94,6 +94,7 @@ class PullHandlers:
                 wait_ms = self._planner.wait_ms(request)
                 if wait_ms > 0:
                     await self._wait(plan, request, wait_ms)
+                    await call.peer.drained()  # others of its waits were answered meanwhile
                     plan = self.plan(request, code)
                     reply = await self.answer(plan, request, again=True)
         except PullForbidden as error:

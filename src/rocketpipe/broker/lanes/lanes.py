@@ -22,8 +22,9 @@ from rocketpipe.broker.lanes.sending import SendLane
 from rocketpipe.protocol.connection import Frame
 from rocketpipe.remoting.connection import PeerConnection
 
-#: So many pieces of answers to one peer leave without waiting for the end of the turn.
+#: So many pieces of answers to one peer leave without waiting for the end of the turn, and so much.
 MAX_POSTED: Final = 32
+MAX_POSTED_BYTES: Final = 1 << 20
 #: How frames begin that a lane may take: all clients but very old ones write the code first.
 _SENDS: Final = frozenset({b'{"code":310', b'{"code":10,', b'{"code":320'})
 _PULLS: Final = frozenset({b'{"code":11,', b'{"code":361'})
@@ -55,7 +56,9 @@ class Lanes:
                 taken = sends.take(buffer, frame, peer)
             elif start in _PULLS:
                 taken = pulls.take(buffer, frame, peer)
-                if len(peer.outbox) > MAX_POSTED and not peer.flush():
+                if (
+                    len(peer.outbox) > MAX_POSTED or peer.posted_bytes > MAX_POSTED_BYTES
+                ) and not peer.flush():
                     rest += [frame, *frames[number:]] if not taken else frames[number:]
                     break
             else:

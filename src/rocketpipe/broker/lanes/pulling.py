@@ -100,6 +100,7 @@ class PullLane:
         )
         self._outgoing.post(peer, head)
         self._outgoing.post(peer, found.records)
+        peer.posted_much(len(found.records))
         return True
 
     def _plan_of(self, code: int, asked: PullNames, buffer: bytes, at: int) -> PullPlan | None:
