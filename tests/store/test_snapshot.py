@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,57 @@ def test_whenever_the_power_goes_what_was_saved_is_there_or_what_was_being_saved
             disk.heal()
             saved = value
         assert (Snapshot(disk, path).load(number) or 0) == saved
+
+
+def test_a_long_text_is_saved_as_it_comes(path: Path) -> None:
+    snapshot = Snapshot(Disk(), path)
+    snapshot.save(text(1))
+    told: list[int] = []
+    snapshot.save_pieces([b"{", b'\n\t"number"', b":2\n}"], told.append)
+    assert path.read_bytes() == sealed(text(2))
+    assert told == [snapshot.crc]
+    again = Snapshot(Disk(), path)
+    assert again.load(number) == 2
+    assert again.crc == snapshot.crc
+    assert number(snapshot.previous.read_bytes()) == 1
+
+
+def test_a_long_text_that_ends_half_way_leaves_what_was_there(path: Path) -> None:
+    snapshot = Snapshot(Disk(), path)
+    snapshot.save(text(1))
+
+    def pieces() -> Iterator[bytes]:
+        yield b"{"
+        raise ValueError("no more")
+
+    def refuse(_: int) -> None:
+        raise ValueError("not now")
+
+    with pytest.raises(ValueError, match="no more"):
+        snapshot.save_pieces(pieces(), lambda _: None)
+    with pytest.raises(ValueError, match="not now"):
+        snapshot.save_pieces([text(2)], refuse)
+    assert Snapshot(Disk(), path).load(number) == 1
+    assert Disk().names(path.parent) == ["table.json"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whenever_the_power_goes_a_long_text_is_there_or_the_one_before(seed: int) -> None:
+    path = Path("/config/table.json")
+    chance = random.Random(seed)
+    disk = SimDisk(seed)
+    saved = 0
+    for value in range(1, 30):
+        snapshot = Snapshot(disk, path)
+        snapshot.load(number)
+        disk.cut_power(at=chance.randrange(1, 30))
+        try:
+            snapshot.save_pieces([text(value)[:5], text(value)[5:]], lambda _: None)
+        except PowerCut:
+            disk.crash()
+            found = Snapshot(disk, path).load(number) or 0
+            assert found in {saved, value}
+            saved = found
+        else:
+            disk.heal()
+            saved = value

@@ -106,9 +106,10 @@ def back_up(
         ]
         late = [name for name in tables if name.startswith(_WHAT_THERE_IS)]
         copied = [
-            _copy(disk, layout.config / name, copy.config / name, target)
+            file
             for name in tables
             if name not in late
+            and (file := _copy_if_there(disk, layout.config / name, copy.config / name, target))
         ]
         end = None if confirmed is None else confirmed()
         with log_of(disk, layout) as files:
@@ -210,6 +211,16 @@ def _copy(disk: Disk, source: Path, target: Path, top: Path, used: int | None = 
         new.truncate(length)
         new.sync()
     return CopiedFile(target.relative_to(top).as_posix(), at, crc, length)
+
+
+def _copy_if_there(disk: Disk, source: Path, target: Path, top: Path) -> CopiedFile | None:
+    """Copy a table, or the journal of one: a store in use removes those that it needs no more."""
+    try:
+        return _copy(disk, source, target, top)
+    except DiskError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise
 
 
 def _sync_directories(disk: Disk, top: Path, files: Iterable[CopiedFile]) -> None:

@@ -23,7 +23,7 @@ import errno
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, TypeVar
 from zlib import crc32
@@ -38,6 +38,7 @@ T = TypeVar("T")
 #: No table of a broker comes near this; a longer file is something else.
 MAX_SNAPSHOT_BYTES: Final = 256 * 1024 * 1024
 
+_OPENING: Final = b'{\n\t"rocketpipe.crc32":"%08x",'
 _SEALED: Final = re.compile(rb'\{\s*"rocketpipe\.crc32":"([^"]*)"(,|(?=\s*\}))')
 
 
@@ -62,7 +63,10 @@ class Snapshot:
         self.previous = path.with_name(path.name + ".bak")
         self._disk = disk
         self._temporary = path.with_name(path.name + ".tmp")
+        self._streamed = path.with_name(path.name + ".long.tmp")
         self._lock = threading.Lock()
+        #: The checksum of the text that was loaded or saved last; None before, and for no file.
+        self.crc: int | None = None
         #: Whether the file may become the previous version: a damaged one must not push out a good.
         self._worth_keeping: bool | None = None
 
@@ -84,6 +88,7 @@ class Snapshot:
         self._worth_keeping = reason is None and self.path.name in present
         if reason is None:
             return value
+        self.crc = None
         if self.previous.name not in present:
             if self.path.name not in present:
                 return None
@@ -118,6 +123,53 @@ class Snapshot:
             self._write(sealed(text), self.path, stale=self._temporary.name in present)
             self._disk.sync_directory(self.path.parent)
             self._worth_keeping = True
+            self.crc = crc32(text)
+
+    def save_pieces(self, pieces: Iterable[bytes], about_to: Callable[[int], None]) -> None:
+        """Do as `save` with a long text, which is written as it comes and never held as a whole.
+
+        ``about_to`` is told the text's checksum when all is written, before it takes its place.
+        What raises before that leaves the last version in place.
+
+        Raises:
+            DiskError: it could not be written; the last version is in place, or is the previous
+                one, which is read then.
+        """
+        with self._lock:
+            self._disk.make_directory(self.path.parent)
+            present = self._present()
+            if self._streamed.name in present:
+                self._disk.remove(self._streamed)
+            try:
+                crc = self._write_pieces(pieces)
+                about_to(crc)
+            except BaseException:
+                _remove_if_there(self._disk, self._streamed)
+                raise
+            if self.path.name in present and self._keepable():
+                # A long one is not copied: for a moment there is only the previous version.
+                self._disk.rename(self.path, self.previous)
+            self._disk.rename(self._streamed, self.path)
+            self._disk.sync_directory(self.path.parent)
+            self._worth_keeping = True
+            self.crc = crc
+
+    def _write_pieces(self, pieces: Iterable[bytes]) -> int:
+        with self._disk.create(self._streamed) as file:
+            crc, at = 0, 0
+            for piece in pieces:
+                crc = crc32(piece, crc)
+                if not at:
+                    assert piece[:1] == b"{", "an object with a member, and its brace first"
+                    at = len(_OPENING % 0)
+                    file.write(piece[1:], at=at)
+                    at -= 1
+                else:
+                    file.write(piece, at=at)
+                at += len(piece)
+            file.write(_OPENING % crc, at=0)
+            file.sync()
+        return crc
 
     def _keepable(self) -> bool:
         if self._worth_keeping is None:
@@ -150,7 +202,10 @@ class Snapshot:
 
     def _try(self, path: Path, parse: Callable[[bytes], T]) -> tuple[str | None, T | None]:
         try:
-            return None, parse(unsealed(_contents(self._disk, path)))
+            text = unsealed(_contents(self._disk, path))
+            value = parse(text)
+            self.crc = crc32(text)
+            return None, value
         except DiskError:
             raise
         except (_Damaged, RocketPipeError, ValueError) as error:

@@ -76,3 +76,38 @@ def test_so_many_places_are_kept_and_one_more_is_refused() -> None:
     table.commit("g", "t", 1, QueueOffset(2))
     assert table.committed("g", "t", 1) == 2
     assert table.committed("g", "t", 2) is None
+
+
+def test_who_has_places_where_is_known_without_looking_at_all_of_them() -> None:
+    table = OffsetTable()
+    for group, topic, queue_id in (("a", "t", 0), ("a", "t", 1), ("a", "u", 0), ("b", "t", 0)):
+        table.commit(group, topic, queue_id, QueueOffset(3))
+    assert len(table) == 4
+    assert table.topics_of("a") == ["t", "u"]
+    assert table.groups_of("t") == ["a", "b"]
+    assert table.places("a", "t") == {0: 3, 1: 3}
+    table.forget_topic("t")
+    assert (table.topics_of("a"), table.groups_of("t"), len(table)) == (["u"], [], 1)
+    assert table.topics_of("b") == []
+    assert table.places("a", "t") == {}
+
+
+def test_a_file_that_could_not_be_read_again_is_never_written() -> None:
+    limit = 20_000
+    for group, topic in (("g" * 120, "t" * 250), ("\x01" * 120, "é" * 250), ('"' * 99, "\\" * 99)):
+        table = OffsetTable(max_bytes=limit)
+
+        def fill(
+            places: int, table: OffsetTable = table, pair: tuple[str, str] = (group, topic)
+        ) -> None:
+            for number in range(places):
+                name = f"{pair[1]}{number // 7}"
+                table.commit(pair[0], name, 2**31 - 1 - number, QueueOffset(2**63))
+
+        with pytest.raises(TableFull, match="bytes of places"):
+            fill(10_000)
+        assert len("".join(table.pieces(0)).encode()) <= limit
+        before = len(table)
+        table.forget_group(group)
+        assert len(table) == 0
+        fill(before)

@@ -43,7 +43,7 @@ class Progress:
 
     def topics_of(self, group: str) -> list[str]:
         """The topics that a group has offsets of, in order."""
-        return sorted({topic for name, topic, *_ in self._offsets.all() if name == group})
+        return sorted(self._offsets.topics_of(group))
 
     def topics_by_group(self) -> dict[str, set[str]]:
         """The same, of every group."""
@@ -59,7 +59,7 @@ class Progress:
             for name in self._clients.consumer_groups()
             if (group := self._clients.consumer_group(name)) and group.subscription(topic)
         }
-        return online | {group for group, name, *_ in self._offsets.all() if name == topic}
+        return online | set(self._offsets.groups_of(topic))
 
     def wants(self, group: str, topic: str) -> bool:
         """Whether a group has not been seen to have given a topic up: it has no member, or one."""

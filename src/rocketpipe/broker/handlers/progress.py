@@ -166,13 +166,13 @@ class QueueHandlers:
         left_out = {name.strip() for name in (request.filter_groups or "").split(",")}
         smallest: dict[int, int] = {}
         compared: dict[int, int] = {}
-        for group, topic, queue_id, offset in self._offsets.all():
-            if topic != request.topic:
-                continue
-            if group == request.compare_group:
-                compared[queue_id] = offset
-            if group not in left_out and offset >= self._store.min_offset(topic, queue_id):
-                smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
+        topic = request.topic
+        for group in self._offsets.groups_of(topic):
+            for queue_id, offset in self._offsets.places(group, topic).items():
+                if group == request.compare_group:
+                    compared[queue_id] = offset
+                if group not in left_out and offset >= self._store.min_offset(topic, queue_id):
+                    smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
         for queue_id, place in compared.items():
             if smallest.get(queue_id, _NO_OFFSET) > place:
                 smallest[queue_id] = _NO_OFFSET

@@ -117,6 +117,5 @@ class CloneHandlers:
         for name in [topic] if topic else self._progress.topics_of(source):
             if not request.offline and not self._progress.wants(source, name):
                 continue
-            for group, of_topic, queue_id, offset in self._offsets.all():
-                if (group, of_topic) == (source, name):
-                    self._offsets.commit(target, name, queue_id, offset)
+            for queue_id, offset in self._offsets.places(source, name).items():
+                self._offsets.commit(target, name, queue_id, offset)

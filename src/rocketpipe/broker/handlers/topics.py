@@ -105,7 +105,7 @@ class TopicHandlers:
         if not topic.strip():
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
         self._refuse_system(topic)
-        groups = {group for group, name, *_ in self._offsets.all() if name == topic}
+        groups = self._offsets.groups_of(topic)
         popped = {
             retry
             for group in groups

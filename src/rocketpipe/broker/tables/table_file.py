@@ -7,7 +7,7 @@ without quotes. ``store.snapshot`` keeps the previous version and checks that th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -56,6 +56,19 @@ class TableFile(Generic[T]):
             DiskError: it could not be written; the last one is still there.
         """
         self.writer(table)()
+
+    @property
+    def crc(self) -> int | None:
+        """The checksum of the text that was loaded or saved last."""
+        return self._snapshot.crc
+
+    def save_pieces(self, pieces: Iterable[bytes], about_to: Callable[[int], None]) -> None:
+        """Save a text that is made piece by piece; see ``Snapshot.save_pieces``.
+
+        Raises:
+            DiskError: As by `save`.
+        """
+        self._snapshot.save_pieces(pieces, about_to)
 
     def writer(self, table: T) -> Callable[[], None]:
         """Give the writing of this table as a call of its own, for a thread that may wait."""

@@ -2,7 +2,7 @@
 
     config/topics.json              TopicTable
     config/subscriptionGroup.json   GroupTable
-    config/consumerOffset.json      OffsetTable
+    config/consumerOffset.json      OffsetTable, and its journal where it is long
     config/delayOffset.json         DelayTable
 
 What changed is saved once a second, so a broker that is killed forgets no more than that, and when
@@ -21,7 +21,8 @@ from typing import Final
 from rocketpipe.broker.tables.delays import DelaysFile, DelayTable
 from rocketpipe.broker.tables.groups import GroupsFile, GroupTable
 from rocketpipe.broker.tables.limits import TableLimits
-from rocketpipe.broker.tables.offsets import OffsetsFile, OffsetTable
+from rocketpipe.broker.tables.offsets import OffsetTable
+from rocketpipe.broker.tables.offsets_keeper import OffsetsKeeper
 from rocketpipe.broker.tables.table_file import TableFile
 from rocketpipe.broker.tables.topics import TopicsFile, TopicTable
 from rocketpipe.clock import Clock
@@ -57,7 +58,9 @@ class Tables:
         self._clock = clock
         self._topics_file = TableFile(disk, directory / "topics.json", TopicsFile)
         self._groups_file = TableFile(disk, directory / "subscriptionGroup.json", GroupsFile)
-        self._offsets_file = TableFile(disk, directory / "consumerOffset.json", OffsetsFile)
+        self._offsets_file = OffsetsKeeper(
+            disk, directory / "consumerOffset.json", self.offsets, clock
+        )
         self._delays_file = TableFile(disk, directory / "delayOffset.json", DelaysFile)
         #: What was last saved, by a value that is another one after a change.
         self._saved: dict[str, object] = {}
@@ -83,8 +86,7 @@ class Tables:
         if (groups := self._groups_file.load()) is not None:
             self.groups.load(groups)
             self._kept_groups = frozenset(groups.groups)
-        if (offsets := self._offsets_file.load()) is not None:
-            self.offsets.load(offsets)
+        self._offsets_file.load()
         if (delays := self._delays_file.load()) is not None:
             self.delays.load(delays)
 
@@ -102,17 +104,33 @@ class Tables:
         Raises:
             DiskError: a file could not be written; its last version is still there.
         """
-        for write in self._writers():
+        changes = self.offsets.changes
+        for write in self._writers("topics", "groups", "delays"):
             write()
+        if self._offsets_file.is_behind or self._saved.get("offsets") != changes:
+            self._offsets_file.save()
+            self._saved["offsets"] = changes
 
     async def keep_saved(self, every_ms: int = SAVE_EVERY_MS) -> None:
         """Save what changed, again and again, on another thread, until cancelled.
 
         A save that fails is tried again with the next; the warning says what is at stake.
         """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_offsets_whole(every_ms))
+            try:
+                while True:
+                    await self._clock.sleep(every_ms)
+                    await self._save_beside()
+            except asyncio.CancelledError:
+                self._offsets_file.stop_renewing()
+                raise
+
+    async def _keep_offsets_whole(self, every_ms: int) -> None:
         while True:
             await self._clock.sleep(every_ms)
-            await self._save_beside()
+            if self._offsets_file.wants_whole:
+                await _beside(_try, self._offsets_file.renew)
 
     async def settled(self) -> None:
         """Wait until the topics and groups of this moment are on disk.
@@ -144,12 +162,7 @@ class Tables:
         """Save what changed, of these tables or of all, on another thread."""
         async with self._saving:
             for write in self._writers(*names):
-                saving = asyncio.ensure_future(asyncio.to_thread(guard or _try, write))
-                try:
-                    await asyncio.shield(saving)
-                except asyncio.CancelledError:
-                    await asyncio.wait([saving])  # or it could undo a later save
-                    raise
+                await _beside(guard or _try, write)
 
     def _writers(self, *names: str) -> list[Callable[[], None]]:
         """The saving of each table that changed, or of those of ``names`` that did.
@@ -182,7 +195,7 @@ class Tables:
         if_changed(
             "offsets",
             self.offsets.changes,
-            lambda: self._offsets_file.writer(self.offsets.to_file(now_ms)),
+            self._offsets_file.writer,
         )
         if_changed(
             "delays",
@@ -200,6 +213,15 @@ class Tables:
             self._kept_groups = names
 
         return write_and_know
+
+
+async def _beside(guard: Callable[[Callable[[], None]], None], write: Callable[[], None]) -> None:
+    saving = asyncio.ensure_future(asyncio.to_thread(guard, write))
+    try:
+        await asyncio.shield(saving)
+    except asyncio.CancelledError:
+        await asyncio.wait([saving])  # or it could undo a later save
+        raise
 
 
 def _insist(write: Callable[[], None]) -> None:
