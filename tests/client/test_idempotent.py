@@ -15,7 +15,7 @@ from tests.client.consumer.in_hand import message
 from tests.waiting import until
 
 from rocketpipe.client.consumer.outcome import Retry
-from rocketpipe.client.idempotent import Idempotent, LedgerFailed, Sql, SqliteLedger
+from rocketpipe.client.idempotent import PRUNE_ROWS, Idempotent, LedgerFailed, Sql, SqliteLedger
 from rocketpipe.testing.clock import ManualClock
 
 BILLS = "create table if not exists bills (id text)"
@@ -232,3 +232,23 @@ def test_kill_9_at_any_moment_leaves_each_effect_once_and_whole(path: Path) -> N
     found = sorted(map(int, bills(path)))
     assert len(found) >= 2 * 20
     assert found == sorted(list(range(len(found) // 2)) * 2), "two rows for each, none torn"
+
+
+async def test_old_keys_go_faster_than_new_ones_come_however_many_do(path: Path) -> None:
+    clock = ManualClock()
+    async with SqliteLedger(path, keep_ms=100_000, clock=clock) as ledger:
+        await ledger.record("billing", "first", None)
+        with sqlite3.connect(path) as database:  # what came in a busy minute
+            database.executemany(
+                "insert into rocketpipe_done values ('billing', ?, null, ?)",
+                ((f"old {number}", clock.now_ms()) for number in range(12_000)),
+            )
+        database.close()
+        await clock.advance(100_001)
+        for number in range(12_001 // PRUNE_ROWS + 1):
+            await ledger.record("billing", f"new {number}", None)
+        assert not await ledger.has("billing", "first")
+        with sqlite3.connect(path) as database:
+            ((kept,),) = database.execute("select count(*) from rocketpipe_done")
+        database.close()
+        assert kept == 12_001 // PRUNE_ROWS + 1

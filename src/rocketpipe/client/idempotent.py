@@ -45,8 +45,10 @@ from rocketpipe.model.message import Readable
 KEEP_MS: Final = 7 * 24 * 3600 * 1000
 """How long keys are kept: longer than brokers keep messages, so that none can come again."""
 
-PRUNE_EVERY_MS: Final = 60_000
-PRUNE_ROWS: Final = 10_000
+PRUNE_ROWS: Final = 64
+"""How many keys that are too old go whenever one is added: more than one, so that a ledger never
+grows beyond what comes within the time that keys are kept, however much that is."""
+
 BUSY_MS: Final = 30_000
 MAX_KEY_CHARS: Final = 1024
 MAX_STATEMENTS: Final = 1000
@@ -113,7 +115,6 @@ class SqliteLedger:
         self._path = path
         self._keep_ms = keep_ms
         self._clock = clock or SystemClock()
-        self._pruned_ms = 0
         self._thread: ThreadPoolExecutor | None = None
         self._database: sqlite3.Connection | None = None
 
@@ -231,9 +232,6 @@ class SqliteLedger:
         return True
 
     def _prune(self, database: sqlite3.Connection, now_ms: int) -> None:
-        if abs(now_ms - self._pruned_ms) < PRUNE_EVERY_MS:
-            return
-        self._pruned_ms = now_ms
         database.execute(
             "delete from rocketpipe_done where (handler, key) in"
             " (select handler, key from rocketpipe_done where done_ms < ? limit ?)",
