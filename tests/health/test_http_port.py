@@ -11,6 +11,7 @@ import pytest
 from rocketpipe import compiled
 from rocketpipe._version import __version__
 from rocketpipe.health.http_port import (
+    MAX_CONNECTIONS,
     MAX_REQUEST_BYTES,
     PATIENCE_MS,
     REMEMBERED_MS,
@@ -152,3 +153,56 @@ async def test_who_takes_too_long_is_sent_away(
     assert reading.result() == b""
     writer.close()
     await writer.wait_closed()
+
+
+async def held(address: tuple[str, int], request: bytes, count: int) -> list[asyncio.StreamWriter]:
+    """Connections that say this and then nothing."""
+    writers = []
+    for _ in range(count):
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(request)
+        writers.append(writer)
+    return writers
+
+
+@pytest.mark.parametrize("request_", [b"", b"GET /healthz HTTP/1.1\r\n"])
+async def test_held_connections_keep_no_probe_from_its_answer(
+    address: tuple[str, int], request_: bytes
+) -> None:
+    writers = await held(address, request_, 2 * MAX_CONNECTIONS)
+    for _ in range(3):
+        assert await get(address, "/healthz") == (200, "ok\n")
+    for writer in writers:
+        writer.close()
+
+
+async def test_who_does_not_take_its_answer_keeps_no_probe_from_one(
+    address: tuple[str, int], watched: Watched
+) -> None:
+    watched.add(lambda: None, lambda: [single("long", Kind.GAUGE, "x" * 8_000_000, 1)])
+    writers = await held(address, b"GET /metrics HTTP/1.1\r\n\r\n", MAX_CONNECTIONS + 1)
+    assert await get(address, "/healthz") == (200, "ok\n")
+    for writer in writers:
+        writer.transport.abort()
+
+
+async def test_who_is_being_answered_stays_while_others_only_hold_on(
+    address: tuple[str, int], watched: Watched
+) -> None:
+    reader, writer = await asyncio.open_connection(*address)
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(clock: object) -> str:
+        asked.set()
+        await go.wait()
+        return "measured 1\n"
+
+    watched.metrics = slow  # type: ignore[method-assign,assignment]
+    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    await asked.wait()
+    writers = await held(address, b"", MAX_CONNECTIONS + 10)
+    assert await get(address, "/healthz") == (200, "ok\n")
+    go.set()
+    assert (await reader.read()).endswith(b"measured 1\n")
+    for each in (writer, *writers):
+        each.close()

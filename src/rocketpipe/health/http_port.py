@@ -6,7 +6,8 @@
     /version    what runs here, as JSON
 
 It answers GET and HEAD without a body, one request a connection: enough for probes and scrapers,
-and too little for anything else.
+and too little for anything else. Whoever comes is answered: when the connections are too many, the
+one goes that has been there longest without a request, or else without taking its answer.
 """
 
 from __future__ import annotations
@@ -124,20 +125,34 @@ class _Answering:
         self._watched = watched
         self._clock = clock
         self._peers: set[asyncio.Task[object]] = set()
+        #: Who has not asked yet, and whose answer is under way; who came first stands first.
+        self._silent: dict[asyncio.StreamWriter, None] = {}
+        self._asked: dict[asyncio.StreamWriter, None] = {}
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         try:
-            if len(self._peers) >= MAX_CONNECTIONS:
-                return
+            if len(self._silent) + len(self._asked) >= MAX_CONNECTIONS:
+                self._send_one_away()
+            self._silent[writer] = None
             self._peers.add(task)
             await within(self._clock, PATIENCE_MS, self._answer(reader, writer))
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # it left before it had asked
         finally:
             self._peers.discard(task)
+            self._let_go(writer)
             writer.close()
+
+    def _send_one_away(self) -> None:
+        oldest = next(iter(self._silent or self._asked))
+        self._let_go(oldest)
+        oldest.transport.abort()  # its task ends by itself, as of one that left
+
+    def _let_go(self, writer: asyncio.StreamWriter) -> None:
+        self._silent.pop(writer, None)
+        self._asked.pop(writer, None)
 
     async def finish(self) -> None:
         for task in self._peers:
@@ -151,6 +166,9 @@ class _Answering:
         except asyncio.LimitOverrunError:
             status, kind, body, method = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _PLAIN, b"", ""
         else:
+            if writer in self._silent:
+                del self._silent[writer]
+                self._asked[writer] = None
             method, path = _asked(head)
             status, kind, body = await self._page(method, path)
         headers = (
