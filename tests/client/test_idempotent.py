@@ -252,3 +252,32 @@ async def test_old_keys_go_faster_than_new_ones_come_however_many_do(path: Path)
             ((kept,),) = database.execute("select count(*) from rocketpipe_done")
         database.close()
         assert kept == 12_001 // PRUNE_ROWS + 1
+
+
+FORKED = """
+import asyncio, os, signal, sys
+from rocketpipe.client.idempotent import SqliteLedger
+
+ledger = SqliteLedger(sys.argv[1])
+asyncio.run(ledger.record("billing", "parent", None))
+if os.fork() == 0:
+    signal.alarm(20)
+    had = asyncio.run(ledger.has("billing", "parent"))
+    told = asyncio.run(ledger.record("billing", "child", None))
+    asyncio.run(ledger.close())
+    os._exit(0 if had and told else 1)
+status = os.waitstatus_to_exitcode(os.wait()[1])
+print(status, asyncio.run(ledger.record("billing", "child", None)))
+asyncio.run(ledger.close())
+"""
+
+
+def test_a_forked_child_works_with_a_thread_and_a_connection_of_its_own(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.split() == ["0", "False"], done.stderr

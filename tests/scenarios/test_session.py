@@ -185,3 +185,82 @@ async def test_a_forked_child_is_told_and_the_parent_goes_on(tmp_path: Path) -> 
         "prepared True",
         "parent 0",
     ], done.stderr
+
+
+CLIENTS_FORKED = """
+import asyncio, os, signal, sys
+from rocketpipe import Admin, Producer, PullConsumer, PushConsumer, SimpleConsumer
+from rocketpipe.client.producer.batching import Batching
+from rocketpipe.errors import ProcessForked
+
+address = sys.argv[1]
+producer = Producer(address, group="p", batching=Batching())
+pulling, simple = PullConsumer(address, group="c"), SimpleConsumer(address, group="s")
+pushed, admin = PushConsumer(address, group="h"), Admin(address)
+clients = (producer, pulling, simple, pushed, admin)
+
+
+@pushed.on("TBW102")
+def handle(message):
+    pass
+
+
+async def use():
+    for what in (
+        lambda: producer.send("t", b"never"),
+        lambda: producer.request("t", b"never"),
+        lambda: pulling.poll(),
+        lambda: pulling.commit(),
+        lambda: simple.receive(),
+    ):
+        try:
+            await what()
+        except ProcessForked:
+            continue
+        print("not refused", what.__code__.co_firstlineno, flush=True)
+    for client in clients:  # as a block does that ends in the child
+        await client.__aexit__(None, None, None)
+
+
+async def each(method, *args):
+    for client in clients:
+        await getattr(client, method)(*args)
+
+
+async def inside():
+    if os.fork() == 0:
+        signal.alarm(20)
+        await use()
+        os._exit(0)
+    print("inside", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+
+
+with asyncio.Runner() as parent:
+    parent.run(each("__aenter__"))
+    parent.run(producer.send("t", b"before"))
+    if os.fork() == 0:
+        signal.alarm(20)
+        with asyncio.Runner() as child:
+            child.run(use())
+        os._exit(0)
+    print("outside", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+    parent.run(inside())
+    parent.run(producer.send("t", b"after"))
+    parent.run(each("__aexit__", None, None, None))
+    print("parent")
+"""
+
+
+async def test_a_forked_child_is_refused_at_once_and_leaves_its_parents_blocks_alone(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as servers:
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-W", "ignore", "-c", CLIENTS_FORKED, servers.name_server],
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+    assert done.stdout.splitlines() == ["outside 0", "inside 0", "parent"], done.stderr

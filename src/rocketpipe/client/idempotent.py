@@ -27,6 +27,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +53,10 @@ grows beyond what comes within the time that keys are kept, however much that is
 BUSY_MS: Final = 30_000
 MAX_KEY_CHARS: Final = 1024
 MAX_STATEMENTS: Final = 1000
+
+
+#: SQLite's connections of a parent process: a forked child may neither use nor close them.
+_of_parents: Final[list[sqlite3.Connection]] = []
 
 
 class LedgerFailed(RocketPipeError):
@@ -117,6 +122,7 @@ class SqliteLedger:
         self._clock = clock or SystemClock()
         self._thread: ThreadPoolExecutor | None = None
         self._database: sqlite3.Connection | None = None
+        self._process_id = os.getpid()
 
     async def __aenter__(self) -> Self:
         return self
@@ -131,6 +137,7 @@ class SqliteLedger:
 
     async def close(self) -> None:
         """Close the file; it is opened again when it is needed again."""
+        self._let_go_of_parents()
         thread, self._thread = self._thread, None
         if thread is not None:
             await asyncio.get_running_loop().run_in_executor(thread, self._close)
@@ -167,12 +174,21 @@ class SqliteLedger:
     # On the ledger's own thread
 
     async def _do(self, work: Callable[[], ResultT]) -> ResultT:
+        self._let_go_of_parents()
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="rocketpipe-ledger")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except sqlite3.Error as error:
             raise LedgerFailed(f"{self._path}: {error}") from error
+
+    def _let_go_of_parents(self) -> None:
+        """In a forked child, work with a thread and a connection of its own."""
+        if self._process_id != os.getpid():
+            self._process_id = os.getpid()
+            if self._database is not None:
+                _of_parents.append(self._database)
+            self._thread = self._database = None
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:

@@ -136,6 +136,15 @@ class Session:
         """Whether it is inside its ``async with``."""
         return self._users > 0
 
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether it was opened before a fork, of which this process is the child.
+
+        Whoever uses it closes nothing then: the connections are the parent's, and so is all that
+        would have to end for this.
+        """
+        return self._users > 0 and os.getpid() != self._identity.process_id
+
     async def __aenter__(self) -> Self:
         async with self._gate:
             if self._users:
@@ -151,7 +160,7 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if os.getpid() != self._identity.process_id:
+        if self.is_of_parent:
             return  # a forked child would take the parent's connections from its loop
         async with self._gate:
             self._users -= 1
@@ -168,10 +177,10 @@ class Session:
         """
         if not self._users:
             raise SessionClosed("the session")
+        if self.is_of_parent:
+            raise ProcessForked(self._identity.process_id, os.getpid())
         if threading.get_ident() != self._thread_id:
             raise WrongThread
-        if os.getpid() != self._identity.process_id:
-            raise ProcessForked(self._identity.process_id, os.getpid())
 
     # Members
 

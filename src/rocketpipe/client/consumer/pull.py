@@ -160,6 +160,8 @@ class PullConsumer(Replies):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._session.is_of_parent:
+            return
         self._open = False
         try:
             await self._running.aclose()

@@ -169,6 +169,8 @@ class PushConsumer(Replies, Marks):
 
     async def close(self) -> None:
         """Stop consuming: handlers finish what they have, offsets are saved, the group is left."""
+        if self._session.is_of_parent:
+            return
         async with self._gate:
             stack, self._running = self._running, None
             if stack is not None:

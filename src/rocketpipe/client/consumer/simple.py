@@ -108,6 +108,8 @@ class SimpleConsumer:
 
     async def close(self) -> None:
         """Leave the group; what was received and not acknowledged comes again in its time."""
+        if self._session.is_of_parent:
+            return
         stack, self._running = self._running, None
         if stack is not None:
             await stack.aclose()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from threading import get_ident
 from typing import Final
+from weakref import WeakSet
 
 from rocketpipe.client.producer.outgoing import Checks, Outgoing
 from rocketpipe.client.producer.parts import MessageParts, message_of
@@ -12,6 +14,8 @@ from rocketpipe.errors import SessionClosed, WrongThread
 from rocketpipe.model.message import Message
 
 _NO_PARTS: Final[MessageParts] = {}
+#: A thread that is none: what was open before a fork is open nowhere in the child.
+_OF_PARENT: Final = -1
 
 
 class Intake:
@@ -27,18 +31,23 @@ class Intake:
     def open(self) -> None:
         """Take messages from now on, of this thread."""
         self.thread_id = get_ident()
+        _open.add(self)
 
     def close(self) -> None:
         """Take no more."""
         self.thread_id = 0
+        _open.discard(self)
 
     def check_open(self) -> None:
         """Refuse what comes before the producer is opened, after it is closed, or from elsewhere.
 
         Raises:
             SessionClosed: If it is not open.
+            ProcessForked: If it is open in the parent of this process.
             WrongThread: If it is open in another thread.
         """
+        if self._session.is_of_parent:
+            self._session.check_open()
         if not self.thread_id:
             raise SessionClosed("the producer")
         if get_ident() != self.thread_id:
@@ -53,7 +62,7 @@ class Intake:
         """A message that may be sent, on its way.
 
         Raises:
-            SessionClosed, WrongThread: If the producer is not open, or not here.
+            SessionClosed, WrongThread, ProcessForked: If the producer is not open, or not here.
             InvalidName: If no topic may have this name, or only brokers write to it.
             PropertiesError: If a tag, key or property could not be read back.
             MessageRefused: If the body is empty or too long.
@@ -70,3 +79,15 @@ class Intake:
         self.checks.check_topic(message.topic)
         message_id = self._session.keys.next(now_ms)
         return Outgoing(message, message_id, now_ms, self.checks.max_bytes)
+
+
+_open: Final[WeakSet[Intake]] = WeakSet()
+
+
+def _forked() -> None:
+    for intake in list(_open):
+        intake.thread_id = _OF_PARENT
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forked)

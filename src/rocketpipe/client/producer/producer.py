@@ -178,6 +178,8 @@ class Producer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._session.is_of_parent:
+            return
         self._intake.close()
         try:
             async with self._running:
