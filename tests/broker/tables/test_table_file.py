@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from rocketpipe.broker.tables import table_file
+from rocketpipe.broker.tables.delays import DelaysFile
 from rocketpipe.broker.tables.groups import GroupsFile
 from rocketpipe.broker.tables.offsets import OffsetsFile
 from rocketpipe.broker.tables.table_file import TableFile, pretty
 from rocketpipe.broker.tables.topics import TopicsFile
 from rocketpipe.errors import StoreError
+from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol import fastjson
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.snapshot import sealed
@@ -65,3 +68,44 @@ def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
     path.write_bytes(sealed(b'{"offsetTable":[1]}'))
     with pytest.raises(StoreError, match=r"consumerOffset\.json: .*cannot be"):
         TableFile(Disk(), path, OffsetsFile).load()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("topics.json", TopicsFile),
+        ("subscriptionGroup.json", GroupsFile),
+        ("consumerOffset.json", OffsetsFile),
+        ("delayOffset.json", DelaysFile),
+    ],
+)
+def test_what_is_saved_is_the_text_of_all_of_it(name: str, kind: type, tmp_path: Path) -> None:
+    table = fastjson.read(golden_file("5.5.0-stop", name), kind)
+    file = TableFile(Disk(), tmp_path / name, kind)
+    for each in (table, kind(), table):
+        file.save(each)
+        whole = pretty(fastjson.write(each).decode()).encode()
+        assert (tmp_path / name).read_bytes() == sealed(whole)
+
+
+def test_only_entries_that_changed_are_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = TableFile(Disk(), tmp_path / "topics.json", TopicsFile)
+    topics = {f"t{number}": TopicSettings(name=f"t{number}") for number in range(3000)}
+    file.save(TopicsFile(topics=topics))
+    written: list[str] = []
+
+    def counted(text: str) -> str:
+        written.append(text)
+        return pretty(text)
+
+    monkeypatch.setattr(table_file, "pretty", counted)
+    topics["t7"] = TopicSettings(name="t7", read_queues=3)
+    topics["new"] = TopicSettings(name="new")
+    del topics["t9"]
+    table = TopicsFile(topics=dict(topics))
+    file.save(table)
+    assert len(written) == 3  # what is no entry, and the two that are new
+    assert file.path.read_bytes() == sealed(pretty(fastjson.write(table).decode()).encode())
+    assert TableFile(Disk(), file.path, TopicsFile).load() == table

@@ -2,14 +2,20 @@
 
 The text is fastjson's pretty print: a member a line, indented by tabs, without blanks, integer keys
 without quotes. ``store.snapshot`` keeps the previous version and checks that the text is whole.
+
+The text of an entry is kept until the entry is another one: of fifty thousand topics one is new
+when the table is saved, and to write them all anew takes seconds, in which the loop would hardly
+run. A long table is written in pieces, and the thread that does so rests between them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -21,6 +27,11 @@ from rocketpipe.store.snapshot import MAX_SNAPSHOT_BYTES, Snapshot
 T = TypeVar("T", bound=Body)
 
 _PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],]|[^"{}\[\],]+')
+#: So many entries are written before the thread lets the loop have its turn.
+_ENTRIES_AT_ONCE: Final = 200
+_REST_S: Final = 0.001
+_MANY_ENTRIES: Final = 2000
+
 _BARE_KEY: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(?<=[{,\s])(-?[0-9]+)(?=\s*:)')
 
 
@@ -31,6 +42,8 @@ class TableFile(Generic[T]):
         self.path = path
         self._kind = kind
         self._snapshot = Snapshot(disk, path)
+        #: Entries of the table's maps, by field and key: what was written, and its text.
+        self._texts: dict[str, dict[Any, tuple[Any, str]]] = {}
 
     def load(self) -> T | None:
         """What was saved last; None if nothing ever was.
@@ -72,7 +85,55 @@ class TableFile(Generic[T]):
 
     def writer(self, table: T) -> Callable[[], None]:
         """Give the writing of this table as a call of its own, for a thread that may wait."""
-        return lambda: self._snapshot.save(pretty(fastjson.write(table).decode()).encode())
+        return lambda: self._write(table)
+
+    def _write(self, table: T) -> None:
+        maps = {
+            field.encode_name: (field.name, entries)
+            for field in msgspec.structs.fields(self._kind)
+            if isinstance(entries := getattr(table, field.name), dict) and entries
+        }
+        empty = msgspec.structs.replace(table, **{name: {} for name, _ in maps.values()})
+        pieces = self._pieces(pretty(fastjson.write(empty).decode()), maps)
+        if sum(len(entries) for _, entries in maps.values()) > _MANY_ENTRIES:
+            self._snapshot.save_pieces(pieces, lambda _: None)
+        else:
+            self._snapshot.save(b"".join(pieces))
+
+    def _pieces(self, rest: str, maps: dict[str, tuple[str, dict[Any, Any]]]) -> Iterator[bytes]:
+        """The same as ``pretty`` of all of it, for the price of what is new."""
+        # In the order in which they stand in the text, where they are empty yet.
+        places = sorted((rest.index(f'\n\t"{wire_name}":{{}}'), wire_name) for wire_name in maps)
+        at = 0
+        for place, wire_name in places:
+            opened = place + len(f'\n\t"{wire_name}":{{')
+            yield rest[at:opened].encode()
+            yield from self._entries(*maps[wire_name])
+            yield b"\n\t"
+            at = opened
+        yield rest[at:].encode()
+
+    def _entries(self, name: str, entries: dict[Any, Any]) -> Iterator[bytes]:
+        known, comma = self._texts.get(name, {}), ""
+        texts: dict[Any, tuple[Any, str]] = {}
+        for some in _batches(entries.items()):
+            for key, value in some:
+                kept = known.get(key)
+                if kept is None or not (kept[0] is value or kept[0] == value):
+                    text = pretty(fastjson.write({key: value}).decode())
+                    kept = (value, text[1:-2].replace("\n", "\n\t"))
+                texts[key] = kept
+            yield (comma + ",".join([texts[key][1] for key, _ in some])).encode()
+            comma = ","
+            if len(some) == _ENTRIES_AT_ONCE:
+                time.sleep(_REST_S)
+        self._texts[name] = texts
+
+
+def _batches(entries: Iterable[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
+    left = iter(entries)
+    while some := list(islice(left, _ENTRIES_AT_ONCE)):
+        yield some
 
 
 def pretty(text: str) -> str:
