@@ -30,6 +30,7 @@ OUR_OWN = {
     "indexTags",
     "maxOpenFiles",
     "onDamage",
+    "onDamagedLog",
     "enableTopicMessageTypeCheck",
     "maxStagedBytes",
     "stagedExpiry",

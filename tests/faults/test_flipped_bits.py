@@ -36,7 +36,9 @@ def check_no_flip_is_dispatched(kind: Kind) -> int:
     """
     disk = SimDisk()
     arrived: list[int] = []
-    store = open_store(disk, kind, on_arrival=lambda *what: arrived.append(1))
+    store = open_store(
+        disk, kind, on_arrival=lambda *what: arrived.append(1), on_damaged_record="stop"
+    )
     flips = 0
     for _ in range(3):
         [group] = store.append([kind.group])
@@ -141,9 +143,9 @@ def test_damage_below_the_durable_position_stops_the_store_and_says_where() -> N
         if "consumequeue" in path.parts or path.parent.name == "sums":
             filled.disk.remove(path)
     with pytest.raises(StoreDamaged) as caught:
-        open_store(filled.disk.copy(), filled.kind).dispatch()
+        open_store(filled.disk.copy(), filled.kind, on_damaged_record="stop").dispatch()
     assert (caught.value.at, caught.value.next_good) == (at, next_good)
-    store = open_store(filled.disk, filled.kind, on_damage="skip")
+    store = open_store(filled.disk, filled.kind, on_damaged_record="stop", on_damaged_log="skip")
     store.dispatch()
     survivors = {at: filled.records[at] for at in (filled.offsets[0], next_good)}
     assert everything(store) == survivors

@@ -16,11 +16,12 @@ from rocketpipe.store.config import FlushMode
 from rocketpipe.store.disk import DiskError
 from rocketpipe.store.dispatcher import Dispatcher, delays_ms
 from rocketpipe.store.errors import RecordCorrupt
-from rocketpipe.store.hot import QUEUE_ENTRY
+from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY
 from rocketpipe.store.key_index import KeyIndex
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.positions import Positions
 from rocketpipe.store.queue_set import QueueSet
+from rocketpipe.store.repairs import Repairs
 from rocketpipe.store.timer_wheel import TimerWheel
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.disk import SimDisk
@@ -359,25 +360,14 @@ def test_a_damaged_queue_that_it_comes_across_is_written_again(
     # The index was not synced: everything is dispatched again, and compared with what is there.
     store.disk.flip(ROOT / "consumequeue/orders/1" / f"{200:020d}", 8 * 15)
     again = store.reopened()
+    Repairs(again.log, again.positions, again.queues, again.index, again.dispatcher)
     assert again.positions.dispatched == 0
     assert again.dispatcher.run() == 60
     assert [again.entries("orders", queue_id) for queue_id in range(2)] == before
     assert again.find("k") == store.find("k")
 
 
-def test_one_queue_can_be_rebuilt_alone() -> None:
-    store = Store()
-    for number in range(60):
-        store.put(queue_id=number % 3, properties=b"KEYS\x01k\x02")
-    store.dispatcher.run()
-    before = [store.entries("orders", queue_id) for queue_id in range(3)]
-    assert store.dispatcher.rebuild_queue("orders", 1, LogOffset(0)) == 20
-    assert [store.entries("orders", queue_id) for queue_id in range(3)] == before
-    assert len(store.find("k")) == 60
-    assert (store.queues.min_offset("orders", 1), store.queues.max_offset("orders", 1)) == (0, 20)
-
-
-def test_the_index_can_be_rebuilt_alone() -> None:
+def test_the_index_can_be_rebuilt_in_parts_while_more_is_dispatched() -> None:
     store = Store()
     for number in range(60):
         store.put(properties=b"KEYS\x01k%d k\x02" % number)
@@ -385,10 +375,35 @@ def test_the_index_can_be_rebuilt_alone() -> None:
     before = store.find("k")
     store.index.flush_pending()
     damaged = min(path for path in store.disk.files() if path.parent == ROOT / "index")
-    start = store.index.drop_from(damaged, LogOffset(0))
+    store.index.rebuilding = True
+    store.index.drop_from(damaged, LogOffset(0))
     assert store.find("k") == []
-    assert store.dispatcher.rebuild_index(start) == 60
-    assert store.find("k") == before
+    assert not store.dispatcher.index_again(limit_bytes=1000)
+    some = store.find("k")
+    assert 0 < len(some) < 60
+    late = store.put(properties=b"KEYS\x01k\x02")
+    store.dispatcher.run()
+    assert store.find("k") == some
+    while not store.dispatcher.index_again(limit_bytes=1000):
+        pass
+    store.index.rebuilding = False
+    assert store.find("k") == [late, *before]
+
+
+def test_a_damaged_record_is_passed_over_once_a_whole_one_is_behind_it() -> None:
+    store = Store()
+    store.dispatcher.damaged.skip = True
+    places = [store.put() for _ in range(3)]
+    store.disk.flip(ROOT / "commitlog" / f"{0:020d}", 8 * (places[2] + 60))
+    with pytest.raises(RecordCorrupt):
+        store.dispatcher.run()
+    assert store.positions.dispatched == places[2]
+    places.append(store.put())
+    assert store.dispatcher.run() == 1
+    assert store.dispatcher.damaged.places()[0][0] == places[2]
+    kept = [entry[0] for entry in store.entries("orders") if entry[1] != BLANK_SIZE]
+    assert kept == [*places[:2], places[3]]
+    assert store.queues.next_offset("orders", 0) == 4
 
 
 def test_what_was_appended_is_dispatched_as_if_it_were_read_from_the_log() -> None:

@@ -128,13 +128,16 @@ def test_a_damaged_record_that_only_dispatch_meets_is_damage_of_the_store(disk: 
     disk.kill()
     disk.flip(LOG / f"{0:020d}", bit=(places[4].log_offset + 40) * 8)
     with pytest.raises(StoreDamaged) as caught:
-        open_store(disk)
+        open_store(disk, on_damaged_record="stop")
     assert (caught.value.at, caught.value.next_good) == (
         places[4].log_offset,
         places[5].log_offset,
     )
     disk.kill()
-    skipped = open_store(disk, on_damage="skip")
+    passed_over = open_store(disk.copy())
+    assert bodies(passed_over) == [b"0", b"1", b"2", b"3", b"5", b"6", b"7", b"8"]
+    assert passed_over.damaged.places()[0][0] == places[4].log_offset
+    skipped = open_store(disk, on_damaged_record="stop", on_damaged_log="skip")
     assert bodies(skipped) == [b"0", b"1", b"2", b"3", b"5", b"6", b"7", b"8"]
     assert disk.names(ROOT / "quarantine") == [f"{places[4].log_offset:020d}"]
 

@@ -290,18 +290,6 @@ def test_a_full_disk_stops_writing_but_not_reading(disk: SimDisk) -> None:
     log.expect(queues, 10_000)
 
 
-def test_destroying_leaves_nothing_of_one_queue(disk: SimDisk) -> None:
-    log = Log()
-    queues = new_set(disk)
-    log.dispatch(queues, 0, 10_000)
-    queues.flush_pending()
-    queues.destroy("orders", 0)
-    assert queues.max_offset("orders", 0) == 0
-    assert not [path for path in disk.files() if path.is_relative_to(DIRECTORY / "orders" / "0")]
-    log.dispatch(queues, 0, 10_000)
-    log.expect(queues, 10_000)
-
-
 def test_a_queue_that_lost_its_first_file_before_any_sync_is_dispatched_from_its_start(
     disk: SimDisk,
 ) -> None:

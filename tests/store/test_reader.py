@@ -158,6 +158,7 @@ def test_a_scan_ends_after_so_many_entries(stored: Stored) -> None:
 
 
 def test_what_is_damaged_is_never_given_out_and_does_not_hide_the_rest(stored: Stored) -> None:
+    stored.store.damaged.skip = False
     places = [stored.append(b"message %d" % number) for number in range(6)]
     stored.disk.flip(ROOT / "commitlog" / f"{0:020d}", bit=(places[3] + 95) * 8)
     before = stored.read(0)
@@ -169,6 +170,22 @@ def test_what_is_damaged_is_never_given_out_and_does_not_hide_the_rest(stored: S
     assert bodies(stored.read(4)) == [b"message 4", b"message 5"]
     with pytest.raises(RecordCorrupt):
         stored.store.record_at(places[3])
+
+
+def test_damaged_records_are_passed_over_where_that_is_wanted(stored: Stored) -> None:
+    places = [stored.append(b"message %d" % number) for number in range(8)]
+    for number in (0, 3, 4, 7):
+        stored.disk.flip(ROOT / "commitlog" / f"{0:020d}", bit=(places[number] + 95) * 8)
+    first = stored.read(0)
+    assert (bodies(first), first.next_offset) == ([b"message 1", b"message 2"], 3)
+    second = stored.read(3)
+    assert (bodies(second), second.next_offset) == ([b"message 5", b"message 6"], 7)
+    last = stored.read(7)
+    assert (last.status, last.next_offset) == (ReadStatus.NO_MATCHED_MESSAGE, 8)
+    # What is known to be damaged is in nobody's way.
+    again = stored.read(0)
+    assert bodies(again) == [b"message %d" % number for number in (1, 2, 5, 6)]
+    assert (again.next_offset, again.max_offset) == (8, 8)
 
 
 def test_reads_may_be_left_unchecked() -> None:

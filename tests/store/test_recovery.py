@@ -170,7 +170,7 @@ def test_damage_may_be_skipped_and_the_rest_is_readable(caplog: pytest.LogCaptur
     for number in (2, 5, 6):
         life.damage(number)
     life.damage(11)
-    store = open_store(life.disk, on_damage="skip")
+    store = open_store(life.disk, on_damaged_log="skip")
     assert numbers(store) == [0, 1, 3, 4, 7, 8, 9, 10]
     assert "damage is skipped" in caplog.text
     kept = life.disk.names(ROOT / "quarantine")

@@ -25,6 +25,7 @@ from rocketpipe.broker.delivery.half_room import HalfRoom
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.parking import Parking
 from rocketpipe.broker.delivery.pull_plan import PullPlanner, PullRules
+from rocketpipe.broker.delivery.repairing import keep_repaired
 from rocketpipe.broker.delivery.retry import Retries
 from rocketpipe.broker.delivery.sent_properties import Stamp
 from rocketpipe.broker.delivery.storing import Intake
@@ -92,7 +93,7 @@ WINGS: Final[tuple[Callable[[Core], Wing], ...]] = (
 _LIVE: Final = (
     *("permission", "auto_create_topics", "auto_create_groups", "max_message_bytes"),
     *("reject_transactions", "property_filter", "lite_pull", "long_polling", "short_polling_ms"),
-    "notify_consumers",
+    *("notify_consumers", "on_damage"),
 )
 
 log = logging.getLogger(__name__)
@@ -246,6 +247,7 @@ async def broker(
                 _saved(tables, config.save_offsets_every_ms),
                 running(_keep_tidy(retention, clock), "retention"),
                 running(durability.keep_dispatched(), "dispatch"),
+                running(keep_repaired(store, clock), "repairs"),
                 running(delays.keep_delivered(), "delayed messages"),
                 running(waiting.keep_time(store.max_offset), "waiting pulls"),
                 running(waiting.keep_sifting(), "expressions of waiting pulls"),
@@ -285,12 +287,14 @@ def _open_store(
 
 
 def _store_config(config: BrokerConfig) -> StoreConfig:
-    if config.store is None:
-        return StoreConfig(root=config.data, delay_levels=config.delay_levels)
+    usual = StoreConfig(root=config.data)
+    store = config.store or usual
     # Whichever of the two says something else than the default is meant.
-    if config.delay_levels == StoreConfig(root=config.data).delay_levels:
-        return config.store
-    return replace(config.store, delay_levels=config.delay_levels)
+    if config.delay_levels != usual.delay_levels:
+        store = replace(store, delay_levels=config.delay_levels)
+    if config.on_damage != usual.on_damaged_record:
+        store = replace(store, on_damaged_record=config.on_damage)
+    return store
 
 
 def _lanes(
@@ -344,6 +348,7 @@ def _reconfigure(
     clients.set_rules(notify=config.notify_consumers, property_filter=config.property_filter)
     sends.reconfigure(config)
     send_lane.limit_bodies(config.max_message_bytes)
+    core.store.damaged.skip = config.on_damage == "skip"
     core.registrar.reconfigure(config)
     if config.permission != before.permission:
         topics.renew(now_ms)  # or the NameServers would not look at what topics allow now

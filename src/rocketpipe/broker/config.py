@@ -340,6 +340,14 @@ class BrokerConfig:
         "again; else it refuses sends and goes on being read until somebody does",
     )
 
+    on_damage: Literal["skip", "stop"] = setting(
+        "onDamage",
+        default="skip",
+        live=True,
+        help="a record that turns out to be damaged when it is read is passed over (`skip`), or "
+        "who reads there is refused (`stop`); the log, `doctor` and the measurements tell of it",
+    )
+
     # How much of it at once.
     max_waiting_sends: int = setting(
         "sendThreadPoolQueueCapacity",

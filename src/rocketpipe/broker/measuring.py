@@ -137,6 +137,20 @@ def _storage(core: Core) -> Iterator[Family]:
         len(store.derived.timer),
         **named,
     )
+    yield single(
+        "rocketpipe_damaged_records_total",
+        Kind.COUNTER,
+        "Records that were found damaged when they were read.",
+        store.damaged.count,
+        **named,
+    )
+    yield single(
+        "rocketpipe_repairs_total",
+        Kind.COUNTER,
+        "Queues and indexes that were found damaged, and are made anew from the log.",
+        store.derived.repairs.found,
+        **named,
+    )
     try:
         total, free = core.retention.room()
     except StoreError:

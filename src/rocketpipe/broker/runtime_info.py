@@ -116,6 +116,9 @@ class RuntimeInfo:
             "remainHowManyDataToCommit": _bytes(0),
             "remainTransientStoreBufferNumbs": str((1 << 31) - 1),
             "dispatchBehindBytes": str(store.behind_bytes),
+            # These two are ours.
+            "damagedRecords": str(store.damaged.count),
+            "damagedFiles": str(store.derived.repairs.found),
             # There is one writer, and it holds no lock.
             "pageCacheLockTimeMills": "0",
             "earliestMessageTimeStamp": str(self._oldest_ms()),

@@ -124,9 +124,10 @@ STORE_SETTINGS: Final[tuple[Setting, ...]] = (
     _store("index_tags", "indexTags", "the key index has the tags too, as RocketMQ 5.5 does it"),
     _store("max_open_files", "maxOpenFiles", "how many files the store keeps open", least=8),
     _store(
-        "on_damage",
-        "onDamage",
-        "`stop` refuses to open a damaged log; `skip` sets the damaged bytes aside and goes on",
+        "on_damaged_log",
+        "onDamagedLog",
+        "`stop` refuses to open a log that is damaged where it was durable; `skip` sets the "
+        "damaged bytes aside and goes on",
     ),
 )
 """What keys of RocketMQ, and some of ours, say to ``StoreConfig``."""

@@ -48,7 +48,10 @@ class StoreConfig:
     max_open_files: int = 512
     #: "stop" refuses to open a log that is damaged where it was durable; "skip" keeps the damaged
     #: bytes under ``quarantine`` and goes on behind them.
-    on_damage: Literal["stop", "skip"] = "stop"
+    on_damaged_log: Literal["stop", "skip"] = "stop"
+    #: A record that turns out to be damaged when it is read: "skip" has readers go on behind it,
+    #: "stop" refuses those who read there. It is told either way.
+    on_damaged_record: Literal["skip", "stop"] = "skip"
     reserved_hours: int = 72
     #: Hours of the day at which expired files go, separated by ``;``.
     delete_hours: str = "04"

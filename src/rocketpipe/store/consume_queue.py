@@ -7,7 +7,8 @@ A queue whose first entry does not begin its file is filled up from the start of
 blank entries (0, 0x7FFFFFFF, 0). A gap, left by records that were lost, is filled the same way,
 with the offset at which the record before it ended.
 
-What disagrees with its checksum, or with the log, is cut and written again from the log.
+What disagrees with its checksum is put right from the log, file by file; see ``queue_repair``. What
+disagrees with the log is cut and written again from there.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from pathlib import Path
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.disk import Disk
+from rocketpipe.store.errors import QueueDamaged
 from rocketpipe.store.hot import BLANK_ENTRY, BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.open_files import OpenFiles
-from rocketpipe.store.queue_files import FileSum, QueueDamaged, QueueFiles
+from rocketpipe.store.queue_files import FileSum, QueueFiles
 from rocketpipe.store.side_work import Portion
 
 __all__ = ["ConsumeQueue", "FileSum", "QueueDamaged"]
@@ -31,13 +33,15 @@ log = logging.getLogger(__name__)
 class ConsumeQueue:
     """The entries of one queue. What is appended is read at once, and written when asked."""
 
-    __slots__ = ("_files", "_log_end", "_max", "_min", "_pending")
+    __slots__ = ("_files", "_log_end", "_max", "_min", "_min_at", "_pending")
 
     def __init__(self, disk: Disk, files: OpenFiles, directory: Path, file_bytes: int) -> None:
         self._files = QueueFiles(disk, files, directory, file_bytes)
         #: What waits to be written, behind what the files have.
         self._pending = bytearray()
         self._min = 0
+        #: Where the record of the first message is, if that is known: nothing before it is left.
+        self._min_at = -1
         self._max = 0
         self._log_end = 0
 
@@ -70,6 +74,21 @@ class ConsumeQueue:
     def unsynced(self) -> bool:
         """Whether something was written, or waits to be, that a power cut would take."""
         return bool(self._pending) or self._files.unsynced
+
+    @property
+    def files(self) -> QueueFiles:
+        """Its files, for who puts them right."""
+        return self._files
+
+    def check_again(self, offset: QueueOffset, count: int) -> None:
+        """Compare the files that have entries with their checksums, whenever that was last done.
+
+        Raises:
+            QueueDamaged: One is not as it was written.
+            DiskError: One cannot be read.
+        """
+        start, end = offset * QUEUE_ENTRY_BYTES, (offset + count) * QUEUE_ENTRY_BYTES
+        self._files.check_again(max(start, self._files.first), min(end, self._files.end))
 
     def append(self, entries: bytes, first_offset: QueueOffset) -> int:
         """Add entries, the first at ``first_offset``. To add again what is there is no harm.
@@ -118,7 +137,7 @@ class ConsumeQueue:
             start = self._files.start_of_file(offset * QUEUE_ENTRY_BYTES)
             self._files.start_at(start)
             self._max = start // QUEUE_ENTRY_BYTES
-            self._min = offset
+            self._min, self._min_at = offset, -1
             blank = BLANK_ENTRY
         else:
             log.warning(
@@ -129,7 +148,7 @@ class ConsumeQueue:
             )
             blank = QUEUE_ENTRY.pack(self._log_end, BLANK_SIZE, 0)
             if self._min == self._max:
-                self._min = offset  # nothing before the gap is left in the log
+                self._min, self._min_at = offset, -1  # nothing before the gap is left in the log
         self._pending += blank * (offset - self._max)
         self._max = offset
 
@@ -231,7 +250,12 @@ class ConsumeQueue:
             DiskError: The entries cannot be read.
         """
         at = int(self.find(log_first))
-        while at < self._max and self._entry(at)[1] == BLANK_SIZE:
+        self._min_at = -1
+        while at < self._max:
+            offset, size, _ = self._entry(at)
+            if size != BLANK_SIZE:
+                self._min_at = offset
+                break
             at += 1
         self._min = at
 
@@ -259,7 +283,8 @@ class ConsumeQueue:
         if at < self._files.end:
             self._files.cut(at)
         self._max = int(offset)
-        self._min = min(self._min, self._max)
+        if self._min >= self._max:
+            self._min, self._min_at = self._max, -1
         self._log_end = self._end_of_last()
 
     def _end_of_last(self) -> int:
@@ -281,6 +306,8 @@ class ConsumeQueue:
             DiskError: An entry cannot be read.
         """
         removed = 0
+        if self._min_at >= log_first:
+            return removed
         for end in self._files.ends_of_full_files():
             offset, size, _ = self._entry(end // QUEUE_ENTRY_BYTES - 1)
             if offset >= log_first and size != BLANK_SIZE:
@@ -307,6 +334,7 @@ class ConsumeQueue:
     def _start_anew(self) -> None:
         self._pending.clear()
         self._min = self._max = self._log_end = 0
+        self._min_at = -1
 
     def recover(
         self,

@@ -19,6 +19,7 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.damage import DamagedRecords
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.dispatcher import Dispatcher, OnArrival, delays_ms, nobody
 from rocketpipe.store.errors import IndexDamaged, RecordCorrupt, RecordMissing
@@ -28,7 +29,8 @@ from rocketpipe.store.layout import StoreLayout, offset_of
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.positions import Positions
 from rocketpipe.store.queue_set import QueueSet
-from rocketpipe.store.side_work import Portion
+from rocketpipe.store.repairs import Repairs, drop_index
+from rocketpipe.store.side_work import Portion, Steps
 from rocketpipe.store.timer_handover import hand_over, last_timed
 from rocketpipe.store.timer_wheel import TimerWheel
 
@@ -52,6 +54,7 @@ class Derived:
         commit_log: CommitLog,
         positions: Positions,
         on_arrival: OnArrival,
+        damaged: DamagedRecords | None = None,
     ) -> None:
         """Make the parts; `recover` has them take over their files.
 
@@ -91,7 +94,9 @@ class Derived:
             level_delays_ms=delays_ms(config.delay_levels),
             on_arrival=on_arrival,
             index_tags=config.index_tags,
+            damaged=damaged,
         )
+        self.repairs = Repairs(commit_log, positions, self.queues, self.index, self.dispatcher)
 
     @property
     def synced_to(self) -> LogOffset:
@@ -119,20 +124,13 @@ class Derived:
         try:
             indexed = self.index.recover(first, log_end, trusted_to, clean=clean, safe_ms=safe_ms)
         except IndexDamaged as damage:
-            indexed = self._drop_index(damage)
+            log.warning("index file is written again from the log reason=%s", damage)
+            indexed = drop_index(self.index, damage, first)
         oldest = self._oldest_timed()
         if oldest is None and start < log_end:
             oldest = start
         timed = self.timer.recover(first, log_end, oldest)
         return LogOffset(max(first, min(start, indexed, timed, log_end)))
-
-    def _drop_index(self, damage: IndexDamaged) -> LogOffset:
-        while True:
-            log.warning("index file is written again from the log reason=%s", damage)
-            try:
-                return self.index.drop_from(damage.path, self._log.first_offset)
-            except IndexDamaged as further:
-                damage = further
 
     def _oldest_timed(self) -> LogOffset | None:
         if self.queues.queue(TIMER_TOPIC, 0) is None:
@@ -178,6 +176,7 @@ class Derived:
 
         Raises:
             RecordCorrupt: A record in question is not what was written.
+            UnderRepair: The index is being made anew; ask again.
             DiskError: The index or the log cannot be read.
         """
         first = self._log.first_offset
@@ -190,6 +189,11 @@ class Derived:
                 message = RecordView(record_at(log_offset))
             except RecordMissing:
                 continue
+            except RecordCorrupt as damage:
+                self.dispatcher.damaged.note(damage.at, damage.reason, f"topic={topic} key={key}")
+                if not self.dispatcher.damaged.skip:
+                    raise
+                continue
             except RecordError as error:
                 raise RecordCorrupt(log_offset, error.reason) from error
             # Another key may have the same hash.
@@ -200,41 +204,24 @@ class Derived:
                 yield log_offset
 
     def _candidates(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[LogOffset]:
+        self.repairs.check_index()
         try:
             yield from self.index.find(topic, key, begin_ms, end_ms)
         except IndexDamaged as damage:
             # What was given is given again, which is no harm: at most the caller sees it twice.
-            self.dispatcher.rebuild_index(self._drop_index(damage))
+            self.repairs.index_damaged(damage)
             yield from self.index.find(topic, key, begin_ms, end_ms)
 
-    def rebuild_queue(self, topic: str, queue_id: int) -> None:
-        """Write a damaged queue again from the log.
+    def expiring(self, log_first: LogOffset) -> Steps[Portion]:
+        """Do without what is gone from the log; gives what is left to do for the disk.
 
         Raises:
-            RecordCorrupt: A record is not what was written.
-            DiskError: The log cannot be read, or the files not be written.
-        """
-        self.dispatcher.rebuild_queue(topic, queue_id, self._log.first_offset)
-
-    def delete_before(self, log_first: LogOffset) -> None:
-        """Forget what is gone from the log.
-
-        Raises:
-            DiskError: A file cannot be removed.
-        """
-        self.begin_delete(log_first).now()
-
-    def begin_delete(self, log_first: LogOffset) -> Portion:
-        """Do without what is gone from the log.
-
-        Raises:
-            QueueDamaged: A queue has to be written again first.
             DiskError: A queue cannot be read, or the index not be written.
         """
-        _, queues = self.queues.begin_delete(log_first)
+        removed = yield from self.queues.expiring(log_first)
         _, index = self.index.begin_delete(log_first)
         self.timer.delete_before(log_first)
-        return Portion.of([queues, index])
+        return Portion.of([self.queues.begin_delete(removed), index])
 
     def close(self) -> None:
         """Close the files; nothing is written."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from rocketpipe.errors import RecordError, StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.properties import read_text
 from rocketpipe.record.layout import SEAL_BYTES
+from rocketpipe.store.commit_log import WALK_BYTES, CommitLog
+from rocketpipe.store.damage import DamagedRecords
 from rocketpipe.store.derivation import (
     Arrival,
     QueueRun,
@@ -23,14 +25,16 @@ from rocketpipe.store.derivation import (
     is_queued,
     queue_code,
 )
-from rocketpipe.store.errors import RecordCorrupt
+from rocketpipe.store.errors import QueueDamaged, RecordCorrupt
 from rocketpipe.store.fresh import FreshRecords
 from rocketpipe.store.hot import check_record, is_sealed, key_hashes, queue_entry
 from rocketpipe.store.key_index import KeyIndex
+from rocketpipe.store.log_end import next_whole
 from rocketpipe.store.positions import Positions
 from rocketpipe.store.puts import Appended
-from rocketpipe.store.queue_files import QueueDamaged
+from rocketpipe.store.queue_repair import Queued, walk_past_damage
 from rocketpipe.store.queue_set import QueueSet, check_name
+from rocketpipe.store.queue_sums import Queue
 from rocketpipe.store.timer_wheel import TimerWheel
 
 log = logging.getLogger(__name__)
@@ -39,23 +43,14 @@ log = logging.getLogger(__name__)
 #: that has a method ``together`` is told of many at a time by that, and must let nothing out.
 OnArrival = Callable[[str, int, QueueOffset, int, int, bytes], None]
 
-#: So much waits in memory at most before it is written to the queue files.
+#: So much waits in memory before it is written to the queue files, some of them at a time; and so
+#: much before all of it is.
 PENDING_BYTES: Final = 4 << 20
+MOST_PENDING_BYTES: Final = 16 << 20
 
 #: So many records are read from the log before what follows from them is noted.
 _MANY: Final = 512
 _MAX_TOPICS: Final = 65536
-
-
-class ReadableLog(Protocol):
-    """What the dispatcher needs of the commit log."""
-
-    @property
-    def first_offset(self) -> LogOffset:
-        """Where the oldest segment begins."""
-
-    def walk(self, start: LogOffset, end: LogOffset) -> Iterator[tuple[LogOffset, bytes]]:
-        """Step from record to record."""
 
 
 def delays_ms(levels: str) -> tuple[int, ...]:
@@ -79,12 +74,16 @@ def nobody(
     """Let a message arrive without telling anybody."""
 
 
+def _as_it_is(queue: Queue, damage: QueueDamaged) -> None:
+    raise damage
+
+
 class Dispatcher:
     """Brings queues, index and timer up to the confirmed end of the log."""
 
     def __init__(
         self,
-        commit_log: ReadableLog,
+        commit_log: CommitLog,
         positions: Positions,
         queues: QueueSet,
         index: KeyIndex,
@@ -94,8 +93,9 @@ class Dispatcher:
         on_arrival: OnArrival = nobody,
         deferred: bool = True,
         index_tags: bool = False,
+        damaged: DamagedRecords | None = None,
     ) -> None:
-        """Take what is read and what is written.
+        """Take what is read and what is written; ``damaged`` says what to do about bad records.
 
         ``deferred`` leaves queue entries in memory, where readers see them, until there are many;
         otherwise they are in their files when `run` returns. ``index_tags`` has tags indexed as
@@ -115,6 +115,9 @@ class Dispatcher:
         self.fresh = FreshRecords()
         #: What stopped it, if something did. `skip_to` lets it go on behind.
         self.damage: RecordCorrupt | None = None
+        self.damaged = damaged or DamagedRecords(skip=False)
+        #: Puts a damaged queue right, or raises what was found.
+        self.mend_queue: Callable[[Queue, QueueDamaged], None] = _as_it_is
 
     @property
     def behind_bytes(self) -> int:
@@ -127,7 +130,8 @@ class Dispatcher:
         Whatever it raises, it goes on at the same record when it is run again.
 
         Raises:
-            RecordCorrupt: A record is not as it was written. Nothing is dispatched beyond it.
+            RecordCorrupt: A record is not as it was written, and such are not passed over, or no
+                whole one is behind it. Nothing is dispatched beyond it.
             DiskError: The log cannot be read, or the derived files not be written.
         """
         positions = self._positions
@@ -137,16 +141,20 @@ class Dispatcher:
         stop = end if limit_bytes is None else min(end, start + limit_bytes)
         count = 0
         try:
-            for upto, records in self._following(start, end, stop):
-                self._note(records)
-                positions.dispatched = LogOffset(upto)
-                count += len(records)
-                if self._queues.pending_bytes >= PENDING_BYTES:
-                    self._queues.flush_pending()
+            while True:
+                try:
+                    for upto, records in self._following(positions.dispatched, end, stop):
+                        self._note(records)
+                        positions.dispatched = LogOffset(upto)
+                        count += len(records)
+                        if self._queues.pending_bytes >= MOST_PENDING_BYTES:
+                            self._queues.flush_pending()
+                        elif self._queues.pending_bytes >= PENDING_BYTES:
+                            self._queues.flush_some()
+                    break
+                except RecordCorrupt as damage:
+                    self._pass_over(damage, end)
             self.damage = None
-        except RecordCorrupt as damage:
-            self.damage = damage
-            raise
         finally:
             self._reached(positions.dispatched)
         if not self._deferred:
@@ -187,6 +195,17 @@ class Dispatcher:
         # A filler may lie behind the last of them.
         yield end, records
 
+    def _pass_over(self, damage: RecordCorrupt, end: LogOffset) -> None:
+        """Go on behind a damaged record, if that is wanted and something is known to be there."""
+        self.damage = damage
+        behind = next_whole(self._log, damage.at + 1, end)
+        if behind is None:
+            raise damage  # it may still be seen what it was
+        self.damaged.note(damage.at, damage.reason, f"before={behind}")
+        if not self.damaged.skip:
+            raise damage
+        self.skip_to(LogOffset(behind))
+
     def skip_to(self, offset: LogOffset) -> None:
         """Go on at ``offset``: what lies before it and was not dispatched never will be."""
         log.warning("dispatch skips damage from=%d to=%d", self._positions.dispatched, offset)
@@ -194,54 +213,45 @@ class Dispatcher:
         self._reached(offset)
         self.damage = None
 
-    def rebuild_queue(
-        self, topic: str, queue_id: int, start: LogOffset, end: LogOffset | None = None
-    ) -> int:
-        """Write one damaged queue again from the log; gives the count of its entries.
-
-        ``start`` is the first offset of the log; ``end`` is where dispatching has come to, if that
-        is not noted yet.
+    def queued(self, record: bytes, at: LogOffset) -> Queued | None:
+        """Where a record of the log is in its queue, and by which entry; None if it is in none.
 
         Raises:
-            RecordCorrupt: A record is not as it was written.
-            DiskError: The log cannot be read, or the files not be written.
+            RecordCorrupt: It is not as it was written.
         """
-        log.warning("queue is written again topic=%s queue_id=%d", topic, queue_id)
-        self._queues.destroy(topic, queue_id)
-        count = 0
-        end = self._positions.dispatched if end is None else end
-        for at, record in self._log.walk(start, end):
-            known = self._known(record, at)
-            if (known.topic, known.queue_id) == (topic, queue_id) and is_queued(known.sys_flag):
-                code = queue_code(topic, known.properties, known.stored_ms, self._delays_ms)
-                entry = queue_entry(at, known.size, code)
-                self._queues.append(topic, queue_id, entry, known.queue_offset)
-                count += 1
-        queue = self._queues.queue(topic, queue_id)
-        if queue is not None:
-            queue.set_min(start)
-        return count
+        known = self._known(record, at)
+        if not is_queued(known.sys_flag):
+            return None
+        code = queue_code(known.topic, known.properties, known.stored_ms, self._delays_ms)
+        entry = queue_entry(at, known.size, code)
+        return Queued(known.topic, known.queue_id, known.queue_offset, entry)
 
-    def rebuild_index(self, start: LogOffset) -> int:
-        """Index again what is behind ``start``, after `KeyIndex.drop_from` gave it.
+    def index_again(self, limit_bytes: int = WALK_BYTES) -> bool:
+        """Index about so much behind what the index holds; True once it holds everything.
 
         Raises:
-            RecordCorrupt: A record is not as it was written.
             DiskError: The log cannot be read, or the files not be written.
         """
-        count = 0
-        for at, record in self._log.walk(start, self._positions.dispatched):
-            known = self._known(record, at)
+        start, end = self._index.holds_to, self._positions.dispatched
+        for at, record in walk_past_damage(self._log, max(start, self._log.first_offset), end):
+            if at >= start + limit_bytes:
+                self._index.holds_to = at
+                return False
+            try:
+                known = self._known(record, at)
+            except RecordCorrupt as damage:
+                self.damaged.note(damage.at, damage.reason, "in the log")
+                continue
             if is_indexed(known.sys_flag):
                 hashes = key_hashes(known.topic, known.properties, self._index_tags)
                 self._index.put(at, known.stored_ms, hashes)
-                count += 1
-        self._index.holds_to = self._positions.dispatched
-        return count
+        self._index.holds_to = end
+        return True
 
     def _reached(self, offset: LogOffset) -> None:
         self._queues.holds_to = max(self._queues.holds_to, offset)
-        self._index.holds_to = max(self._index.holds_to, offset)
+        if not self._index.rebuilding:
+            self._index.holds_to = max(self._index.holds_to, offset)
         if self._timer is not None:
             self._timer.holds_to = max(self._timer.holds_to, offset)
 
@@ -270,7 +280,8 @@ class Dispatcher:
         derived = derive(records, self._delays_ms, self._index_tags)
         for run in derived.runs:
             self._append(run)
-        self._index.put_all(derived.keys)
+        if not self._index.rebuilding:
+            self._index.put_all(derived.keys)
         if self._timer is not None:
             for at, size, offset, stored_ms, topic, _, _, properties in derived.timed:
                 self._timer.observe(topic, properties, at, size, offset, stored_ms)
@@ -292,8 +303,8 @@ class Dispatcher:
         entries = bytes(run.entries)
         try:
             self._queues.append(run.topic, run.queue_id, entries, run.first)
-        except QueueDamaged:
-            self.rebuild_queue(run.topic, run.queue_id, self._log.first_offset, run.log_offset)
+        except QueueDamaged as damage:
+            self.mend_queue((run.topic, run.queue_id), damage)
             self._queues.append(run.topic, run.queue_id, entries, run.first)
 
     def _topic(self, raw: bytes) -> str:

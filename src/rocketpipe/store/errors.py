@@ -10,7 +10,9 @@ StoreError
 ├── RecordCorrupt    bytes that should be a record are not one
 ├── RecordMissing    no record is where one was asked for: gone, or not there yet
 ├── RecordTooLarge   a record that no segment could hold
+├── UnderRepair      what was damaged is being made anew from the log; ask again         retryable
 ├── OddSegment       a file that cannot be a segment: its length or its name is wrong
+├── QueueDamaged     a queue's file is not as it was written; it is made anew from the log
 └── IndexDamaged     an index file is not as it was written; it is made anew from the log
 """
 
@@ -22,7 +24,9 @@ from rocketpipe.errors import StoreError
 
 __all__ = [
     "FormatUnknown",
+    "IndexDamaged",
     "OddSegment",
+    "QueueDamaged",
     "RecordCorrupt",
     "RecordMissing",
     "RecordTooLarge",
@@ -32,6 +36,7 @@ __all__ = [
     "StoreFailed",
     "StoreFull",
     "StoreLocked",
+    "UnderRepair",
 ]
 
 
@@ -131,6 +136,27 @@ class OddSegment(StoreError):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
         self.path = path
+        self.reason = reason
+
+
+class UnderRepair(StoreError):
+    """What was asked for is being put right from the log, and can be read again soon."""
+
+    retryable = True
+    hint = "ask again in a moment"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is being made anew from the log: ask again in a moment")
+        self.what = what
+
+
+class QueueDamaged(StoreError):
+    """A queue's file is not as it was written; it has to be put right from the log."""
+
+    def __init__(self, path: Path, at: int, reason: str) -> None:
+        super().__init__(f"{path} at byte {at}: {reason}")
+        self.path = path
+        self.at = at
         self.reason = reason
 
 

@@ -77,6 +77,8 @@ class KeyIndex:
         self._synced_to = LogOffset(0)
         #: How often files were found damaged, and dropped.
         self._drops = 0
+        #: Whether what was dispatched long ago is being indexed again: who asks is to wait.
+        self.rebuilding = False
         #: Every record before it is indexed. The dispatcher moves it.
         self.holds_to = LogOffset(0)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Self
 
 from rocketpipe.clock import Clock
@@ -21,8 +20,8 @@ from rocketpipe.errors import RecordError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.layout import SIZE_AND_MAGIC
 from rocketpipe.store.appender import Appended, Appender, Encoded, Put
+from rocketpipe.store.careful_reader import CarefulReader
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.consume_queue import QueueDamaged
 from rocketpipe.store.derived import OnArrival, nobody
 from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.errors import (
@@ -71,8 +70,8 @@ log = logging.getLogger(__name__)
 class MessageStore:
     """One store, from `open` to `close`.
 
-    ``commit_log``, ``derived``, ``rounds``, ``removal``, ``positions`` and ``health`` are its
-    parts, for those who watch it or take it step by step.
+    ``commit_log``, ``derived``, ``damaged``, ``rounds``, ``removal``, ``positions`` and ``health``
+    are its parts, for those who watch it or take it step by step.
     """
 
     def __init__(
@@ -83,6 +82,7 @@ class MessageStore:
         self.commit_log = opened.commit_log
         self.positions = opened.positions
         self.derived = opened.derived
+        self.damaged = opened.damaged
         self.health = Health()
         self._opened = opened
         self._flusher = Flusher(
@@ -112,11 +112,18 @@ class MessageStore:
             opened.derived.queues.next_offset,
             seal=config.checksum,
         )
-        self._reader = Reader(
-            opened.commit_log,
+        self._reader = CarefulReader(
+            Reader(
+                opened.commit_log,
+                opened.derived.queues,
+                opened.positions,
+                verify=config.verify_reads,
+                damaged=opened.damaged,
+            ),
             opened.derived.queues,
-            opened.positions,
-            verify=config.verify_reads,
+            opened.derived.repairs,
+            opened.damaged,
+            clock,
         )
         end = opened.end
         self._flusher.begin(end.end, end.last_record, end.stored_ms)
@@ -249,6 +256,7 @@ class MessageStore:
         """
         try:
             count = self.derived.run()
+            self._reader.tend()
             # What has failed once is never synced again.
             if self.health.failure is None:
                 self.rounds.tend()
@@ -295,11 +303,11 @@ class MessageStore:
         """Read on from ``offset``; ``matches`` sees each tag code before its record is touched.
 
         Raises:
-            RecordCorrupt: The first message is not what was written; those behind it can be read.
+            RecordCorrupt: The first message is damaged, and such are not passed over.
+            UnderRepair: The queue is being put right; ask again.
             DiskError: The log or the queue cannot be read.
         """
-        ask = partial(
-            self._reader.read,
+        return self._reader.read(
             topic,
             queue_id,
             offset,
@@ -308,12 +316,6 @@ class MessageStore:
             matches=matches,
             max_scan=max_scan,
         )
-        try:
-            return ask()
-        except QueueDamaged as damage:
-            log.warning("queue is written again from the log reason=%s", damage)
-            self.derived.rebuild_queue(topic, queue_id)
-            return ask()
 
     def find_by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[LogOffset]:
         """Find the messages of a topic that have a key and were stored between two times.

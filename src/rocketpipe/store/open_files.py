@@ -35,6 +35,8 @@ class OpenFiles:
         #: Files that nobody needs, and whose names still have to go.
         self._doomed: set[Path] = set()
         self._removing = threading.Lock()
+        #: Whoever noted that a file was as it should be looks again once this has changed.
+        self.age = 0
 
     def __len__(self) -> int:
         return len(self._open)

@@ -20,6 +20,7 @@ from rocketpipe.clock import Clock
 from rocketpipe.store.checkpoint import NEVER, Checkpoint
 from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.damage import DamagedRecords
 from rocketpipe.store.derived import Derived, OnArrival
 from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.errors import OddSegment, RecordCorrupt
@@ -41,6 +42,7 @@ class Opened:
     commit_log: CommitLog
     positions: Positions
     derived: Derived
+    damaged: DamagedRecords
     end: LogEnd
 
     def close(self) -> None:
@@ -136,6 +138,7 @@ class _Opening:
         end = recovery.run()
         FormatMark(self._disk, layout).put()
         self._begin(end)
+        damaged = DamagedRecords(skip=self._config.on_damaged_record == "skip")
         derived = Derived(
             self._disk,
             self._clock,
@@ -144,6 +147,7 @@ class _Opening:
             self._log,
             self._positions,
             on_arrival,
+            damaged,
         )
         try:
             self._recover_derived(derived, end, clean=clean)
@@ -164,6 +168,7 @@ class _Opening:
             commit_log=self._log,
             positions=self._positions,
             derived=derived,
+            damaged=damaged,
             end=end,
         )
 

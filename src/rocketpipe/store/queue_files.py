@@ -4,7 +4,9 @@ A file is named for its first byte, and all are of one size. They are made spars
 written takes no room and reads as zeros, which is where the queue ends.
 
 Nothing in the files is checksummed. Their checksums are kept beside them: here in memory, and by
-whoever saves what ``sums`` gives. A file is compared with its checksum when it is first read.
+whoever saves what ``sums`` gives. A file is compared with its checksum when it is first read, and a
+small one again from time to time. One that differs is read no more until ``queue_repair`` has put
+it right.
 """
 
 from __future__ import annotations
@@ -16,33 +18,22 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.disk import Disk, DiskFile
-from rocketpipe.store.hot import NO_ENTRY, QUEUE_ENTRY_BYTES, whole_entries
+from rocketpipe.store.errors import QueueDamaged
+from rocketpipe.store.hot import NO_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.layout import file_name, offset_of
 from rocketpipe.store.open_files import OpenFiles
+from rocketpipe.store.queue_look import look_through
 from rocketpipe.store.side_work import Portion
+
+__all__ = ["FileSum", "QueueDamaged", "QueueFiles"]
 
 log = logging.getLogger(__name__)
 
-#: How many of the last files are looked through if there are no checksums.
-FILES_LOOKED_THROUGH: Final = 3
-#: How much of a file is read at a time then.
-LOOKED_AT_BYTES: Final = 3000 * QUEUE_ENTRY_BYTES
 #: A file with no more than this is compared with its checksum whenever something is read from it,
 #: any other when its entries are given to somebody.
 CHECKED_AT_ONCE_BYTES: Final = 64 * 1024
-
-
-class QueueDamaged(StoreError):
-    """A queue's file is not as it was written; the queue has to be rebuilt from the log."""
-
-    def __init__(self, path: Path, at: int, reason: str) -> None:
-        super().__init__(f"{path} at byte {at}: {reason}")
-        self.path = path
-        self.at = at
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +54,7 @@ class QueueFiles:
     """Entries on disk, by their place in bytes, from ``first`` to ``end``."""
 
     __slots__ = (
+        "_bad",
         "_bases",
         "_checked",
         "_dirty",
@@ -95,7 +87,9 @@ class QueueFiles:
         #: Count of entries and checksum by file, and the files that were found to have them.
         self._sums: dict[int, tuple[int, int]] = {}
         self._synced_sums: list[FileSum] = []
-        self._checked: set[int] = set()
+        #: When each file was last found to be as it was written, and those that were found not to.
+        self._checked: dict[int, int] = {}
+        self._bad: set[int] = set()
 
     @property
     def first(self) -> int:
@@ -128,7 +122,7 @@ class QueueFiles:
         while size > 0:
             base = self.start_of_file(at)
             part = min(size, base + self._file_bytes - at)
-            if base not in self._checked:
+            if self._checked.get(base) != self._files.age:
                 self._check(base)
             parts.append(self._read(base, at, part))
             at += part
@@ -143,9 +137,60 @@ class QueueFiles:
             DiskError: It cannot be read.
         """
         base = self.start_of_file(at)
-        if base not in self._checked and self._is_small(base):
+        if self._checked.get(base) != self._files.age and self._is_small(base):
             self._check(base)
         return self._read(base, at, QUEUE_ENTRY_BYTES)
+
+    def check_again(self, start: int, end: int) -> None:
+        """Compare the files between two bytes with their checksums, whenever that was last done.
+
+        Raises:
+            QueueDamaged: One is not as it was written.
+            DiskError: One cannot be read.
+        """
+        for base in range(self.start_of_file(start), end, self._file_bytes):
+            self._checked.pop(base, None)
+            self._check(base)
+
+    @property
+    def damaged(self) -> list[FileSum]:
+        """The files that are to be put right, with the checksums that they should have."""
+        return [FileSum(base, *self._sums[base]) for base in sorted(self._bad)]
+
+    def as_it_is(self, at: int, size: int) -> bytes:
+        """Give bytes of one file whatever they are worth, and zeros where it ends too early.
+
+        Raises:
+            DiskError: They cannot be read.
+        """
+        base = self.start_of_file(at)
+        return self._files.get(self._path(base)).read(size, at - base).ljust(size, b"\0")
+
+    def mend(self, found: FileSum, crc: int, changes: Sequence[tuple[int, bytes]]) -> None:
+        """Write what was found to be right where it is not; ``found`` is as `damaged` gave it.
+
+        ``crc`` is the checksum of those entries as they are to be. A file that went, or was cut,
+        in the meantime is let be.
+
+        Raises:
+            DiskError: It cannot be written.
+        """
+        known = self._sums.get(found.base)
+        if found.base not in self._bad or known is None or known[0] < found.count:
+            self._bad.discard(found.base)
+            return
+        file = self._files.get(self._path(found.base))
+        if file.size() != self._file_bytes:
+            file.truncate(self._file_bytes)
+        for at, data in changes:
+            file.write(data, at - found.base)
+        self._dirty.add(found.base)
+        if crc != found.crc:
+            # Something in it cannot be told from the log any more: it is what it is from now on.
+            whole = file.read(known[0] * QUEUE_ENTRY_BYTES, 0)
+            self._sums[found.base] = (known[0], crc32(whole))
+        self._bad.discard(found.base)
+        self._checked[found.base] = self._files.age
 
     def _read(self, base: int, at: int, size: int) -> bytes:
         path = self._path(base)
@@ -159,13 +204,16 @@ class QueueFiles:
 
     def _check(self, base: int) -> None:
         known = self._sums.get(base)
-        if known is not None:
+        if known is not None and (base not in self._checked or self._is_small(base)):
             count, crc = known
             path = self._path(base)
-            data = self._files.get(path).read(count * QUEUE_ENTRY_BYTES, 0)
-            if crc32(data) != crc or len(data) != count * QUEUE_ENTRY_BYTES:
+            if base not in self._bad:
+                data = self._files.get(path).read(count * QUEUE_ENTRY_BYTES, 0)
+                if crc32(data) != crc or len(data) != count * QUEUE_ENTRY_BYTES:
+                    self._bad.add(base)
+            if base in self._bad:
                 raise QueueDamaged(path, 0, "the entries are not those that were written")
-        self._checked.add(base)
+        self._checked[base] = self._files.age
 
     def start_at(self, at: int) -> None:
         """Have the first file begin at ``at``; there are no files yet."""
@@ -199,7 +247,7 @@ class QueueFiles:
             self._files.make_directory(self.directory)
         file = self._files.create(path, self._file_bytes)
         self._bases.append(base)
-        self._checked.add(base)
+        self._checked[base] = self._files.age
         self._new_names = True
         return file
 
@@ -312,7 +360,8 @@ class QueueFiles:
         self._paths.pop(base, None)
         self._dirty.discard(base)
         self._sums.pop(base, None)
-        self._checked.discard(base)
+        self._checked.pop(base, None)
+        self._bad.discard(base)
         self._new_names = True
 
     def _path(self, base: int) -> Path:
@@ -335,8 +384,9 @@ class QueueFiles:
         whole = self._take_files(sums[0].base if sums else 0)
         held = self._bases[-1] + self._file_bytes if self._bases else 0
         if sums is None:
-            end, only_zeros = self._look_through(log_end)
-            whole = whole and only_zeros
+            found = look_through(self._files, list(self._paths.items()), self._file_bytes, log_end)
+            end, self._sums = found.end, found.sums
+            whole = whole and found.only_zeros
             # Nobody has noted what they are like: the next sync does.
             self._dirty.update(self._sums)
         else:
@@ -397,36 +447,3 @@ class QueueFiles:
             self._bases.append(base)
             self._paths[base] = path
         return whole
-
-    def _look_through(self, log_end: LogOffset) -> tuple[int, bool]:
-        """Find the byte where right entries end, and whether zeros follow it."""
-        start = max(0, len(self._bases) - FILES_LOOKED_THROUGH)
-        while self._bases:
-            behind, end = 0, self._bases[start]
-            for base in self._bases[start:]:
-                size, behind, only_zeros = self._look_into(base, behind, log_end)
-                end = base + size
-                if size < self._file_bytes:
-                    if end > self._bases[start] or start == 0:
-                        return end, only_zeros and base == self._bases[-1]
-                    break  # nothing in these files is right: look further back
-            else:
-                return end, True
-            start -= 1
-        return 0, True
-
-    def _look_into(self, base: int, behind: int, log_end: LogOffset) -> tuple[int, int, bool]:
-        """Give how much of a file is right, where its last record ends, and if zeros follow."""
-        file = self._files.get(self._paths[base])
-        at = crc = 0
-        rest = b""
-        while at < self._file_bytes and not rest:
-            # Step by step: a file has few entries and a long hole behind them, as a rule.
-            data = file.read(min(LOOKED_AT_BYTES, self._file_bytes - at), at)
-            count, behind = whole_entries(data, behind, log_end)
-            size = count * QUEUE_ENTRY_BYTES
-            crc = crc32(data[:size], crc)
-            at += size
-            rest = data[size:]
-        self._sums[base] = (at // QUEUE_ENTRY_BYTES, crc)
-        return at, behind, rest == bytes(len(rest))

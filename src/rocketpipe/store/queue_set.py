@@ -3,37 +3,36 @@
     consumequeue/<topic>/<queue id>/    the entries of one queue
     sums/queues.json                    checksums of what was synced last, and up to which record
 
-The second is ours, and other readers of the directory do not look at it. It says
-
-    {"holds_to": log offset, "queues": [[topic, queue id, max offset, [base, count, crc], …], …]}
-
-Every entry of every record before ``holds_to`` is in the files, and durable. After a crash the
-queues are cut back to what it says, and the dispatcher goes on from there.
+The second is ours, see ``queue_sums``. After a crash the queues are cut back to what it says, and
+the dispatcher goes on from there.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.store.consume_queue import ConsumeQueue, FileSum
+from rocketpipe.store.consume_queue import ConsumeQueue
 from rocketpipe.store.disk import Disk
+from rocketpipe.store.errors import QueueDamaged
 from rocketpipe.store.hot import QUEUE_ENTRY_BYTES
 from rocketpipe.store.open_files import OpenFiles
-from rocketpipe.store.side_work import Portion
-from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
+from rocketpipe.store.queue_sums import Queue, QueueSums
+from rocketpipe.store.side_work import Portion, Steps, finished, pause
 
 log = logging.getLogger(__name__)
 
-Queue = tuple[str, int]
-
 #: From so many queues on, one sync of everything takes less than one of each.
 _MANY_QUEUES: Final = 200
+#: With so many queues at a time it is found out what of them has expired.
+_EXPIRED_AT_ONCE: Final = 100
+#: So many are written at a time when much waits, and all of them when far too much does.
+_WRITTEN_AT_ONCE: Final = 200
 MAX_QUEUE_ID: Final = 0x7FFFFFFF
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_+-]{1,255}")
 
@@ -46,6 +45,10 @@ def check_name(topic: str, queue_id: int) -> None:
     """
     if not _TOPIC.fullmatch(topic) or not 0 <= queue_id <= MAX_QUEUE_ID:
         raise ValueError(f"no queue is called {topic!r} {queue_id}")
+
+
+def _as_it_is(queue: Queue, damage: QueueDamaged) -> None:
+    raise damage
 
 
 class QueueSet:
@@ -61,12 +64,12 @@ class QueueSet:
         self._disk = disk
         self._files = files
         self._directory = directory
-        self._sums = Snapshot(disk, sums)
+        self._sums = QueueSums(disk, sums)
         self._file_bytes = file_bytes
         self._queues: dict[Queue, ConsumeQueue] = {}
         self._next: dict[Queue, int] = {}
         self._waiting: set[Queue] = set()
-        self._unsynced: set[Queue] = set()
+        self.unsynced: set[Queue] = set()
         self._round: list[Queue] = []
         self._round_to: LogOffset | None = None
         self._synced_to = LogOffset(0)
@@ -75,6 +78,8 @@ class QueueSet:
         self.holds_to = LogOffset(0)
         #: How much waits in memory to be written.
         self.pending_bytes = 0
+        #: Told of each queue that is found damaged where nobody who asked for it would see it.
+        self.on_damage: Callable[[Queue, QueueDamaged], None] = _as_it_is
 
     @property
     def synced_to(self) -> LogOffset:
@@ -93,7 +98,7 @@ class QueueSet:
         Raises:
             DiskError: The files cannot be read, or not be cut.
         """
-        known = self._load_sums()
+        known = self._sums.load()
         start = LogOffset(min(trusted_to, log_end)) if known is None else known[0]
         if start > log_end or start < log_first:
             # The log was cut, or its start has gone, since.
@@ -114,7 +119,7 @@ class QueueSet:
                     queue.destroy()
             self._next[topic, queue_id] = queue.max_offset
             if queue.unsynced:
-                self._unsynced.add((topic, queue_id))
+                self.unsynced.add((topic, queue_id))
             if not whole:
                 start = self._again(topic, queue_id, start, log_first)
         for (topic, queue_id), (max_offset, expected) in sums.items():
@@ -219,6 +224,17 @@ class QueueSet:
         queue = self._queues.get((topic, queue_id))
         return queue.max_offset if queue else QueueOffset(0)
 
+    def flush_some(self) -> None:
+        """Write what waits in memory, of some queues; others have their turn with the next call.
+
+        Raises:
+            DiskError: Not all of it was; the rest waits on, and is readable as before.
+        """
+        for key in list(islice(self._waiting, _WRITTEN_AT_ONCE)):
+            self._waiting.discard(key)
+            self.unsynced.add(key)
+            self._write_pending(key)
+
     def flush_pending(self) -> None:
         """Write what waits in memory; it is in the page cache on return.
 
@@ -227,7 +243,7 @@ class QueueSet:
         """
         while self._waiting:
             key = self._waiting.pop()
-            self._unsynced.add(key)
+            self.unsynced.add(key)
             self._write_pending(key)
 
     def _write_pending(self, key: Queue) -> None:
@@ -281,15 +297,15 @@ class QueueSet:
 
     def give_up_round(self) -> None:
         """Leave what is left of a round to the next one, which begins anew."""
-        self._unsynced.update(self._round)
+        self.unsynced.update(self._round)
         self._round.clear()
         self._round_to = None
 
     def _begin_round(self) -> None:
         if self._round_to is None:
             self._round_to = self.holds_to
-            self._round = list(self._unsynced | self._waiting)
-            self._unsynced.clear()
+            self._round = list(self.unsynced | self._waiting)
+            self.unsynced.clear()
 
     def _begin_some(self, limit: int) -> Portion:
         keys = self._round[-limit:]
@@ -304,18 +320,23 @@ class QueueSet:
         del self._round[-limit:]
         files = Portion.of(begun)
 
+        def note() -> None:
+            files.note()
+            for key in keys:
+                self._sums.changed(key)
+
         def undo() -> None:
             files.undo()
             self._round += keys
 
-        return Portion(files.wait, files.note, undo)
+        return Portion(files.wait, note, undo)
 
     def _begin_last(self) -> Portion:
         """What is done once for all: many queues are in few directories, and in one list."""
         round_to = self._round_to
         assert round_to is not None
         directories = self._files.begin_sync_directories()
-        text = self._sums_text(round_to)
+        text = self._sums.text(round_to, self._queues)
 
         def wait() -> None:
             directories.wait()
@@ -335,6 +356,7 @@ class QueueSet:
         if self._files.sync_everything():
             for key in self._round:
                 self._queues[key].was_synced()
+                self._sums.changed(key)
             self._round.clear()
 
     def truncate(self, log_end: LogOffset) -> None:
@@ -347,11 +369,12 @@ class QueueSet:
             queue.truncate(log_end)
             self._next[key] = queue.max_offset
             if queue.unsynced:
-                self._unsynced.add(key)
+                self.unsynced.add(key)
         self.pending_bytes = sum(queue.pending_bytes for queue in self._queues.values())
         self.holds_to = LogOffset(min(self.holds_to, log_end))
         self._round_to = None
-        self._unsynced.update(self._round)
+        self.unsynced.update(self._round)
+        self._sums.all_changed()
         self.sync()
 
     def delete_before(self, log_offset: LogOffset) -> int:
@@ -360,23 +383,36 @@ class QueueSet:
         Raises:
             DiskError: A file cannot be removed.
         """
-        removed, portion = self.begin_delete(log_offset)
-        portion.now()
+        removed = finished(self.expiring(log_offset))
+        self.begin_delete(removed).now()
         return removed
 
-    def begin_delete(self, log_offset: LogOffset) -> tuple[int, Portion]:
+    def expiring(self, log_offset: LogOffset) -> Steps[int]:
         """Do without the files that speak only of records below ``log_offset``; gives how many.
 
+        There may be very many queues: between two steps others have their turn. A queue whose turn
+        has not come shows messages that are gone; who reads them is told so.
+
         Raises:
-            QueueDamaged: An entry is not as it was written.
             DiskError: An entry cannot be read.
         """
         removed = 0
-        for key, queue in self._queues.items():
-            removed += queue.delete_before(log_offset)
+        for number, (key, queue) in enumerate(list(self._queues.items()), 1):
+            try:
+                if gone := queue.delete_before(log_offset):
+                    removed += gone
+                    self._sums.changed(key)
+            except QueueDamaged as damage:
+                self.on_damage(key, damage)  # its turn comes when it is right again
             if queue.unsynced:
-                self._unsynced.add(key)
-        text = self._sums_text(self._synced_to) if removed else None
+                self.unsynced.add(key)
+            if number % _EXPIRED_AT_ONCE == 0:
+                yield pause
+        return removed
+
+    def begin_delete(self, removed: int) -> Portion:
+        """Have so many files go that `expiring` did without."""
+        text = self._sums.text(self._synced_to, self._queues) if removed else None
 
         def wait() -> None:
             if text is not None:
@@ -384,18 +420,22 @@ class QueueSet:
                 self._sums.save(text)
             self._files.remove_doomed()
 
-        return removed, Portion(wait)
+        return Portion(wait)
 
-    def destroy(self, topic: str, queue_id: int) -> None:
-        """Remove the files of a queue, to be written again; until then a crash finds it damaged.
+    def check_again(self, topic: str, queue_id: int, offset: QueueOffset, count: int) -> None:
+        """Compare the files that have entries with their checksums, whenever that was last done.
 
         Raises:
-            DiskError: They cannot be removed.
+            QueueDamaged: It is not as it was written.
+            DiskError: It cannot be read.
         """
         queue = self._queues.get((topic, queue_id))
         if queue is not None:
-            self.pending_bytes -= queue.pending_bytes
-            queue.destroy()
+            queue.check_again(offset, count)
+
+    def look_again(self) -> None:
+        """Have small files compared with their checksums once more when they are next read."""
+        self._files.age += 1
 
     def delete(self, topic: str, queue_id: int) -> None:
         """Forget a queue for good, which a crash knows of after the next complete `sync`.
@@ -406,38 +446,5 @@ class QueueSet:
         if queue is not None:
             self.pending_bytes -= queue.pending_bytes
             queue.doom()
-            self._unsynced.add((topic, queue_id))
-
-    def _sums_text(self, holds_to: LogOffset) -> bytes:
-        queues = []
-        for (topic, queue_id), queue in self._queues.items():
-            sums = queue.sums()
-            # Entries that came since are not in it: they come again from the log.
-            end = max(known.end for known in sums) // QUEUE_ENTRY_BYTES if sums else None
-            queues.append(
-                [
-                    topic,
-                    queue_id,
-                    queue.find(holds_to) if end is None else end,
-                    *([known.base, known.count, known.crc] for known in sums),
-                ]
-            )
-        return json.dumps({"holds_to": holds_to, "queues": queues}).encode()
-
-    def _load_sums(self) -> tuple[LogOffset, dict[Queue, tuple[int, list[FileSum]]]] | None:
-        try:
-            return self._sums.load(_parse_sums)
-        except SnapshotDamaged as damage:
-            log.warning("checksums of the queues are gone reason=%s", damage)
-            return None
-
-
-def _parse_sums(text: bytes) -> tuple[LogOffset, dict[Queue, tuple[int, list[FileSum]]]]:
-    whole: Any = json.loads(text)
-    try:
-        return LogOffset(whole["holds_to"]), {
-            (topic, queue_id): (max_offset, [FileSum(*each) for each in sums])
-            for topic, queue_id, max_offset, *sums in whole["queues"]
-        }
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"no checksums of queues: {error!r}") from error
+            self._sums.changed((topic, queue_id))
+            self.unsynced.add((topic, queue_id))

@@ -18,6 +18,7 @@ from typing import Final
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.commit_log import CommitLog
+from rocketpipe.store.damage import DamagedRecords
 from rocketpipe.store.errors import RecordCorrupt
 from rocketpipe.store.hot import (
     BLANK_SIZE,
@@ -91,12 +92,20 @@ class Reader:
     """Reads what was dispatched; nothing else is ever seen."""
 
     def __init__(
-        self, commit_log: CommitLog, queues: QueueSet, positions: Positions, *, verify: bool
+        self,
+        commit_log: CommitLog,
+        queues: QueueSet,
+        positions: Positions,
+        *,
+        verify: bool,
+        damaged: DamagedRecords | None = None,
     ) -> None:
+        """Take what is read; records that ``damaged`` knows are passed over if it says so."""
         self._log = commit_log
         self._queues = queues
         self._positions = positions
         self._verify = verify
+        self._damaged = damaged or DamagedRecords(skip=False)
 
     def read(
         self,
@@ -161,44 +170,53 @@ class Reader:
         """Read them, neighbours at once; how many there are, and which one is not as written."""
         segment: Segment | None = None
         parts: list[bytes] = []
-        count = end = 0
-        while count < len(wanted):
-            start = wanted[count][0]
+        place = count = end = 0
+        while place < len(wanted):
+            start = wanted[place][0]
             if segment is None or not segment.base <= start < segment.end:
-                segment = self._segment(start)
-                file = segment.opened()
-            limit = min(start + _MAX_WINDOW_BYTES, segment.end)
-            end = window_end(wanted, count, limit, _MAX_GAP_BYTES)
-            data = file.read(end - start, start - segment.base)
-            if len(data) != end - start or end > segment.end:
-                raise RecordCorrupt(start, f"{end - start} bytes are not in the log")
+                segment = self._log.run.find(start)
+                if segment is not None:
+                    file = segment.opened()
+            data = b""
+            if segment is not None:
+                limit = min(start + _MAX_WINDOW_BYTES, segment.end)
+                end = window_end(wanted, place, limit, _MAX_GAP_BYTES)
+                data = file.read(end - start, start - segment.base)
+            if segment is None or len(data) != end - start or end > segment.end:
+                if not self._passes_over(start, "the log does not have its bytes", count):
+                    return b"".join(parts), count, wanted[place][2]
+                place += 1
+                continue
             while True:
                 # Most have a checksum that holds, and are what they say they are.
-                records, many = sealed_records(data, start, wanted, count, self._verify)
+                records, many = sealed_records(data, start, wanted, place, self._verify)
                 parts.append(records)
                 count += many
-                if count == len(wanted):
+                place += many
+                if place == len(wanted):
                     break
-                log_offset, size, number = wanted[count]
+                log_offset, size, number = wanted[place]
                 if log_offset < start or log_offset + size > end:
                     break
                 record = data[log_offset - start : log_offset - start + size]
                 sealed = self._log.must_be_sealed(log_offset)
                 problem = problem_of(record, log_offset, sealed=sealed)
-                if problem is not None:
-                    if not count:
-                        raise RecordCorrupt(log_offset, problem)
+                if problem is None:
+                    parts.append(record)
+                    count += 1
+                elif not self._passes_over(log_offset, problem, count):
                     return b"".join(parts), count, number
-                parts.append(record)
-                count += 1
-        assert end <= self._positions.confirmed
+                place += 1
+        assert not count or end <= self._positions.confirmed
         return parts[0] if len(parts) == 1 else b"".join(parts), count, None
 
-    def _segment(self, offset: int) -> Segment:
-        segment = self._log.run.find(offset)
-        if segment is None:
-            raise RecordCorrupt(offset, "the log has no such segment")
-        return segment
+    def _passes_over(self, log_offset: int, problem: str, count: int) -> bool:
+        """Whether to go on behind a damaged record; False if those before it are given first."""
+        if self._damaged.skip and log_offset in self._damaged:
+            return True
+        if not count:
+            raise RecordCorrupt(log_offset, problem)
+        return False
 
     def offset_at_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER

@@ -134,7 +134,7 @@ class LogRecovery:
         return min(own.sealed_from, found.end)
 
     def _without_segments(self) -> LogEnd:
-        if self._durable > 0 and self._config.on_damage == "stop":
+        if self._durable > 0 and self._config.on_damaged_log == "stop":
             reason = f"no segment is there, where the log was durable up to {self._durable}"
             raise StoreDamaged(self._log.path_of(0), 0, reason)
         return LogEnd(
@@ -201,7 +201,7 @@ class LogRecovery:
         self._skip(bad, next_whole(self._log, bad + 1, self._log.run.end), reason)
 
     def _skip(self, bad: int, behind: int | None, reason: str) -> None:
-        if behind is None or self._config.on_damage == "stop":
+        if behind is None or self._config.on_damaged_log == "stop":
             raise StoreDamaged(self._log.path_of(bad), bad, reason, behind)
         self._bridge(bad, behind)
 
@@ -231,7 +231,7 @@ class LogRecovery:
         """The log ends before the place up to which it was durable, and nothing is behind."""
         path = self._log.path_of(found.stopped_at)
         reason = f"{found.reason}, where the log was durable up to {self._durable}"
-        if self._config.on_damage == "stop":
+        if self._config.on_damaged_log == "stop":
             raise StoreDamaged(path, found.stopped_at, reason)
         log.warning(
             "log is cut by damage file=%s offset=%d reason=%s", path, found.stopped_at, reason

@@ -2,7 +2,7 @@
 
     first       queues, index and timer are durable as far as the log is to go
     segments    leave the log and then the disk, each before the next one does
-    last        files go that speak only of what is gone
+    last        queues begin behind what is gone, and files go that speak only of that
 
 A crash between any two leaves a store that is whole: the log has no gap, and queues go on from
 where the messages ended that are gone.
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.derived import Derived
@@ -21,7 +20,7 @@ from rocketpipe.store.errors import StoreFailed
 from rocketpipe.store.health import Health
 from rocketpipe.store.positions import Positions
 from rocketpipe.store.rounds import Rounds
-from rocketpipe.store.side_work import Portion, Steps
+from rocketpipe.store.side_work import Steps
 
 
 class Removal:
@@ -59,24 +58,13 @@ class Removal:
         removed = 0
         while True:
             with permit() as may_go:
-                gone = self._begin(upto) if may_go else None
+                gone = self._log.run.begin_delete(upto) if may_go else None
             if gone is None:
                 break
             yield from self._rounds.done(gone)
             removed += 1
         yield from self.cleaning()
         return removed
-
-    def _begin(self, upto: LogOffset) -> Portion | None:
-        """Do without the first segment, and at once without what shows of it."""
-        segment = self._log.run.begin_delete(upto)
-        if segment is None:
-            return None
-        try:
-            return Portion.of([segment, self._derived.begin_delete(self._log.first_offset)])
-        except StoreError:
-            segment.undo()
-            raise
 
     def _saving_before(self, offset: LogOffset) -> Steps[LogOffset]:
         if self._health.failure is not None:
@@ -94,4 +82,5 @@ class Removal:
             StoreFailed: The store has failed.
             DiskError: A file cannot be removed; trying again is safe.
         """
-        yield from self._rounds.done(self._derived.begin_delete(self._log.first_offset))
+        gone = yield from self._derived.expiring(self._log.first_offset)
+        yield from self._rounds.done(gone)

@@ -39,6 +39,10 @@ def finished(steps: Steps[T]) -> T:
         wait()
 
 
+def pause() -> None:
+    """Wait for nothing: a step ends here only for others to have their turn."""
+
+
 def _nothing() -> None:
     pass
 

@@ -16,6 +16,7 @@ from rocketpipe.broker.delivery.cold_reads import WINDOW_MS, ColdReads
 from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.delivery.long_poll import RECHECK_MS, TICK_MS, WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullPlanner, PullRules
+from rocketpipe.broker.delivery.repairing import keep_repaired
 from rocketpipe.broker.handlers.pulling import PullHandlers
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.consumer_group import Client, Consuming
@@ -364,20 +365,62 @@ async def test_one_wait_too_many_is_refused_with_what_to_do(broker: Broker) -> N
 # Damage
 
 
-async def test_a_damaged_record_is_never_given_out(broker: Broker, tmp_path: Path) -> None:
-    broker.put("A", "B", a=1)
+def damage_second(broker: Broker) -> None:
+    """Change the body of the second of three messages on the disk."""
+    broker.put("A", "B", "C", a=1)
     broker.store.flush()
-    (segment,) = [path for path in (tmp_path / "commitlog").iterdir() if path.name.isdigit()][:1]
+    segment = broker.store.commit_log.path_of(0)
     data = bytearray(segment.read_bytes()[:4096])
     at = data.index(b"body", data.index(b"body") + 1)
     with segment.open("r+b") as file:
         file.seek(at)
         file.write(b"BODY")
+
+
+async def test_a_damaged_record_is_never_given_out(broker: Broker) -> None:
+    damage_second(broker)
+    broker.store.damaged.skip = False
     assert tags(await broker.pull(0)) == ["A"]
     for changes in ({}, sql("a = '1'")):
         answer = await broker.pull(1, **changes)
         assert answer.code == 1
         assert "record at" in str(answer.remark)
+
+
+async def test_a_reader_is_led_past_a_damaged_record(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    damage_second(broker)
+    for changes in ({}, sql("a = '1'")):
+        first = await broker.pull(0, **changes)
+        at = int(first.fields["nextBeginOffset"])
+        assert (first.code, tags(first)[0], at in (1, 3)) == (0, "A", True)
+        rest = await broker.pull(1, **changes)
+        assert (rest.code, tags(rest), rest.fields["nextBeginOffset"]) == (0, ["C"], "3")
+    # Where nothing is left in what was looked at, the reader is to go on at once, and further on.
+    alone = await broker.pull(1, max_msg_nums=1)
+    assert (alone.code, alone.body, alone.fields["nextBeginOffset"]) == (20, b"", "2")
+    assert broker.store.damaged.count == 1
+    assert caplog.text.count("record is damaged, and passed over") == 1
+
+
+async def test_a_queue_that_is_put_right_is_asked_for_again_and_is_whole_then(
+    broker: Broker, tmp_path: Path
+) -> None:
+    broker.put(*"ABCDEF")
+    broker.store.sync_derived()
+    path = tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}"
+    with path.open("r+b") as file:
+        file.seek(43)
+        file.write(b"\xff")
+    async with running(keep_repaired(broker.store, broker.clock), "repairs"):
+        await asyncio.sleep(0)
+        refused = await broker.pull(2)
+        assert (refused.code, "ask again" in str(refused.remark)) == (2, True)
+        async with asyncio.timeout(60):
+            while (answer := await broker.pull(2)).code == 2:  # noqa: ASYNC110 - it asks again
+                await asyncio.sleep(0)
+    assert tags(answer) == list("CDEF")
 
 
 # What is cold

@@ -86,6 +86,15 @@ def test_queues_far_behind_the_log_are_told() -> None:
     assert findings.dispatch("b", {}).level is Level.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("records", "files", "level"), [(0, 0, Level.OK), (0, 2, Level.WARNING), (1, 2, Level.PROBLEM)]
+)
+def test_damage_that_a_broker_met_is_told(records: int, files: int, level: Level) -> None:
+    facts = {"damagedRecords": str(records), "damagedFiles": str(files)}
+    assert findings.damage("b", facts).level is level
+    assert findings.damage("b", {}).level is Level.UNKNOWN
+
+
 def test_a_broker_that_is_read_only_is_told_with_the_way_back() -> None:
     found = findings.broker_permission("b", {"brokerPermission": "4"})
     assert (found.level, "written" in found.detail) == (Level.WARNING, True)

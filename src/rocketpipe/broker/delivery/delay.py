@@ -35,7 +35,6 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.store.dispatcher import delays_ms
-from rocketpipe.store.errors import RecordCorrupt
 from rocketpipe.store.group_mark import strip_mark
 from rocketpipe.store.message_store import MessageStore, Put
 
@@ -260,19 +259,15 @@ class DelayLevels:
                 level.due_ms = due_ms
             return not level.due_ms
 
-        try:
-            found = self._store.read(
-                SCHEDULE_TOPIC,
-                level.queue_id,
-                level.at,
-                max_count=most,
-                max_bytes=_BATCH_BYTES,
-                matches=is_due,
-                max_scan=most,
-            )
-        except RecordCorrupt as error:
-            log.error("delayed message is damaged, and passed over reason=%s", error)
-            return [None], QueueOffset(level.at + 1)
+        found = self._store.read(
+            SCHEDULE_TOPIC,
+            level.queue_id,
+            level.at,
+            max_count=most,
+            max_bytes=_BATCH_BYTES,
+            matches=is_due,
+            max_scan=most,
+        )
         if not found.count:
             return [], level.at if level.due_ms else found.next_offset
         messages = list(view_records(found.records))

@@ -17,6 +17,7 @@ from typing import Final
 from rocketpipe.broker.delivery.check_points import MAX_MESSAGES, check_point
 from rocketpipe.broker.delivery.filtering import EVERYTHING, Choice
 from rocketpipe.broker.delivery.revive_log import ReviveLog
+from rocketpipe.broker.delivery.storing import unreadable
 from rocketpipe.broker.tables.pop_order import OrderedPop, OrderTable
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
@@ -32,7 +33,6 @@ from rocketpipe.protocol.requests.popping import FROM_MIN, ORDER_REVIVE_QUEUE
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView, encode_record, view_records
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES
-from rocketpipe.store.errors import RecordCorrupt
 from rocketpipe.store.message_store import MAX_READ_BYTES, MessageStore, ReadResult, ReadStatus
 
 log = logging.getLogger(__name__)
@@ -238,11 +238,8 @@ class Pops:
                 max_bytes=MAX_READ_BYTES,
                 matches=choice.matches,
             )
-        except RecordCorrupt as error:
-            log.error("message is damaged, and passed over topic=%s reason=%s", topic, error)
-            return self._passed(topic, queue_id, start), []
         except StoreError as error:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+            raise unreadable(error) from error
         records = list(view_records(found.records))
         if choice.accepts is None:
             return found, records
@@ -255,14 +252,6 @@ class Pops:
                 if len(kept) >= room:
                     return replace(found, next_offset=QueueOffset(record.queue_offset + 1)), kept
         return found, kept
-
-    def _passed(self, topic: str, queue_id: int, start: QueueOffset) -> ReadResult:
-        return ReadResult(
-            status=ReadStatus.NO_MATCHED_MESSAGE,
-            next_offset=QueueOffset(start + 1),
-            min_offset=self._store.min_offset(topic, queue_id),
-            max_offset=self._store.max_offset(topic, queue_id),
-        )
 
     async def _give(
         self,

@@ -57,7 +57,7 @@ from rocketpipe.model.names import STAGING_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.record.codec import RecordView, view_records
-from rocketpipe.store.message_store import Appended, MessageStore, Put, ReadStatus
+from rocketpipe.store.message_store import Appended, MessageStore, Put
 from rocketpipe.store.retention import Pin, Retention
 
 log = logging.getLogger(__name__)
@@ -396,9 +396,9 @@ def _records(store: MessageStore, queue_id: int, start: QueueOffset) -> Iterator
         found = store.read(
             STAGING_TOPIC, queue_id, at, max_count=_READ_COUNT, max_bytes=_READ_BYTES
         )
-        if found.status is not ReadStatus.FOUND:
-            break
         yield from view_records(found.records)
+        if found.next_offset <= at:
+            break
         at = found.next_offset
 
 

@@ -16,7 +16,13 @@ from typing import Final
 from rocketpipe.broker.admission import Admission
 from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.stats import Stats
-from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreError
+from rocketpipe.errors import (
+    InvalidName,
+    RecordError,
+    RequestRejected,
+    RocketPipeError,
+    StoreError,
+)
 from rocketpipe.model.ids import offset_id
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
@@ -129,6 +135,12 @@ def unavailable(error: StoreError) -> RequestRejected:
     return RequestRejected(
         ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {error}"
     )
+
+
+def unreadable(error: RocketPipeError) -> RequestRejected:
+    """The refusal of a read: to be asked again where the store is about to put it right."""
+    code = ResponseCode.SYSTEM_BUSY if error.retryable else ResponseCode.SYSTEM_ERROR
+    return RequestRejected(code, str(error))
 
 
 def _end(last: Appended) -> LogOffset:

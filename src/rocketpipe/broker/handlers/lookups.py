@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from rocketpipe.broker.delivery.storing import unreadable
 from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreError
 from rocketpipe.model.names import check_topic
 from rocketpipe.protocol.codes import ResponseCode
@@ -42,7 +43,7 @@ class LookupHandlers:
             records = self._find(request)
             newest = RecordView(records[0]) if records else None
         except (StoreError, RecordError) as error:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+            raise unreadable(error) from error
         if newest is None:
             raise RequestRejected(
                 ResponseCode.QUERY_NOT_FOUND,

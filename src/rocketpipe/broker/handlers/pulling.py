@@ -13,6 +13,7 @@ from typing import Final
 from rocketpipe.broker.delivery.cold_reads import WINDOW_MS, ColdReads
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullForbidden, PullPlan, PullPlanner, read_limits
+from rocketpipe.broker.delivery.storing import unreadable
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.clock import Clock
@@ -144,7 +145,7 @@ class PullHandlers:
                 result = await self._read_accepted(plan, request)
         except (StoreError, RecordError) as error:
             # Nothing wrong is ever given out. Whoever asks for the next offset can read on.
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+            raise unreadable(error) from error
         if request.sys_flag & _COMMIT_OFFSET and not again:
             self._offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset

@@ -167,6 +167,8 @@ class Diagnosis:
         yield findings.disk(label, facts, settings or {})
         yield findings.clock_skew(label, facts, asked_ms, answered_ms)
         yield findings.dispatch(label, facts)
+        if "damagedRecords" in facts:  # RocketMQ's own brokers do not tell
+            yield findings.damage(label, facts)
         if broker_id == 0:
             yield findings.delayed(label, facts)
             yield findings.broker_permission(name, settings)

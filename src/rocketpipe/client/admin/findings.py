@@ -130,6 +130,28 @@ def dispatch(broker: str, facts: Mapping[str, str]) -> Finding:
     return ok(what, f"{behind} bytes behind the log")
 
 
+def damage(broker: str, facts: Mapping[str, str]) -> Finding:
+    """Whether a broker has met records, or files that follow from them, that are damaged."""
+    what = f"files of {broker}"
+    records, files = _whole(facts.get("damagedRecords")), _whole(facts.get("damagedFiles"))
+    if records is None or files is None:
+        return unknown(what, "the broker does not say whether it met damage")
+    if records:
+        return problem(
+            what,
+            f"{counted(records, 'damaged record')} met since it started",
+            "look for 'record is damaged' in its log, and at its disk; `rocketpipe store check` "
+            "finds all of them, a backup has them whole; onDamage says whether readers skip them",
+        )
+    if files:
+        return warning(
+            what,
+            f"{counted(files, 'damaged queue or index')} made anew from the log",
+            "nothing is lost; look at its disk and its memory",
+        )
+    return ok(what, "no damage met since it started")
+
+
 def delayed(broker: str, facts: Mapping[str, str]) -> Finding:
     """What waits for its moment at a broker, and whether some of it is late."""
     what = f"delayed messages at {broker}"
