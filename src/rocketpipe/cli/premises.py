@@ -24,13 +24,13 @@ def open_files() -> Finding:
         import resource  # not on every platform
     except ImportError:
         return unknown(what, "this platform does not say")
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= ENOUGH_FILES:
-        return ok(what, "unlimited" if soft == resource.RLIM_INFINITY else f"up to {soft}")
-    most = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
+    # Servers raise the soft limit to the hard one when they start.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard >= ENOUGH_FILES:
+        return ok(what, "unlimited" if hard == resource.RLIM_INFINITY else f"up to {hard}")
     return warning(
         what,
-        f"up to {soft}; the hard limit is {most}",
+        f"up to {hard}, which servers share out between files and connections",
         f"ulimit -n {MANY_FILES}, or LimitNOFILE={MANY_FILES} in a systemd unit",
     )
 

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Final
 
 from rocketpipe.clock import SystemClock, within
+from rocketpipe.descriptors import raise_limit
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -49,6 +50,7 @@ def serve_until_signal(start: Start, failed: Callable[[], object | None] | None 
     process at once. ``failed`` is asked from time to time, and once it gives a reason they are
     stopped as well, and the exit code is `FAILED`.
     """
+    raise_limit()
     serving = _Serving(start, failed)
     with asyncio.Runner(loop_factory=_quickest_loop()) as runner:
         runner.run(serving.run())

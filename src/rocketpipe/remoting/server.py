@@ -1,8 +1,8 @@
 """A listening port: accepts peers, keeps them, lets them go.
 
 Peers are accepted by hand, because the loop's own way writes a thousand lines whenever the process
-has no file descriptor left. Some descriptors are kept for the rest of the process: a store that
-cannot open its next file has failed.
+has no file descriptor left. Some descriptors are kept for the rest of the process; see
+``rocketpipe.descriptors``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import resource
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from typing import Final
 
 from rocketpipe.background import running
 from rocketpipe.clock import Clock, SystemClock
+from rocketpipe.descriptors import shares
 from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.connection import Answer, ConnectionLimits, Lane, PeerConnection
 from rocketpipe.remoting.log_budget import LogBudget
@@ -26,8 +26,6 @@ from rocketpipe.remoting.patience import Patience, Watch
 log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_MS: Final = 3000
-#: For files, and for the connections that this process makes itself.
-KEPT_DESCRIPTORS: Final = 200
 _BACKLOG: Final = 1024
 _ACCEPTS_A_TURN: Final = 64
 _ACCEPT_AGAIN_S: Final = 1.0
@@ -107,8 +105,7 @@ class Server:
 
 def most_connections(asked: int | None = None) -> int:
     """How many connections there is room for, beside what else needs a descriptor."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    room = 1 << 30 if soft == resource.RLIM_INFINITY else max(1, soft - KEPT_DESCRIPTORS)
+    room = shares().connections
     return room if asked is None else min(asked, room)
 
 

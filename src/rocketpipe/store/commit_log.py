@@ -125,6 +125,8 @@ class CommitLog:
         Raises:
             DiskError: Not everything was written; ``written`` says how many bytes were.
         """
+        if len(chunks) > 1:
+            self.run.open_all(offset for offset, _ in chunks)
         done = 0
         for offset, data in chunks:
             try:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from rocketpipe.clock import Clock
+from rocketpipe.descriptors import shares
 from rocketpipe.errors import RecordError
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset
@@ -67,7 +68,7 @@ class Derived:
         self._timer_log_bytes = config.timer_log_bytes
         self._log = commit_log
         self._positions = positions
-        self._files = OpenFiles(disk, config.max_open_files)
+        self._files = OpenFiles(disk, min(config.max_open_files, shares().store_files))
         self.queues = QueueSet(
             disk,
             self._files,

@@ -30,34 +30,20 @@ import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from weakref import WeakSet
 
-from rocketpipe.errors import StoreError
+from rocketpipe.store.disk_error import NO_DESCRIPTOR, DiskError
+from rocketpipe.store.keeper import Keeper
+
+__all__ = ["Closing", "Disk", "DiskError", "DiskFile", "FileSystemSync", "tells_errors"]
 
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 ZEROS: Final = bytes(1 << 20)  # what preallocation writes at a time where it must write
 
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: From this version of Linux on a sync of everything tells what failed.
 _TELLS_ERRORS: Final = (5, 8)
 _NOT_SUPPORTED: Final = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-
-
-class DiskError(StoreError):
-    """The operating system refused an operation on a file; ``errno`` is its reason."""
-
-    def __init__(self, operation: str, path: Path, cause: OSError, written: int = 0) -> None:
-        super().__init__(f"{operation} {path}: {cause.strerror or cause}")
-        self.operation = operation
-        self.path = path
-        self.errno = cause.errno
-        #: How many bytes of a write were taken before it failed.
-        self.written = written
-
-    @property
-    def no_room(self) -> bool:
-        """Whether the disk, the quota or the largest allowed file is full."""
-        return self.errno in _NO_ROOM
 
 
 class Closing:
@@ -328,6 +314,10 @@ class FileSystemSync(Closing):
 class Disk:
     """Opens, names and removes files. Hand it to whatever keeps something on disk."""
 
+    def __init__(self) -> None:
+        #: Those who keep files open, asked to close what is idle where no descriptor is left.
+        self.keepers: WeakSet[Keeper] = WeakSet()
+
     def open(self, path: Path, *, writable: bool = True) -> DiskFile:
         """Open a file that is there.
 
@@ -346,9 +336,19 @@ class Disk:
 
     def _open(self, operation: str, path: Path, flags: int) -> DiskFile:
         try:
-            return DiskFile(path, os.open(path, flags, FILE_MODE))
+            return DiskFile(path, self._descriptor(path, flags))
         except OSError as error:
             raise DiskError(operation, path, error) from error
+
+    def _descriptor(self, path: Path, flags: int) -> int:
+        try:
+            return os.open(path, flags, FILE_MODE)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR or not sum(
+                keeper.spare() for keeper in list(self.keepers)
+            ):
+                raise
+        return os.open(path, flags, FILE_MODE)
 
     def rename(self, old: Path, new: Path) -> None:
         """Give a file another name at one stroke, in place of what had it.
@@ -436,7 +436,7 @@ class Disk:
             DiskError: they may not.
         """
         try:
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            descriptor = self._descriptor(directory, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(descriptor)
             finally:

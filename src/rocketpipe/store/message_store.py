@@ -216,7 +216,7 @@ class MessageStore:
 
     def _refusal(self, error: DiskError, encoded: Encoded) -> StoreError:
         """What a failed append means: no room for its first byte, or the end of this run."""
-        if not error.no_room or error.written:
+        if not error.passing or error.written:
             return self._fail(str(error))
         full = StoreFull(error.path, sum(len(data) for _, data in encoded.chunks), str(error))
         self.health.full(full)
@@ -265,7 +265,7 @@ class MessageStore:
             if self.health.failure is None:
                 raise
         except DiskError as error:
-            if not error.no_room:
+            if not error.passing:
                 raise self._fail(str(error)) from error
             # What waits in memory is readable, and written once there is room: until then
             # nothing more is taken.

@@ -37,6 +37,8 @@ class OpenFiles:
         self._removing = threading.Lock()
         #: Whoever noted that a file was as it should be looks again once this has changed.
         self.age = 0
+        self._thread = threading.get_ident()
+        disk.keepers.add(self)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -196,6 +198,15 @@ class OpenFiles:
             self._everything = None
         while self._open:
             self._close(self._open.popitem()[1])
+
+    def spare(self) -> int:
+        """Close what is idle, for somebody who needs a descriptor; gives how many that were."""
+        if threading.get_ident() != self._thread:
+            return 0  # what is given out on another thread may be in use at this moment
+        before = len(self._open)
+        while len(self._open) > 1:  # the last one was just asked for
+            self._close(self._open.popitem(last=False)[1])
+        return before - len(self._open)
 
     def _make_room(self) -> None:
         while len(self._open) >= self._limit:

@@ -56,7 +56,7 @@ class Preparer:
         try:
             self._run.prepare_next()
         except DiskError as error:
-            if error.no_room:
+            if error.passing:
                 # The append that needs it tries again, and says so to its caller.
                 log.warning("no room to prepare a segment: %s", error)
             else:

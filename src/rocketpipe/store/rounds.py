@@ -100,7 +100,7 @@ class Rounds:
         try:
             yield from self._whole_round()
         except DiskError as error:
-            if error.no_room:
+            if error.passing:
                 raise
             raise self._on_failure(str(error)) from error
 
@@ -165,7 +165,7 @@ class Rounds:
         except StoreFailed:
             pass  # whoever waited for the log was told
         except DiskError as error:
-            if not error.no_room:
+            if not error.passing:
                 self._on_failure(str(error))
 
     def abandon(self) -> None:

@@ -12,13 +12,18 @@ from the log.
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import threading
 from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from rocketpipe.descriptors import shares
 from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.errors import OddSegment
 from rocketpipe.store.layout import UNFINISHED, file_name, offset_of
@@ -56,11 +61,16 @@ class SegmentRun:
         self._directory = directory
         self._preallocate = preallocate
         self._making = threading.Lock()
+        self._thread = threading.get_ident()
+        self._most_open = shares().log_files
+        #: Segments whose files were opened, those opened last at the end.
+        self._opened: deque[Segment] = deque()
         self._prepared: Segment | None = None
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self.size = size
         disk.make_directory(directory)
+        disk.keepers.add(self)
         self._open_existing()
         if self._segments and preallocate:
             # The run that named the last of them may have died before the name was durable.
@@ -90,7 +100,7 @@ class SegmentRun:
                 raise OddSegment(path, f"begins at {base}, not at {self._segments[-1].end}")
             if base % self.size:
                 raise OddSegment(path, f"is not named for a multiple of its {self.size} bytes")
-            self._add(Segment(self._disk, path, base, self.size))
+            self._add(Segment(self._disk, path, base, self.size, self._note_open))
 
     @property
     def segments(self) -> list[Segment]:
@@ -133,6 +143,20 @@ class SegmentRun:
         segment = self.find(offset)
         assert segment is not None
         segment.write(offset, data)
+
+    def open_all(self, offsets: Iterable[int]) -> None:
+        """Make sure that what is written at several offsets cannot end for want of a descriptor.
+
+        Raises:
+            DiskError: Not all of their files can be open at once.
+        """
+        segments = [segment for offset in offsets if (segment := self.find(offset)) is not None]
+        for segment in segments:
+            segment.opened()
+        for segment in segments:
+            if not segment.is_open:  # it was spared for another
+                cause = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                raise DiskError("open", segment.path, cause)
 
     def sync(self, start: int, end: int) -> None:
         """Return once the bytes from ``start`` to ``end`` survive a power cut.
@@ -208,7 +232,30 @@ class SegmentRun:
             except BaseException:
                 self._discard(path)
                 raise
-        return Segment(self._disk, path, base, self.size)
+        return Segment(self._disk, path, base, self.size, self._note_open)
+
+    def _note_open(self, segment: Segment) -> None:
+        self._opened.append(segment)
+        if len(self._opened) > self._most_open and threading.get_ident() == self._thread:
+            self._close_idle(len(self._opened) // 2)
+
+    def spare(self) -> int:
+        """Close what is idle, for somebody who needs a descriptor; gives how many that were."""
+        if threading.get_ident() != self._thread:
+            return 0  # what is given out on another thread may be in use at this moment
+        return self._close_idle(len(self._opened) - 1)
+
+    def _close_idle(self, most: int) -> int:
+        """Close up to so many files, those first that were opened first; gives how many."""
+        closed = 0
+        for _ in range(most):
+            segment = self._opened.popleft()
+            if segment.is_idle:
+                segment.close()
+                closed += 1
+            elif segment.is_open:
+                self._opened.append(segment)
+        return closed
 
     def _discard(self, path: Path) -> None:
         try:
