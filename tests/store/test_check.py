@@ -14,6 +14,8 @@ from rocketpipe.store.checkpoint import Checkpoint
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.findings import Kind, Report
 from rocketpipe.store.log_scan import LogFiles, Scanned, scan
+from rocketpipe.testing.disk import SimDisk
+from rocketpipe.testing.small_store import ROOT, message, open_store
 
 SEGMENT = 65536
 
@@ -185,3 +187,63 @@ def test_a_checkpoint_beyond_the_log_is_found(store: Path) -> None:
     checkpoint.flushed(LogOffset(end + 200), end, 1)
     checkpoint.close()
     assert checked(store).counts == {Kind.CHECKPOINT_AHEAD: 1}
+
+
+@pytest.mark.parametrize("synced", [0, 30, 60])
+@pytest.mark.parametrize("dispatched", [0, 60, 75])
+@pytest.mark.parametrize("end", ["kill", "crash"])
+def test_what_a_kill_leaves_is_no_damage(synced: int, dispatched: int, end: str) -> None:
+    disk = SimDisk(seed=synced + dispatched)
+    store = open_store(disk)
+    for number in range(75):
+        store.append([[message(number), message(number + 1000)]])
+        if number == synced:
+            store.dispatch()
+            store.flush()
+            store.sync_derived()
+        if number + 1 == dispatched:
+            store.dispatch()
+            store.derived.queues.flush_pending()
+            store.derived.index.flush_pending()
+    getattr(disk, end)()
+    report = check_store(disk, ROOT)
+    assert report.ok, report.lines()
+    assert not report.clean_stop
+    if end == "kill" and dispatched < 75:
+        assert report.left_over[Kind.QUEUE_ENTRY_MISSING]
+        assert "the next start puts it right" in "".join(report.lines())
+    open_store(disk).close()
+    after = check_store(disk, ROOT)
+    assert after.ok, after.lines()
+    assert not after.left_over
+
+
+def test_damage_is_damage_after_a_kill_too() -> None:
+    disk = SimDisk()
+    store = open_store(disk)
+    for number in range(75):
+        store.append([[message(number)]])
+        if number == 60:
+            store.dispatch()
+            store.flush()
+            store.sync_derived()
+    disk.kill()
+    queue = min(path for path in disk.files() if "consumequeue" in path.parts)
+    disk.flip(queue, 8 * 20 + 60)
+    report = check_store(disk, ROOT)
+    assert not report.ok
+    assert report.counts == {Kind.QUEUE_ENTRY_WRONG: 1}
+    assert report.left_over
+
+
+def test_after_a_stop_in_order_nothing_may_be_missing() -> None:
+    disk = SimDisk()
+    store = open_store(disk)
+    for number in range(20):
+        store.append([[message(number)]])
+    store.close()
+    queue = min(path for path in disk.files() if "consumequeue" in path.parts)
+    disk.remove(queue)
+    report = check_store(disk, ROOT)
+    assert report.counts[Kind.QUEUE_ENTRY_MISSING]
+    assert not report.left_over

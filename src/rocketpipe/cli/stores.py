@@ -153,6 +153,7 @@ def _check(options: argparse.Namespace) -> int:
             "queue_entries": report.queue_entries,
             "index_entries": report.index_entries,
             "stopped_in_order": report.clean_stop,
+            "left_over": {kind.value: count for kind, count in sorted(report.left_over.items())},
             "counts": {kind.value: count for kind, count in sorted(report.counts.items())},
             "findings": [str(each) for each in report.findings],
         }

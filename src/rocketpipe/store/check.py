@@ -1,11 +1,15 @@
 """Every record of a store, and every derived file, looked at and counted; nothing is changed.
 
+What a kill leaves and the next start puts right is told apart from damage: queues and index are
+made anew from where they were last synced, and the log is cut behind its last whole record.
+
 A store that is in use may be checked up to its confirm offset; what is derived from its newest
 records may then be missing, as it is written later.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +20,7 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
 from rocketpipe.record.hot import tag_code
-from rocketpipe.store.checkpoint import read_checkpoint
+from rocketpipe.store.checkpoint import NEVER, read_checkpoint
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.errors import OddSegment
 from rocketpipe.store.findings import Kind, Report
@@ -26,6 +30,7 @@ from rocketpipe.store.index_check import IndexCheck
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.log_scan import Gap, LogFiles, log_of, scan
 from rocketpipe.store.queue_check import Queue, QueueCheck
+from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
 from rocketpipe.store.timer_check import TimerCheck
 
 
@@ -58,6 +63,27 @@ def check_store(
     return report
 
 
+def _synced(disk: Disk, sums: Path, *, known: bool) -> tuple[int, str]:
+    """Up to which offset of the log an opening believes derived files, and the last file it does.
+
+    What lies behind is derived anew, whatever the files have. Of files that another broker wrote
+    nothing is ``known``.
+    """
+
+    def read(text: bytes) -> tuple[int, str]:
+        whole = json.loads(text)
+        return int(whole["holds_to"]), max(
+            (str(each[0]) for each in whole.get("files", ())), default=""
+        )
+
+    if not known:
+        return NEVER, ""
+    try:
+        return Snapshot(disk, sums).load(read) or (0, "")
+    except (SnapshotDamaged, LookupError, TypeError):
+        return 0, ""
+
+
 class _Check:
     def __init__(
         self,
@@ -73,10 +99,22 @@ class _Check:
         self._files = files
         self._report = report
         self._delays_ms = delays_ms
-        self._queues = QueueCheck(disk, layout, report)
+        own = read_checkpoint(disk, layout.checkpoint).own
+        #: Recovery looks at what lies behind it, and cuts what is not whole.
+        self._durable = NEVER if own is None else own.confirmed
+        known = own is not None
+        redone_from, _ = _synced(disk, layout.sums / "queues.json", known=known)
+        self._queues = QueueCheck(disk, layout, report, redone_from)
         # It jumps back to records seen before, so it reads through files of its own.
         self._index_log = log_of(disk, layout)
-        self._index = IndexCheck(disk, layout.index, self._index_log, report, index_slots)
+        self._index = IndexCheck(
+            disk,
+            layout.index,
+            self._index_log,
+            report,
+            index_slots,
+            *_synced(disk, layout.sums / "index.json", known=known),
+        )
         self._timer = TimerCheck(disk, layout, report)
         self._next: dict[Queue, int] = {}
         self._last_ms = 0
@@ -90,6 +128,8 @@ class _Check:
             for item in scan(self._files, end=end):
                 if isinstance(item, Gap):
                     self._gap(item)
+                    if item.at >= self._durable and not report.clean_stop:
+                        break  # what lies behind it goes with it
                 else:
                     self._record(int(item.at), item.record)
             self._end_group()
@@ -103,7 +143,13 @@ class _Check:
         kind = Kind.TORN_TAIL if gap.next_good is None else Kind.BAD_RECORD
         behind = "nothing" if gap.next_good is None else f"the next is at {gap.next_good}"
         path = self._files.path_of(gap.at)
-        self._report.add(kind, path, gap.at, f"{gap.reason}; behind it: {behind}")
+        self._report.add(
+            kind,
+            path,
+            gap.at,
+            f"{gap.reason}; behind it: {behind}",
+            left_over=gap.at >= self._durable,
+        )
 
     def _record(self, at: int, record: bytes) -> None:
         view = RecordView(record)
@@ -137,7 +183,13 @@ class _Check:
     def _end_group(self) -> None:
         if self._group is not None:
             start, end = self._group
-            self._report.add(Kind.GROUP_CUT, self._files.path_of(start), start, f"it ends at {end}")
+            self._report.add(
+                Kind.GROUP_CUT,
+                self._files.path_of(start),
+                start,
+                f"it ends at {end}",
+                left_over=start >= self._durable and end > self._report.end_offset,
+            )
             self._group = None
 
     def _check_queue(self, at: int, view: RecordView) -> None:

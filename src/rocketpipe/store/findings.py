@@ -79,11 +79,13 @@ class Report:
     #: Whether the last broker that had the store stopped in order.
     clean_stop: bool = True
     counts: Counter[Kind] = field(default_factory=Counter)
+    #: What a kill leaves, and the next start puts right: no damage.
+    left_over: Counter[Kind] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether nothing was found that the next start does not put right."""
         return not self.counts
 
     @property
@@ -91,8 +93,24 @@ class Report:
         """Whether nothing is wrong that rebuilding the derived files would leave."""
         return not IN_THE_LOG & self.counts.keys()
 
-    def add(self, kind: Kind, file: Path, at: int, detail: str, count: int = 1) -> None:
-        """Count a finding, and keep it if it is among the first of its kind."""
+    def add(
+        self,
+        kind: Kind,
+        file: Path,
+        at: int,
+        detail: str,
+        count: int = 1,
+        *,
+        left_over: bool = False,
+    ) -> None:
+        """Count a finding, and keep it if it is among the first of its kind.
+
+        ``left_over`` says that it is about what was under way when the last run ended. If that did
+        not end in order, it is what a kill leaves.
+        """
+        if left_over and not self.clean_stop:
+            self.left_over[kind] += count
+            return
         if self.counts[kind] < KEPT_OF_A_KIND:
             self.findings.append(Finding(kind, file, at, detail))
         self.counts[kind] += count
@@ -107,4 +125,8 @@ class Report:
             f"{'stopped in order' if self.clean_stop else 'not stopped in order'}"
         )
         counted = [f"{count} × {kind.value}" for kind, count in sorted(self.counts.items())]
-        return [head, *(counted or ["nothing is wrong"]), *map(str, self.findings)]
+        noted = [
+            f"{count} × {kind.value}: left by a run that was killed; the next start puts it right"
+            for kind, count in sorted(self.left_over.items())
+        ]
+        return [head, *(counted or ["nothing is wrong"]), *noted, *map(str, self.findings)]

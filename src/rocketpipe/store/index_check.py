@@ -23,6 +23,7 @@ from typing import Final
 from rocketpipe.errors import RecordError
 from rocketpipe.model.flags import Transaction, transaction_of
 from rocketpipe.record.codec import RecordView
+from rocketpipe.store.checkpoint import NEVER
 from rocketpipe.store.disk import Disk, DiskError, DiskFile
 from rocketpipe.store.findings import Kind, Report
 from rocketpipe.store.hot import INDEX_ENTRY, INDEX_ENTRY_BYTES, key_hash, key_hashes
@@ -52,9 +53,23 @@ class IndexCheck:
     """Compares what the key index says with what it should."""
 
     def __init__(
-        self, disk: Disk, directory: Path, files: LogFiles, report: Report, slots: int | None = None
+        self,
+        disk: Disk,
+        directory: Path,
+        files: LogFiles,
+        report: Report,
+        slots: int | None = None,
+        redone_from: int = NEVER,
+        last_synced: str = "",
     ) -> None:
-        """Take the index; ``slots`` is how many its files have, if not a quarter of the entries."""
+        """Take the index; ``slots`` is how many its files have, if not a quarter of the entries.
+
+        Keys of records from ``redone_from`` on are indexed anew by a start. The slots of the file
+        that was ``last_synced`` are made anew of its entries, and files behind it go.
+        """
+        self._redone_from = redone_from
+        self._last_synced = last_synced
+        self._is_last = False
         self._disk = disk
         self._directory = directory
         self._log = files
@@ -79,7 +94,13 @@ class IndexCheck:
                 self._check_repeated(entry)
             self._advance()
         for key in missing:
-            self._report.add(Kind.INDEX_ENTRY_MISSING, self._directory, at, f"key hash {key}")
+            self._report.add(
+                Kind.INDEX_ENTRY_MISSING,
+                self._directory,
+                at,
+                f"key hash {key}",
+                left_over=at >= self._redone_from,
+            )
 
     def finish(self) -> None:
         """Look for entries behind the end of the log."""
@@ -113,7 +134,10 @@ class IndexCheck:
             self._wrong(entry, f"{entry.seconds} s after its file began, not {seconds}")
 
     def _wrong(self, entry: IndexEntry, detail: str) -> None:
-        self._report.add(Kind.INDEX_ENTRY_WRONG, entry.file, entry.number, detail)
+        left_over = self._is_last or entry.log_offset >= self._redone_from
+        self._report.add(
+            Kind.INDEX_ENTRY_WRONG, entry.file, entry.number, detail, left_over=left_over
+        )
 
     def _entries(self) -> Iterator[IndexEntry]:
         try:
@@ -127,6 +151,7 @@ class IndexCheck:
             if not (name.isascii() and name.isdecimal()):
                 self._report.add(Kind.ODD_FILE, path, 0, "is no index file's name")
                 continue
+            self._is_last = name >= self._last_synced and self._redone_from != NEVER
             with self._disk.open(path, writable=False) as file:
                 yield from self._entries_of(path, file)
 
@@ -138,11 +163,18 @@ class IndexCheck:
         first_at = HEAD.size + slots * _SLOT_BYTES
         room = (size - first_at) // INDEX_ENTRY_BYTES
         if slots < 1 or room < 1 or first_at + room * INDEX_ENTRY_BYTES != size:
-            self._report.add(Kind.ODD_FILE, path, size, "is no index file's length")
+            self._report.add(
+                Kind.ODD_FILE,
+                path,
+                size,
+                "is no index file's length",
+                left_over=self._is_last,
+            )
             return
         begin_ms, _, _, _, _, count = HEAD.unpack(file.read(HEAD.size, at=0))
         if not 0 <= count <= room:
-            self._report.add(Kind.ODD_FILE, path, 36, f"{count} entries in room for {room}")
+            detail = f"{count} entries in room for {room}"
+            self._report.add(Kind.ODD_FILE, path, 36, detail, left_over=self._is_last)
             return
         latest = array("i", bytes(_SLOT_BYTES * slots))
         for start in range(1, count, _CHUNK_BYTES // INDEX_ENTRY_BYTES):
@@ -167,7 +199,7 @@ class IndexCheck:
                     self._broken(path, expected, f"slot {slot} leads to {number}")
 
     def _broken(self, path: Path, number: int, detail: str) -> None:
-        self._report.add(Kind.INDEX_CHAIN_BROKEN, path, number, detail)
+        self._report.add(Kind.INDEX_CHAIN_BROKEN, path, number, detail, left_over=self._is_last)
 
 
 def _possible_hashes(view: RecordView) -> list[int]:

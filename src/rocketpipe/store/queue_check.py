@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketpipe.model.offsets import LogOffset
+from rocketpipe.store.checkpoint import NEVER
 from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.findings import Kind, Report
 from rocketpipe.store.hot import BLANK_SIZE, NO_ENTRY, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
@@ -29,7 +30,11 @@ Entry = tuple[int, int, int]
 class QueueCheck:
     """Compares what the queues say with what they should."""
 
-    def __init__(self, disk: Disk, layout: StoreLayout, report: Report) -> None:
+    def __init__(
+        self, disk: Disk, layout: StoreLayout, report: Report, redone_from: int = NEVER
+    ) -> None:
+        """Take the queues; entries of records from ``redone_from`` on are made anew by a start."""
+        self._redone_from = redone_from
         self._disk = disk
         self._layout = layout
         self._report = report
@@ -49,7 +54,11 @@ class QueueCheck:
                     size = file.size()
                 if size == 0 or size % QUEUE_ENTRY_BYTES or (sizes and size not in sizes):
                     self._report.add(
-                        Kind.ODD_FILE, directory / name, size, "is no queue file's length"
+                        Kind.ODD_FILE,
+                        directory / name,
+                        size,
+                        "is no queue file's length",
+                        left_over=size == 0,  # it was just made
                     )
                     continue
                 sizes.add(size)
@@ -62,11 +71,13 @@ class QueueCheck:
         self._seen[queue] = (min(first, queue_offset), max(last, queue_offset))
         found = self._entry(queue, queue_offset)
         if found is None:
-            self._find(Kind.QUEUE_ENTRY_MISSING, queue, queue_offset, f"record at {entry[0]}")
+            detail = f"record at {entry[0]}"
+            self._find(Kind.QUEUE_ENTRY_MISSING, queue, queue_offset, detail, entry[0])
             return
         self._report.queue_entries += 1
         if found != entry:
-            self._find(Kind.QUEUE_ENTRY_WRONG, queue, queue_offset, f"{found}, not {entry}")
+            detail = f"{found}, not {entry}"
+            self._find(Kind.QUEUE_ENTRY_WRONG, queue, queue_offset, detail, entry[0])
 
     def finish(self, log_first: LogOffset) -> None:
         """Look for entries of which the log knows nothing."""
@@ -76,10 +87,11 @@ class QueueCheck:
                 if first <= number <= last or size == BLANK_SIZE or offset < log_first:
                     continue
                 self._report.queue_entries += 1
-                self._find(Kind.QUEUE_ENTRY_DANGLING, queue, number, f"record at {offset}")
+                self._find(Kind.QUEUE_ENTRY_DANGLING, queue, number, f"record at {offset}", offset)
 
-    def _find(self, kind: Kind, queue: Queue, number: int, detail: str) -> None:
-        self._report.add(kind, self._directory(queue), number, detail)
+    def _find(self, kind: Kind, queue: Queue, number: int, detail: str, at: int) -> None:
+        left_over = at >= self._redone_from
+        self._report.add(kind, self._directory(queue), number, detail, left_over=left_over)
 
     def _directory(self, queue: Queue) -> Path:
         # Topics come from files here, and files are only looked for where a listing had them.
