@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.broker import asking
 
 from rocketpipe.broker.broker import _forget_topic as forget_topic
 from rocketpipe.broker.broker import _queues_in_use as queues_in_use
@@ -17,10 +18,13 @@ from rocketpipe.client.producer.producer import Producer
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.offsets import QueryConsumerOffset
 from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
+from rocketpipe.protocol.requests.topics import GetTopicConfig
 from rocketpipe.record.codec import view_records
 from rocketpipe.remoting.caller import Caller, split_address
 from rocketpipe.store.config import FlushMode, StoreConfig
@@ -145,3 +149,31 @@ async def test_a_topic_that_was_deleted_does_not_come_back_with_a_kill(tmp_path:
     assert store.max_offset("kept", 0) == 2
     assert list(queues_in_use(store)) == [("kept", 0)]
     store.close()
+
+
+async def test_a_broker_whose_tables_are_lost_starts_with_what_its_store_can_tell(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("ERROR")
+    asked = QueryConsumerOffset(consumer_group="g", topic="t", queue_id=2)
+    async with broker(config(tmp_path)) as address, Caller() as caller:
+        await caller.call(address, asking.topic("t", 4))
+        await caller.call(address, asking.group("g"))
+        for number in range(8):
+            await caller.call(address, asking.message("t", b"%d" % number, number % 4))
+        await caller.call(address, asking.commit("g", "t", 1, queue_id=2))
+    lost = [path for path in (tmp_path / "config").iterdir() if "json" in path.name]
+    assert len({path.name.split(".")[0] for path in lost}) >= 3
+    for path in lost:
+        path.write_bytes(b"")
+    async with broker(config(tmp_path)) as address, Caller() as caller:
+        topic = (await caller.call(address, GetTopicConfig(topic="t"))).details
+        assert (topic.read_queues, topic.write_queues) == (4, 4)
+        queue = MessageQueue(topic="t", broker_name="broker-a", queue_id=2)
+        pull = pull_request("g", queue, QueueOffset(0), "*", suspend_ms=0)
+        found = await caller.call(address, pull)
+        assert [view.body for view in view_records(found.messages)] == [b"2", b"6"]
+        # Where the group was is lost: it is given everything once more, not only what is new.
+        assert (await caller.call(address, asked)).offset == 0
+    assert "table is lost" in caplog.text
+    assert (tmp_path / "config" / "topics.json.damaged").exists()

@@ -231,3 +231,14 @@ def test_whenever_the_power_goes_a_long_text_is_there_or_the_one_before(seed: in
         else:
             disk.heal()
             saved = value
+
+
+def test_what_cannot_be_read_is_set_aside_under_names_of_its_own() -> None:
+    disk, path = SimDisk(), Path("/config/table.json")
+    disk.make_directory(path.parent)
+    snapshot = Snapshot(disk, path)
+    for number, name in enumerate(("table.json.damaged", "table.json.damaged-2"), 1):
+        disk.put(path, b"damage %d" % number)
+        assert snapshot.set_aside() == [name]
+        assert disk.content(path.with_name(name)) == b"damage %d" % number
+    assert path.name not in disk.names(path.parent)

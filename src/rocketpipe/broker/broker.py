@@ -148,7 +148,7 @@ async def broker(
             )
             tables.load()
             tables.topics.establish(_system_topics(config), clock.now_ms())
-            tables.adopt(_queues_in_use(store))
+            tables.adopt(_queues_in_use(store, every=tables.topics_were_lost))
             durability = Durability(store, clock)
             stats = Stats(clock)
             settings = LiveSettings(config, store.config, clock)
@@ -389,13 +389,15 @@ def _system_topics(config: BrokerConfig) -> Iterator[TopicSettings]:
     return system_topics(config.cluster, config.name, trace_topic=trace_topic)
 
 
-def _queues_in_use(store: MessageStore) -> Iterator[tuple[str, int]]:
-    """Queues with messages: one that has none left may be of a topic that was deleted."""
-    return (
-        (topic, queue_id)
-        for topic, queue_id in store.queues()
-        if store.min_offset(topic, queue_id) < store.max_offset(topic, queue_id)
-    )
+def _queues_in_use(store: MessageStore, *, every: bool = False) -> Iterator[tuple[str, int]]:
+    """Queues with messages: one that has none left may be of a topic that was deleted.
+
+    ``every`` gives those too that still have a file, where nothing else tells of topics.
+    """
+    for topic, queue_id in store.queues():
+        queue = store.derived.queues.queue(topic, queue_id)
+        if queue is not None and (queue.min_offset < queue.max_offset or (every and queue.sums())):
+            yield topic, queue_id
 
 
 async def _forget_topic(store: MessageStore, stats: Stats, topic: str) -> None:

@@ -3,6 +3,7 @@
     topics.json         what was saved last
     topics.json.bak     what was saved before
     topics.json.tmp     what is being saved; left behind by a crash, it means nothing
+    topics.json.damaged what could not be read, nor the one before it; kept for who looks
 
 The text is a JSON object, and its checksum is its first member, which other readers ignore as
 they do every key they do not know:
@@ -37,6 +38,8 @@ T = TypeVar("T")
 
 #: No table of a broker comes near this; a longer file is something else.
 MAX_SNAPSHOT_BYTES: Final = 256 * 1024 * 1024
+#: Behind the name of a file that could not be read, and was set aside.
+DAMAGED: Final = ".damaged"
 
 _OPENING: Final = b'{\n\t"rocketpipe.crc32":"%08x",'
 _SEALED: Final = re.compile(rb'\{\s*"rocketpipe\.crc32":"([^"]*)"(,|(?=\s*\}))')
@@ -103,6 +106,25 @@ class Snapshot:
             self.previous,
         )
         return value
+
+    def set_aside(self) -> list[str]:
+        """Give what cannot be read other names, for who wants to look at it; tells which.
+
+        Raises:
+            DiskError: it could not be renamed.
+        """
+        present = self._present()
+        kept = []
+        for path in (self.path, self.previous):
+            if path.name in present:
+                name, number = path.name + DAMAGED, 1
+                while name in present:
+                    number += 1
+                    name = f"{path.name}{DAMAGED}-{number}"
+                self._disk.rename(path, path.with_name(name))
+                kept.append(name)
+        self._disk.sync_directory(self.path.parent)
+        return kept
 
     def save(self, text: bytes) -> None:
         """Replace the file by this JSON object; what was there becomes the previous version.

@@ -13,7 +13,6 @@ from rocketpipe.broker.tables.groups import GroupsFile
 from rocketpipe.broker.tables.offsets import OffsetsFile
 from rocketpipe.broker.tables.table_file import TableFile, pretty
 from rocketpipe.broker.tables.topics import TopicsFile
-from rocketpipe.errors import StoreError
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol import fastjson
 from rocketpipe.store.disk import Disk
@@ -63,11 +62,32 @@ def test_a_table_with_more_values_than_any_body_is_loaded(tmp_path: Path) -> Non
     assert TableFile(Disk(), path, OffsetsFile).load() == table
 
 
-def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_refused_by_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "consumerOffset.json"
     path.write_bytes(sealed(b'{"offsetTable":[1]}'))
-    with pytest.raises(StoreError, match=r"consumerOffset\.json: .*cannot be"):
-        TableFile(Disk(), path, OffsetsFile).load()
+    assert TableFile(Disk(), path, OffsetsFile).load() is None
+    assert "consumerOffset.json: an array cannot be a map" in caplog.text
+
+
+@pytest.mark.parametrize("versions", [["t.json"], ["t.json.bak"], ["t.json", "t.json.bak"]])
+def test_a_table_that_cannot_be_read_is_set_aside_and_saved_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, versions: list[str]
+) -> None:
+    for name in versions:
+        (tmp_path / name).write_bytes(b"\xff" * 10)
+    file = TableFile(Disk(), tmp_path / "t.json", TopicsFile)
+    assert file.load() is None
+    assert file.was_lost
+    assert "table is lost" in caplog.text
+    for name in versions:
+        assert (tmp_path / f"{name}.damaged").read_bytes() == b"\xff" * 10
+        assert not (tmp_path / name).exists()
+    file.save(TopicsFile())
+    again = TableFile(Disk(), tmp_path / "t.json", TopicsFile)
+    assert again.load() is not None
+    assert not again.was_lost
 
 
 @pytest.mark.parametrize(

@@ -205,3 +205,53 @@ def test_names_that_a_peer_made_up_do_not_keep_the_rest_from_being_saved(tmp_pat
     again = tables_at(tmp_path)
     assert again.offsets.committed("g", "t", 0) == 1
     assert again.topics.all().keys() == {AUTO_CREATE_TOPIC, "%RETRY%g"}
+
+
+def test_groups_whose_table_is_lost_are_those_with_places_and_retries(tmp_path: Path) -> None:
+    tables = tables_at(tmp_path)
+    for group in ("placed", "retried", "neither"):
+        tables.groups.update(GroupSettings(name=group, retry_max_times=3), 1)
+    tables.offsets.commit("placed", "t", 0, QueueOffset(7))
+    tables.save()
+    for path in tmp_path.glob("subscriptionGroup.json*"):
+        path.write_bytes(b"{")
+    again = tables_at(tmp_path)
+    again.adopt([("t", 0), ("%RETRY%retried", 0), ("%RETRY%popped+t", 0)])
+    known = again.groups.all()
+    assert {"placed", "retried", "popped"} <= known.keys()
+    assert "neither" not in known
+    assert "placed" not in again.offsets.lost_groups
+
+
+def test_groups_whose_places_are_lost_are_known_until_the_damaged_file_is_gone(
+    tmp_path: Path,
+) -> None:
+    tables = tables_at(tmp_path)
+    tables.groups.update(GroupSettings(name="g"), 1)
+    tables.offsets.commit("g", "t", 0, QueueOffset(7))
+    tables.save()
+    for path in tmp_path.glob("consumerOffset.json*"):
+        path.write_bytes(b"{")
+    for _ in range(2):
+        again = tables_at(tmp_path)
+        again.adopt([("t", 0)])
+        assert "g" in again.offsets.lost_groups
+        assert again.offsets.committed("g", "t", 0) is None
+        again.save()
+    for path in tmp_path.glob("consumerOffset.json*damaged*"):
+        path.unlink()
+    last = tables_at(tmp_path)
+    last.adopt([("t", 0)])
+    assert "g" not in last.offsets.lost_groups
+
+
+def test_where_groups_and_places_are_lost_any_group_may_have_had_one(tmp_path: Path) -> None:
+    tables = tables_at(tmp_path)
+    tables.groups.update(GroupSettings(name="g"), 1)
+    tables.offsets.commit("g", "t", 0, QueueOffset(7))
+    tables.save()
+    for path in tmp_path.glob("*.json*"):
+        path.write_bytes(b"{")
+    again = tables_at(tmp_path)
+    again.adopt([("t", 0)])
+    assert "g" in again.offsets.lost_groups

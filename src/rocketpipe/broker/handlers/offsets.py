@@ -53,6 +53,8 @@ class OffsetHandlers:
             return OffsetReply(offset=offset)
         self._check_group_name(request.consumer_group)
         self._check_queue(request.topic, request.queue_id)
+        if request.consumer_group in self._offsets.lost_groups:
+            return OffsetReply(offset=self._store.min_offset(request.topic, request.queue_id))
         if request.set_zero_if_not_found is False:
             raise RequestRejected(
                 ResponseCode.QUERY_NOT_FOUND,

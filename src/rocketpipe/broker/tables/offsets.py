@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -70,6 +70,8 @@ class OffsetTable:
         self._changed: set[tuple[str, str, int]] = set()
         #: Where members of a group are to go on that have not been told yet.
         self.resets: dict[tuple[str, str, int], QueueOffset] = {}
+        #: Groups that had places which are lost: where they have none, they begin at the start.
+        self.lost_groups: Container[str] = ()
 
     def __len__(self) -> int:
         return self._count

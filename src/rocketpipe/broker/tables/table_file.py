@@ -10,6 +10,7 @@ run. A long table is written in pieces, and the thread that does so rests betwee
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,9 +23,11 @@ import msgspec
 from rocketpipe.model.body import Body
 from rocketpipe.protocol import fastjson
 from rocketpipe.store.disk import Disk
-from rocketpipe.store.snapshot import MAX_SNAPSHOT_BYTES, Snapshot
+from rocketpipe.store.snapshot import MAX_SNAPSHOT_BYTES, Snapshot, SnapshotDamaged
 
 T = TypeVar("T", bound=Body)
+
+log = logging.getLogger(__name__)
 
 _PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],]|[^"{}\[\],]+')
 #: So many entries are written before the thread lets the loop have its turn.
@@ -40,19 +43,35 @@ class TableFile(Generic[T]):
 
     def __init__(self, disk: Disk, path: Path, kind: type[T]) -> None:
         self.path = path
+        #: Whether what was saved could not be read in this run.
+        self.was_lost = False
         self._kind = kind
         self._snapshot = Snapshot(disk, path)
         #: Entries of the table's maps, by field and key: what was written, and its text.
         self._texts: dict[str, dict[Any, tuple[Any, str]]] = {}
 
     def load(self) -> T | None:
-        """What was saved last; None if nothing ever was.
+        """What was saved last; None if nothing ever was, or nothing of it can be read.
+
+        In that case both versions are kept under another name, and `was_lost` is set: a broker that
+        has its messages is not to stay away for want of a table.
 
         Raises:
-            SnapshotDamaged: neither the file nor the version before it can be read.
             DiskError: the disk refused.
         """
-        return self._snapshot.load(self._parse)
+        try:
+            return self._snapshot.load(self._parse)
+        except SnapshotDamaged as damage:
+            self.was_lost = True
+            log.error(
+                "table is lost: neither version can be read, both are set aside; what the store "
+                "can tell is taken from there, the rest has to be set again file=%s kept=%s "
+                "reason=%s",
+                self.path,
+                self._snapshot.set_aside(),
+                damage,
+            )
+            return None
 
     def _parse(self, text: bytes) -> T:
         # A broker's tables may hold more than a request body ever does, so the plain reader goes

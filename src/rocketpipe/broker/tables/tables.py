@@ -27,7 +27,10 @@ from rocketpipe.broker.tables.table_file import TableFile
 from rocketpipe.broker.tables.topics import TopicsFile, TopicTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError
-from rocketpipe.store.disk import Disk
+from rocketpipe.model.group import GroupSettings
+from rocketpipe.model.names import group_of_retry, is_retry_topic
+from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.snapshot import DAMAGED
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +59,8 @@ class Tables:
         self.offsets = OffsetTable()
         self.delays = DelayTable()
         self._clock = clock
+        self._disk, self._directory = disk, directory
+        self._offsets_name = "consumerOffset.json"
         self._topics_file = TableFile(disk, directory / "topics.json", TopicsFile)
         self._groups_file = TableFile(disk, directory / "subscriptionGroup.json", GroupsFile)
         self._offsets_file = OffsetsKeeper(
@@ -78,7 +83,6 @@ class Tables:
         """Read what was saved; a file that is not there leaves its table as it is.
 
         Raises:
-            SnapshotDamaged: neither version of a file can be read.
             DiskError: the disk refused.
         """
         if (topics := self._topics_file.load()) is not None:
@@ -97,6 +101,41 @@ class Tables:
             counts[topic] = max(counts.get(topic, 0), queue_id + 1)
         for topic, count in sorted(counts.items()):
             self.topics.adopt(topic, count, self._clock.now_ms())
+        if self._groups_file.was_lost:
+            self._adopt_groups()
+        if self._was_set_aside(self._offsets_name):
+            # Rather once more than never, until each of them has a place again.
+            everyone = self._was_set_aside(self._groups_file.path.name)
+            self.offsets.lost_groups = _Everyone() if everyone else frozenset(self.groups.all())
+            log.error(
+                "places of groups are lost: a group begins with the first message where it has "
+                "none; remove %s%s* once all have",
+                self._offsets_name,
+                DAMAGED,
+            )
+
+    @property
+    def topics_were_lost(self) -> bool:
+        """Whether all that is known of topics is what the store has of them."""
+        return self._topics_file.was_lost
+
+    def _adopt_groups(self) -> None:
+        """Know the groups that have a place, or something to consume again."""
+        names = {place[0] for place in self.offsets.all()}
+        names.update(group_of_retry(name) for name in self.topics.all() if is_retry_topic(name))
+        for name in sorted(names):
+            try:
+                self.groups.update(GroupSettings(name=name), self._clock.now_ms())
+            except RocketPipeError as error:
+                log.warning("group left out: %s", error)
+
+    def _was_set_aside(self, name: str) -> bool:
+        """Whether a table was lost in this run or in one before, and nobody has seen to it yet."""
+        try:
+            names = self._disk.names(self._directory)
+        except DiskError:
+            return False
+        return any(each.startswith((name + DAMAGED, f"{name}.bak{DAMAGED}")) for each in names)
 
     def save(self) -> None:
         """Save what changed since it was last saved; it survives a power cut then.
@@ -222,6 +261,13 @@ async def _beside(guard: Callable[[Callable[[], None]], None], write: Callable[[
     except asyncio.CancelledError:
         await asyncio.wait([saving])  # or it could undo a later save
         raise
+
+
+class _Everyone:
+    """Has every group."""
+
+    def __contains__(self, group: object) -> bool:
+        return True
 
 
 def _insist(write: Callable[[], None]) -> None:
