@@ -33,24 +33,31 @@ class Expression:
     Whoever can wait asks its ``sieve`` for a turn before. Expressions of one text are one object.
     """
 
-    __slots__ = ("_compiled", "sieve")
+    __slots__ = ("_accepts", "_cost", "sieve")
 
-    def __init__(self, compiled: CompiledFilter, sieve: Sieve) -> None:
-        self._compiled = compiled
+    def __init__(self, accepts: Callable[[bytes], bool], cost: int, sieve: Sieve) -> None:
+        """``accepts`` is asked about encoded properties; ``cost`` is counted as of SQL92."""
+        self._accepts = accepts
+        self._cost = cost
         self.sieve = sieve
+
+    @classmethod
+    def of_sql(cls, compiled: CompiledFilter, sieve: Sieve) -> Expression:
+        """Return the expression that a consumer subscribed with."""
+        return cls(lambda raw: compiled.matches(properties.decode_bytes(raw)), compiled.cost, sieve)
 
     def __call__(self, raw: bytes) -> bool:
         """Whether a message with these properties, as its record has them, is wanted."""
         sieve = self.sieve
         began_s = sieve.timer()
-        accepted = self._compiled.matches(properties.decode_bytes(raw))
+        accepted = self._accepts(raw)
         sieve.spend(sieve.timer() - began_s)
         return accepted
 
     @property
     def is_cheap(self) -> bool:
         """Whether it may be asked wherever a message arrives, while there is something to spend."""
-        return self._compiled.cost <= CHEAP_COST
+        return self._cost <= CHEAP_COST
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +121,7 @@ class Filters:
             raise FilterError(f"expressions are of type {TAG} or {SQL92}, not {kind[:40]!r}", 1)
         if not text:
             raise FilterError(f"an empty expression of type {SQL92}", 1)
-        return Choice(everything, Expression(compile_sql(text), self._sieve))
+        return Choice(everything, Expression.of_sql(compile_sql(text), self._sieve))
 
 
 def _by_tags(tags: TagFilter) -> Choice:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rocketpipe.broker.delivery.check_points import MAX_MESSAGES, check_point
-from rocketpipe.broker.delivery.filtering import EVERYTHING, Choice
+from rocketpipe.broker.delivery.filtering import EVERYTHING, Choice, Expression
 from rocketpipe.broker.delivery.revive_log import ReviveLog
+from rocketpipe.broker.delivery.sieve import Sieve
 from rocketpipe.broker.delivery.storing import unreadable
 from rocketpipe.broker.tables.pop_order import OrderedPop, OrderTable
 from rocketpipe.broker.tables.topics import TopicTable
@@ -112,6 +113,7 @@ class Pops:
     ) -> None:
         """``keep`` waits until the places of groups are on disk."""
         self._keep = keep
+        self._sieve = Sieve()
         self._store = store
         self._topics = topics
         self._notes = notes
@@ -192,7 +194,7 @@ class Pops:
         if room <= 0 or popped.size >= MAX_POP_BYTES:
             popped.rest += max(0, self._store.max_offset(topic, queue_id) - start)
             return
-        choice = _of_group(ask.group, topic) if is_retry_topic(topic) else ask.choice
+        choice = _of_group(ask.group, topic, self._sieve) if is_retry_topic(topic) else ask.choice
         for _ in range(_MAX_SCANS):
             found, wanted = await self._read(topic, queue_id, start, room, choice)
             if wanted:
@@ -380,7 +382,7 @@ class Pops:
 _RETRIES: Final = (RetryKind.RETRY_V1, RetryKind.RETRY_V2)
 
 
-def _of_group(group: str, topic: str) -> Choice:
+def _of_group(group: str, topic: str, sieve: Sieve) -> Choice:
     """What of a retry topic is a group's own.
 
     Names of the first form can be those of several groups, with a topic each, and that of what a
@@ -396,7 +398,7 @@ def _of_group(group: str, topic: str) -> Choice:
             return origin == group
         return properties.FIRST_POP_TIME in given or properties.RETRY_TOPIC not in given
 
-    return Choice(EVERYTHING.matches, accepts)
+    return Choice(EVERYTHING.matches, Expression(accepts, 1, sieve))
 
 
 def _order_counts(at: PoppedQueue, pop: OrderedPop) -> dict[PoppedQueue | PoppedMessage, int]:
