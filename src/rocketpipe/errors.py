@@ -170,6 +170,39 @@ class NoRoute(RocketPipeError):
         self.hint = hint
 
 
+class BatchMismatch(RocketPipeError, ValueError):
+    """A staged batch's name came again, with other messages than were committed under it."""
+
+    def __init__(self, application: str, batch: int, before: str, now: str) -> None:
+        super().__init__(
+            f"batch {batch} of {application!r} was committed before with other messages: {before} "
+            f"then, {now} now, of which nothing was written. If they are to be written, give them "
+            "a name or number of their own; if they are the same work done again, which comes "
+            "out otherwise each time, there is nothing left to do: on_repeat (in Spark: onRepeat) "
+            '"skip" passes over it. A name is remembered for stagedLedgerTime (30 days) after '
+            "its last commit"
+        )
+        self.application = application
+        self.batch = batch
+        self.before = before
+        self.now = now
+
+
+class LostShare(RocketPipeError):
+    """A broker has lost its share of a batch that was decided, and nothing can take its place."""
+
+    def __init__(self, application: str, batch: int, broker: str, lost: str, now: str) -> None:
+        super().__init__(
+            f"broker {broker!r} has lost its share of batch {batch} of {application!r}, which was "
+            f"committed: {lost} were lost, and {now} were staged there now, which are not the "
+            "same; the rest of the batch shows. If these are to take their place all the same, "
+            'say on_repeat (in Spark: onRepeat) "skip"'
+        )
+        self.application = application
+        self.batch = batch
+        self.broker = broker
+
+
 class RequestRejected(RocketPipeError):
     """The peer understood the request and refused it; ``remark`` is what it said."""
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from tests.broker.sending_parts import HOST, Sender, SendingParts
 
+from rocketpipe.broker.delivery.parking import Parking
 from rocketpipe.broker.delivery.staged_records import LEDGER_QUEUE
 from rocketpipe.broker.delivery.staging import Staging
 from rocketpipe.broker.handlers.staging import StagedMessages, StagingHandlers
@@ -16,6 +17,7 @@ from rocketpipe.protocol.request import Request, read_reply, to_command
 from rocketpipe.protocol.requests.staging import (
     CommitStages,
     CommitStagesReply,
+    PrepareStages,
     StageList,
     StageMessages,
 )
@@ -39,7 +41,12 @@ class StagingParts(SendingParts):
         disk = rest.get("disk")
         self.pins = Pins()
         self.retention = Retention(self.store, disk=cast("Any", disk), clock=clock, pins=self.pins)
-        self.messages = StagedMessages(self.stamp, self.parking, self.config.max_message_bytes)
+        self.messages = StagedMessages(
+            self.stamp,
+            self.parking,
+            self.config.max_message_bytes,
+            unlimited=Parking(self.delays, clock, most_ms=None),
+        )
         self.staging = Staging(
             self.store,
             self.durability,
@@ -69,16 +76,29 @@ class StagingParts(SendingParts):
         return (await self.ask(staged(stage, *bodies, **changes))).committed
 
     async def commit(
-        self, named: dict[str, int], *, app: str = "app", batch: int = 0, plan: str | None = None
+        self, named: dict[str, int], *, app: str = "app", batch: int = 0, **rest: str | None
     ) -> CommitStagesReply:
-        """Commit stages."""
+        """Commit stages; ``rest`` are plan, content and token."""
         request = CommitStages(
             producer_group="p",
             application=app,
             batch=batch,
-            named=StageList(stages=named, plan=plan),
+            named=StageList(stages=named, **rest),  # type: ignore[arg-type]
         )
         return await self.ask(request)
+
+    async def prepare(
+        self, named: dict[str, int], *, batch: int = 0, home: str = "home", token: str = "t1"
+    ) -> bool:
+        """Prepare stages; whether the batch was committed before."""
+        request = PrepareStages(
+            producer_group="p",
+            application="app",
+            batch=batch,
+            home=home,
+            named=StageList(stages=named, token=token),
+        )
+        return (await self.ask(request)).committed
 
     def bodies(self, topic: str = "t") -> list[bytes]:
         """What consumers of the topic's queues see."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.broker.staging_parts import StagingParts
 
+from rocketpipe.protocol.requests.staging import StageList
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.disk import PowerCut, SimDisk
 from rocketpipe.testing.small_store import ROOT
@@ -95,4 +96,4 @@ async def _commit_only(parts: StagingParts) -> None:
     """Stage a batch and record its commit, and die before anything was moved."""
     for number in range(4):
         await parts.stage("a", *BODIES[3 * number : 3 * number + 3], part=number)
-    parts.staging._record(("app", 0), {"a": 4}, None)
+    parts.staging._record(("app", 0), StageList(stages={"a": 4}))

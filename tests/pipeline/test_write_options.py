@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketpipe.pipeline.option_text import OptionError
-from rocketpipe.pipeline.write_options import Delivery, WriteOptions
+from rocketpipe.pipeline.write_options import Delivery, OnRepeat, WriteOptions
 
 HERE = {"nameServer": "127.0.0.1:9876"}
 
@@ -20,6 +20,7 @@ def test_letter_case_does_not_matter_and_what_spark_adds_is_let_through() -> Non
         "Topic": "orders",
         "DELIVERY": "Direct",
         "txn": "job 7",
+        "onRepeat": "Skip",
         "GroupId": "sparks",
         "batchbytes": "4096",
         "maxInFlightBytes": "64k",
@@ -27,7 +28,7 @@ def test_letter_case_does_not_matter_and_what_spark_adds_is_let_through() -> Non
         "checkpointLocation": "somewhere",
     }
     assert WriteOptions.parse(given) == WriteOptions(
-        "a:1;b:2", "orders", Delivery.DIRECT, "job 7", "sparks", 4096, 65536, 500
+        "a:1;b:2", "orders", Delivery.DIRECT, "job 7", OnRepeat.SKIP, "sparks", 4096, 65536, 500
     )
 
 
@@ -40,6 +41,7 @@ def test_letter_case_does_not_matter_and_what_spark_adds_is_let_through() -> Non
         ({**HERE, "topic": "SCHEDULE_TOPIC_XXXX"}, "topic", "only brokers write to it"),
         ({**HERE, "delivery": "maybe"}, "delivery", "staged and direct"),
         ({**HERE, "txn": ""}, "txn", "1 to 255"),
+        ({**HERE, "onRepeat": "never"}, "onRepeat", "fail and skip"),
         ({**HERE, "groupId": "a b"}, "groupId", "is wrong"),
         ({**HERE, "batchBytes": "17"}, "batchBytes", "from 1024 to 4194304"),
         ({**HERE, "timeoutMs": "soon"}, "timeoutMs", "a whole number"),

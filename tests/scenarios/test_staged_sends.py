@@ -6,7 +6,6 @@ import asyncio
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.pipeline.sinks import read_topic
 
@@ -16,10 +15,10 @@ from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.client.producer.stages import Batch, Committer, StageWriter
 from rocketpipe.client.session import Session
-from rocketpipe.errors import RequestRejected
+from rocketpipe.errors import BatchMismatch, RequestRejected
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server as namesrv
-from rocketpipe.protocol.requests.staging import CommitStages, StageList
+from rocketpipe.protocol.requests.staging import CommitStages, Share, StageList, write_plan
 from rocketpipe.record.batch import Entry, encode_batch
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.testing import cluster
@@ -45,8 +44,21 @@ async def test_a_batch_shows_at_the_end_of_its_block_and_once(tmp_path: Path) ->
                 ordered = [number for number in numbers if number % 10 == key]
                 assert ordered == sorted(ordered)
         async with producer.staged("billing", 7) as again:
-            await again.send("bills", b"not a second time")
+            for number in reversed(range(2000)):
+                await again.send(
+                    "bills", b"%04d" % number, keys=[f"k{number}"], order_by=number % 10
+                )
+            await again.send("bills", b"%04d" % 2000, tags="last")
         assert again.was_committed is True
+        async with producer.staged("billing", 7, on_repeat="skip") as other:
+            await other.send("bills", b"not a second time")
+        assert other.was_committed is True
+        with pytest.raises(BatchMismatch, match=r"2001 messages to bills then, 1 messages to bu"):
+            async with producer.staged("billing", 7) as wrong:
+                await wrong.send("bugs", b"not under this name")
+        assert await read_topic(servers.name_server, "bugs") == []
+        with pytest.raises(ValueError, match=r"on_repeat 'never': "):
+            producer.staged("billing", 7, on_repeat="never")  # type: ignore[arg-type]
         with suppress(LookupError):
             async with producer.staged("billing", 8) as failing:
                 await failing.send("bills", b"never")
@@ -85,7 +97,7 @@ async def test_only_the_stages_named_show_and_the_others_of_the_batch_are_gone(
         assert [(message.body, message.queue_id) for message in found] == [(b"kept", 1)]
         late = StageWriter(session, "g", batch)
         await late.put(late.ticket(queue), encode_batch([Entry(0, b"x", b"")]), 1, address, 3000)
-        assert late.is_committed
+        assert late.committed_at == {home}
         bad = StageWriter(session, "g", Batch("a\x01b", 0))
         with pytest.raises(RequestRejected, match="has 1 to 255 characters"):
             await bad.put(bad.ticket(queue), encode_batch([Entry(0, b"x", b"")]), 1, address, 3000)
@@ -99,7 +111,7 @@ async def test_threads_stage_too(tmp_path: Path) -> None:
                 with producer.staged("threads", 0) as first:
                     first.send("woven", b"x")
                 with producer.staged("threads", 0) as second:
-                    second.send("woven", b"y")
+                    second.send("woven", b"x")
             return first.was_committed, second.was_committed
 
         assert await asyncio.to_thread(work) == (False, True)
@@ -136,7 +148,7 @@ async def test_a_batch_at_two_brokers_is_completed_as_it_was_decided(tmp_path: P
         first = await stage(batch, b"first", "broker-a", "broker-b")
         committer = Committer(session, "g", 3000)
         # The driver dies between the two brokers: the second never heard of it.
-        decided = msgspec.json.encode({"broker-b": {first.name: 1}}).decode()
+        decided = write_plan({"broker-b": Share(stages={first.name: 1})})
         await session.caller.call(
             session.leader_of(queues["broker-a"], route),
             CommitStages(

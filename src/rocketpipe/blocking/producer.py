@@ -27,6 +27,7 @@ from rocketpipe.client.producer.producer import Producer as AsyncProducer
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.staged import TIMEOUT_MS as STAGED_TIMEOUT_MS
+from rocketpipe.client.producer.staged import OnRepeat
 from rocketpipe.client.producer.transactions import Check, Decision
 from rocketpipe.client.producer.transactions import Transaction as AsyncTransaction
 from rocketpipe.client.routes import NEW_TOPIC_QUEUES
@@ -168,10 +169,15 @@ class Producer(Client[AsyncProducer]):
     send_batch = waits(AsyncProducer.send_batch)
 
     def staged(
-        self, application: str, batch: int, *, timeout_ms: int = STAGED_TIMEOUT_MS
+        self,
+        application: str,
+        batch: int,
+        *,
+        timeout_ms: int = STAGED_TIMEOUT_MS,
+        on_repeat: OnRepeat = "fail",
     ) -> StagedSends:
         """Messages that show at the end of a ``with``, all of them, once; see ``StagedSends``."""
-        inner = self._inner.staged(application, batch, timeout_ms=timeout_ms)
+        inner = self._inner.staged(application, batch, timeout_ms=timeout_ms, on_repeat=on_repeat)
         return StagedSends(inner, Life("the batch"))
 
     transaction = _begins(AsyncProducer.transaction)

@@ -212,6 +212,7 @@ async def broker(
                 stats=stats,
                 settings=settings,
                 registrar=registrar,
+                caller=caller,
                 arrivals=arrivals,
             )
             if watch is not None:

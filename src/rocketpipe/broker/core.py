@@ -29,6 +29,7 @@ from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.clock import Clock
+from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.retention import Retention
@@ -62,6 +63,8 @@ class Core:
     #: What can change while the broker runs is read from here, as ``settings.now``.
     settings: LiveSettings
     registrar: Registrar
+    #: By which this broker calls others.
+    caller: Caller
     arrivals: Arrivals
 
 

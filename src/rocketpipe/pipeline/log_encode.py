@@ -6,14 +6,16 @@ The entries of ``record.batch``, with the property text of ``model.properties``:
 
 The user's properties come first, then KEYS, TAGS and DELAY where a row has them. The tail is as
 long for every row: WAIT and the unique key. Everything is joined by Arrow and computed by numpy;
-no Python runs per row.
+no Python runs per row, but for a checksum where one is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -70,9 +72,32 @@ class KeyRun:
 class Entries:
     """Entries of batches, one behind the other."""
 
-    data: memoryview
+    joined: pa.Array
     #: Where each starts, and where the last one ends.
     starts: Numbers
+    #: How much of each, at its end, is another when it is written again.
+    tail_bytes: int
+
+    @classmethod
+    def of(cls, joined: pa.Array, tail_bytes: int) -> Entries:
+        """Entries that are the elements of an array of binaries."""
+        starts = np.frombuffer(joined.buffers()[1], np.int32, len(joined) + 1, 4 * joined.offset)
+        return cls(joined, starts.astype(np.int64), tail_bytes)
+
+    @property
+    def data(self) -> memoryview:
+        """All of them, as ``starts`` counts."""
+        return memoryview(self.joined.buffers()[2])
+
+    def take(self, order: Numbers) -> Entries:
+        """The same in another order."""
+        return Entries.of(self.joined.take(pa.array(order)), self.tail_bytes)
+
+    def checksums(self, begin: int) -> Numbers:
+        """Of what each says, whoever writes it and when; ``begin`` is that of what they share."""
+        data, tail, starts = self.data, self.tail_bytes, self.starts.tolist()
+        sums = [crc32(data[start : end - tail], begin) for start, end in pairwise(starts)]
+        return np.array(sums, np.int64)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -82,12 +107,12 @@ class Entries:
     ) -> Iterator[tuple[memoryview, int]]:
         """Cut a run of them into batches, each with its count; one that is too long goes alone."""
         last = len(self) if last is None else last
-        starts = self.starts
+        starts, data = self.starts, self.data
         while first < last:
             begin = int(starts[first])
             cut = int(np.searchsorted(starts, begin + max_bytes, side="right")) - 1
             cut = min(max(cut, first + 1), last)
-            yield self.data[begin : int(starts[cut])], cut - first
+            yield data[begin : int(starts[cut])], cut - first
             first = cut
 
     def body(self, at: int) -> memoryview:
@@ -138,8 +163,7 @@ def encode_rows(rows: Rows, keys: KeyRun, now_ms: int) -> Entries:
         null_handling="replace",
         null_replacement="",
     )
-    starts = np.frombuffer(joined.buffers()[1], np.int32, count + 1, 4 * joined.offset)
-    return Entries(memoryview(joined.buffers()[2]), starts.astype(np.int64))
+    return Entries.of(joined, tails.shape[1])
 
 
 def _tails(keys: KeyRun, count: int, now_ms: int) -> npt.NDArray[np.uint8]:

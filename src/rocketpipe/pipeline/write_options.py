@@ -4,6 +4,7 @@
     topic             where rows go that name no topic themselves, in a column ``topic``
     delivery          staged: each row once, whatever dies; direct: each row at least once
     txn               what names a batch job, so that it can be run again: staged needs it
+    onRepeat          fail, skip: what becomes of a job whose name wrote other rows before
     groupId           the producer group in whose name is sent
     batchBytes        how much goes with one send
     maxInFlightBytes  how much of a task may be on its way at a time
@@ -30,6 +31,7 @@ NAME_SERVER: Final = "nameServer"
 TOPIC: Final = "topic"
 DELIVERY: Final = "delivery"
 TXN: Final = "txn"
+ON_REPEAT: Final = "onRepeat"
 GROUP_ID: Final = "groupId"
 BATCH_BYTES: Final = "batchBytes"
 MAX_IN_FLIGHT_BYTES: Final = "maxInFlightBytes"
@@ -43,6 +45,7 @@ _OURS: Final = (
     TOPIC,
     DELIVERY,
     TXN,
+    ON_REPEAT,
     GROUP_ID,
     BATCH_BYTES,
     MAX_IN_FLIGHT_BYTES,
@@ -73,6 +76,13 @@ class Delivery(Enum):
     STAGED = "staged"
 
 
+class OnRepeat(Enum):
+    """What becomes of rows whose name was committed before with other rows."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """Where rows go, and how."""
@@ -82,6 +92,7 @@ class WriteOptions:
     #: None where it was left open: as good as the brokers can.
     delivery: Delivery | None = None
     txn: str | None = None
+    on_repeat: OnRepeat = OnRepeat.FAIL
     group: str = DEFAULT_GROUP
     batch_bytes: int = 1 << 20
     max_in_flight_bytes: int = 16 << 20
@@ -102,6 +113,7 @@ class WriteOptions:
             topic=_topic(given.get(TOPIC)),
             delivery=_delivery(given.get(DELIVERY)),
             txn=_txn(given.get(TXN)),
+            on_repeat=_on_repeat(given.get(ON_REPEAT.lower(), "fail")),
             group=_group(given.get(GROUP_ID.lower(), DEFAULT_GROUP)),
             batch_bytes=_bytes(given, BATCH_BYTES, 1 << 20, 1 << 10, MAX_BODY_BYTES),
             max_in_flight_bytes=_bytes(given, MAX_IN_FLIGHT_BYTES, 16 << 20, 1 << 16, 1 << 30),
@@ -145,6 +157,13 @@ def _txn(text: str | None) -> str | None:
     if not 0 < len(text) <= MAX_TXN or not text.isprintable():
         raise OptionError(TXN, f"has 1 to {MAX_TXN} characters that can be printed")
     return text
+
+
+def _on_repeat(text: str) -> OnRepeat:
+    try:
+        return OnRepeat(text.lower())
+    except ValueError:
+        raise OptionError(ON_REPEAT, f"is {text!r}: there are fail and skip") from None
 
 
 def _group(name: str) -> str:

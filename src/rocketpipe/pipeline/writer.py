@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyspark.sql.datasource as spark_api
 from pyspark import TaskContext
@@ -33,6 +33,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from rocketpipe.client.producer.patience import Patience
+from rocketpipe.client.producer.stage_content import Content
 from rocketpipe.client.producer.stages import Batch
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
@@ -41,7 +42,7 @@ from rocketpipe.pipeline.option_text import OptionError
 from rocketpipe.pipeline.write_options import DELIVERY, TXN, Delivery, WriteOptions
 from rocketpipe.pipeline.write_rows import arrow_batch, check_columns
 from rocketpipe.pipeline.writer_direct import DirectWay
-from rocketpipe.pipeline.writer_staged import StagedWay, commit, is_served
+from rocketpipe.pipeline.writer_staged import StagedWay, application, commit, is_served
 from rocketpipe.pipeline.writer_task import write_task
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ class Written(WriterCommitMessage):
     application: str | None = None
     #: Of each broker, how many parts of the stage it has.
     parts: tuple[tuple[str, int], ...] = ()
+    #: And what they hold, as text.
+    contents: tuple[tuple[str, str], ...] = ()
+    #: Of a stream: another with each start.
+    run: str | None = None
 
 
 class AppendOnly(RocketPipeError):
@@ -98,7 +103,7 @@ class BatchWriter(DataSourceArrowWriter):
             BadRow: If a row is no message.
             RocketPipeError: If brokers do not take it within the options' time.
         """
-        return _write(iterator, self._options, self._options.txn, None, None)
+        return _write(iterator, self._options, self._options.txn, _stream_ids())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Show what was staged, once.
@@ -106,7 +111,7 @@ class BatchWriter(DataSourceArrowWriter):
         Raises:
             RocketPipeError: If brokers do not answer, or lost a stage; the job can be run again.
         """
-        _commit(messages, self._options, None)
+        _commit(messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         _aborted(messages, None)
@@ -121,7 +126,7 @@ class _StreamWriter:
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Show what was staged, once; raises as ``BatchWriter.commit``."""
-        _commit(messages, self._options, batchId)
+        _commit(messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         _aborted(messages, batchId)
@@ -132,8 +137,7 @@ class StreamArrowWriter(_StreamWriter, _StreamArrowBase):  # type: ignore[misc, 
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of one task; raises as ``BatchWriter.write``."""
-        query, batch = _stream_ids()
-        return _write(iterator, self._options, query, query, batch)
+        return _write(iterator, self._options, None, _stream_ids())
 
 
 class StreamRowWriter(_StreamWriter, DataSourceStreamWriter):
@@ -141,8 +145,8 @@ class StreamRowWriter(_StreamWriter, DataSourceStreamWriter):
 
     def write(self, iterator: Iterator[Row]) -> Written:
         """Send the rows of one task; raises as ``BatchWriter.write``."""
-        query, batch = _stream_ids()
-        return _write(_batches(iterator, self._schema), self._options, query, query, batch)
+        rows = _batches(iterator, self._schema)
+        return _write(rows, self._options, None, _stream_ids())
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
@@ -218,29 +222,50 @@ async def _find(options: WriteOptions, session: Session) -> bool:
 def _write(
     batches: Iterator[pa.RecordBatch],
     options: WriteOptions,
-    application: str | None,
-    query: str | None,
-    batch: int | None,
+    name: str | None,
+    stream: StreamIds,
 ) -> Written:
     attempt = str(uuid.uuid4())
     session = Session(options.name_servers)
+    query, batch = stream.query, stream.batch
     if options.delivery is not Delivery.STAGED:
         sent = write_task(batches, options, session, DirectWay(session, options.group))
         return Written(attempt, query, batch, sent.rows, sent.sends)
-    assert application is not None, "whoever stages has a name"
-    way = StagedWay(session, options.group, Batch(application, batch or 0), attempt)
-    sent = write_task(batches, options, session, way)
-    parts = tuple(way.parts.items())
-    return Written(attempt, query, batch, sent.rows, sent.sends, application, parts)
+    assert name is not None or query is not None, "whoever stages has a name"
+    named = application(name, query, options.topic)
+    way = StagedWay(session, options.group, Batch(named, batch or 0), attempt)
+    sent = write_task(batches, options, session, way, staged=True)
+    return Written(
+        attempt,
+        query,
+        batch,
+        sent.rows,
+        sent.sends,
+        named,
+        tuple(way.parts.items()),
+        tuple((broker, content.text()) for broker, content in sent.contents.items()),
+        stream.run,
+    )
 
 
-def _stream_ids() -> tuple[str | None, int | None]:
-    """The query and its micro-batch, as Spark tells tasks."""
+class StreamIds(NamedTuple):
+    """Of what stream a task is, if of one: that of ``writeStream``, or around ``foreachBatch``."""
+
+    #: The same over restarts from one checkpoint.
+    query: str | None = None
+    batch: int | None = None
+    #: Another with each start.
+    run: str | None = None
+
+
+def _stream_ids() -> StreamIds:
+    """What Spark tells tasks of their stream."""
     context = TaskContext.get()
-    if context is None:
-        return None, None
-    batch = context.getLocalProperty("streaming.sql.batchId")
-    return context.getLocalProperty("sql.streaming.queryId"), None if batch is None else int(batch)
+    query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
+    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+    if context is None or query is None or batch is None:
+        return StreamIds()
+    return StreamIds(query, int(batch), context.getLocalProperty("spark.jobGroup.id"))
 
 
 def _batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
@@ -251,23 +276,28 @@ def _batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch
 # On the driver again
 
 
-def _commit(
-    messages: Sequence[WriterCommitMessage | None], options: WriteOptions, batch: int | None
-) -> None:
+def _commit(messages: Sequence[WriterCommitMessage | None], options: WriteOptions) -> None:
     written = [message for message in messages if isinstance(message, Written)]
     rows = sum(each.rows for each in written)
-    named = next((each.application for each in written if each.application is not None), None)
-    if named is None:
-        log.info("written delivery=direct batch=%s rows=%d", batch, rows)
+    first = next((each for each in written if each.application is not None), None)
+    if first is None or first.application is None:
+        log.info("written delivery=direct rows=%d", rows)
         return
     stages = [(each.attempt, dict(each.parts)) for each in written if each.parts]
-    first = asyncio.run(commit(options, Batch(named, batch or 0), stages))
+    contents: dict[str, Content] = {}
+    for each in written:
+        for broker, text in each.contents:
+            content = Content.of(text)
+            assert content is not None, "the tasks wrote it"
+            contents.setdefault(broker, Content()).join(content)
+    batch = Batch(first.application, first.batch or 0)
+    is_first = asyncio.run(commit(options, batch, stages, contents, first.run))
     log.info(
-        "written delivery=staged application=%s batch=%s rows=%d repeated=%s",
-        named,
-        batch,
+        "written delivery=staged application=%s batch=%d rows=%d repeated=%s",
+        batch.application,
+        batch.number,
         rows,
-        not first,
+        not is_first,
     )
 
 

@@ -31,7 +31,16 @@ MAX_SENDS: Final = 64
 class Parcel:
     """One send: the body of a batch, or of a single message with its properties."""
 
-    __slots__ = ("body", "born_ms", "count", "message_id", "properties", "ticket", "topic")
+    __slots__ = (
+        "body",
+        "born_ms",
+        "broker",
+        "count",
+        "message_id",
+        "properties",
+        "ticket",
+        "topic",
+    )
 
     def __init__(
         self,
@@ -41,14 +50,19 @@ class Parcel:
         message_id: str,
         born_ms: int,
         properties: str | None = None,
+        broker: str | None = None,
     ) -> None:
-        """Take what goes together; ``properties`` are given of a message that goes alone."""
+        """Take what goes together; ``properties`` are given of a message that goes alone.
+
+        ``broker`` is where it goes, if that matters and its queue does not.
+        """
         self.topic = topic
         self.body = body
         self.count = count
         self.message_id = message_id
         self.born_ms = born_ms
         self.properties = properties
+        self.broker = broker
         #: Its place in a stage, once it has one.
         self.ticket: Ticket | None = None
 

@@ -2,27 +2,35 @@
 
 Each attempt of each task writes a stage of its own, and tells the driver its name and parts. The
 driver commits the stages of the attempts that Spark chose, under a name that is the same however
-often the work is repeated:
+often the work is repeated, and another for whatever is written elsewhere:
 
-    stream   the id of the query, which is that of its checkpoint, and the number of its micro-batch
-    batch    the option ``txn``, batch 0
+    stream         the id of the query, which is that of its checkpoint, and the option ``topic``;
+                   the number is that of its micro-batch
+    batch          the options ``txn`` and ``topic``; the number is 0
+    foreachBatch   ``txn``, the query's id and ``topic``; the number is that of the micro-batch
 
 What other attempts left is dropped with the commit, or expires.
+
+A batch that was committed before has to have had the same rows, in any order and however they were
+split, or it is an error. Not so if an earlier run of a stream did it: what a stream reads again is
+the same, but what it makes of that may be random.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from rocketpipe.client.producer.lines import Lines
+from rocketpipe.client.producer.lines import Line, Lines
 from rocketpipe.client.producer.patience import Patience
 from rocketpipe.client.producer.queue_choice import QueueChoice
+from rocketpipe.client.producer.stage_content import Content
 from rocketpipe.client.producer.stages import Batch, Committer, StageWriter
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute, RocketPipeError
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.pipeline.write_options import WriteOptions
+from rocketpipe.pipeline.write_options import OnRepeat, WriteOptions
 from rocketpipe.pipeline.writer_outlet import Parcel
 from rocketpipe.record.batch import encode_batch
 
@@ -30,6 +38,9 @@ from rocketpipe.record.batch import encode_batch
 COMMIT_TIMEOUT_MS: Final = 600_000
 
 _ANY_BYTES: Final = 1 << 31
+_MAX_NAME: Final = 255
+#: In the place of a topic, where each row names its own.
+_BY_ROW: Final = "*"
 
 
 class StagedWay:
@@ -51,13 +62,13 @@ class StagedWay:
         return line.queues
 
     async def send(self, parcel: Parcel, queue: MessageQueue | None, timeout_ms: int) -> None:
-        if self._writer.is_committed:
-            return  # the batch shows already, and nobody would keep this
         topic = parcel.topic
         line = self._lines.known(topic) or await self._lines.find(topic)
         if parcel.ticket is None:
+            chosen = queue or self._one_of(line, parcel.broker)
+            if chosen.broker_name in self._writer.committed_at:
+                return  # the batch shows there already, and nobody would keep this
             # Once it has a number at a broker it belongs there, also when it is tried again.
-            chosen = queue or self._choice.choose(topic, line.queues)
             parcel.ticket = self._writer.ticket(chosen)
         broker = parcel.ticket.queue.broker_name
         address = line.address(broker)
@@ -70,6 +81,14 @@ class StagedWay:
             entry = (0, body, parcel.properties.encode())
             body = encode_batch([entry], max_bytes=_ANY_BYTES)
         await self._writer.put(parcel.ticket, body, parcel.born_ms, address, timeout_ms)
+
+    def _one_of(self, line: Line, broker: str | None) -> MessageQueue:
+        queues = [queue for queue in line.queues if broker in (None, queue.broker_name)]
+        if not queues:
+            self._lines.drop(line.topic)
+            asked = str(self._session.name_servers)
+            raise NoRoute(line.topic, asked, f"broker {broker!r} takes none of it now")
+        return self._choice.choose(line.topic, queues)
 
     async def close(self) -> None:
         """It holds nothing: what is staged is the brokers' to drop."""
@@ -85,12 +104,30 @@ async def is_served(options: WriteOptions, session: Session) -> bool:
     return await Committer(session, options.group, options.timeout_ms).is_served()
 
 
+def application(name: str | None, query: str | None, topic: str | None) -> str:
+    """In whose name is staged: for each thing that is written somewhere another.
+
+    ``name`` is the job's own, ``query`` that of its stream, if it has one; ``topic`` where rows go
+    that name none.
+    """
+    text = "/".join(each for each in (name, query, topic or _BY_ROW) if each)
+    if len(text) <= _MAX_NAME:
+        return text
+    end = hashlib.sha256(text.encode()).hexdigest()[:32]
+    return f"{text[: _MAX_NAME - len(end) - 1]}#{end}".replace(" #", "_#")
+
+
 async def commit(
-    options: WriteOptions, batch: Batch, stages: Iterable[tuple[str, Mapping[str, int]]]
+    options: WriteOptions,
+    batch: Batch,
+    stages: Iterable[tuple[str, Mapping[str, int]]],
+    contents: Mapping[str, Content] | None = None,
+    run: str | None = None,
 ) -> bool:
     """Show the stages, given with their parts by broker; False if the batch had been committed.
 
     Raises:
+        BatchMismatch: The batch had been committed with other rows, and not by another ``run``.
         RequestRejected: A stage is not there, or not whole: it expired, or its broker lost it.
         NoRoute, ConnectionLost, CallTimeout: A broker is out of reach for long.
     """
@@ -99,12 +136,13 @@ async def commit(
         for broker, count in parts.items():
             plan.setdefault(broker, {})[name] = count
     timeout_ms = max(options.timeout_ms, COMMIT_TIMEOUT_MS)
+    skip = options.on_repeat is OnRepeat.SKIP
     async with Session(options.name_servers) as session:
         committer = Committer(session, options.group, timeout_ms)
         patience = Patience(session.clock, timeout_ms)
         while True:
             try:
-                return await committer.commit(batch, plan)
+                return await committer.commit(batch, plan, contents, run=run, skip=skip)
             except RocketPipeError as error:
                 # All rows are staged: to wait for a NameServer is cheaper than to write them anew.
                 await patience.after(error)

@@ -173,6 +173,9 @@ class RequestCode(IntEnum):
     # Ours alone, far from RocketMQ's: its servers refuse them with code 3.
     STAGE_MESSAGES = 700_001
     COMMIT_STAGES = 700_002
+    PREPARE_STAGES = 700_003
+    ASK_STAGES = 700_004
+    SETTLE_STAGES = 700_005
 
 
 class ResponseCode(IntEnum):

@@ -10,8 +10,13 @@ from rocketpipe.broker.delivery.staged_records import (
     STAGES_QUEUE,
     Committed,
     Delivered,
+    Dropped,
+    Lapsed,
+    LedgerRecord,
     OpenCommit,
     Part,
+    Prepared,
+    Settled,
     Summary,
     ledger_put,
     part_of,
@@ -73,16 +78,25 @@ def test_what_is_no_part_is_refused() -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        Committed(app="a", batch=1, stages={"s": 2}, plan="elsewhere"),
+        Committed(app="a", batch=1, stages={"s": 2}, plan="elsewhere", content="2 rows"),
         Delivered(app="a", batch=1, parts=2),
+        Dropped(stages=("s", "t")),
+        Prepared(app="a", batch=1, stages={"s": 2}, home="b", token="t"),
+        Settled(app="a", batch=1, plan="rest"),
+        Lapsed(tokens=("t", "u")),
         Summary(
-            apps=(AppEntry(app="a", runs=((0, 3),), used_ms=5),),
+            apps=(
+                AppEntry(
+                    app="a", runs=((0, 3),), age_ms=5, plans=((3, "p"),), contents=((3, "c"),)
+                ),
+            ),
             open=(OpenCommit(app="a", batch=3, stages={"s": 2}, moved=1),),
             stages_from=7,
+            lapsed=("t",),
         ),
     ],
 )
-def test_the_ledger_is_read_as_it_was_written(record: Committed | Delivered | Summary) -> None:
+def test_the_ledger_is_read_as_it_was_written(record: LedgerRecord) -> None:
     def own(body: bytes) -> Put:
         return part_put(PART)._replace(body=body)
 

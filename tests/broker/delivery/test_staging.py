@@ -11,8 +11,9 @@ from tests.broker.sending_parts import put
 from tests.broker.staging_parts import EXPIRY_MS, LEDGER_MS, StagingParts
 
 from rocketpipe.errors import RequestRejected
-from rocketpipe.model.names import SCHEDULE_TOPIC, STAGING_TOPIC
+from rocketpipe.model.names import SCHEDULE_TOPIC, STAGING_TOPIC, TIMER_TOPIC
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.staging import Share, StageList, read_plan, write_plan
 from rocketpipe.store.config import FlushMode
 from rocketpipe.testing.clock import ManualClock
 
@@ -129,6 +130,148 @@ async def test_a_stage_that_nobody_commits_expires(parts: StagingParts, tmp_path
     assert parts.bodies() == [b"b"]
 
 
+async def test_time_in_which_no_broker_runs_makes_nothing_older(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    await parts.stage("one", b"a")
+    await parts.clock.advance(EXPIRY_MS - 1)
+    parts.abandon()
+    await parts.clock.advance(100 * EXPIRY_MS)
+    parts = StagingParts(tmp_path, parts.clock)
+    await parts.staging.tend()
+    await parts.commit({"one": 1})
+    assert parts.bodies() == [b"a"]
+
+
+@pytest.mark.parametrize("batch", [0, 1], ids=["same batch", "another batch"])
+async def test_a_name_that_is_used_again_after_it_expired_means_the_new_parts(
+    parts: StagingParts, tmp_path: Path, batch: int
+) -> None:
+    await parts.stage("one", b"old")
+    await parts.stage("one", b"older", part=1)
+    await parts.clock.advance(EXPIRY_MS + 1)
+    await parts.staging.tend()
+    await parts.stage("one", b"second", part=1, batch=batch)
+    parts = reborn(parts, tmp_path)
+    with pytest.raises(RequestRejected, match="has 1 parts here, not 2"):
+        await parts.commit({"one": 2}, batch=batch)
+    await parts.stage("one", b"first", batch=batch)
+    parts = reborn(parts, tmp_path)
+    await parts.commit({"one": 2}, batch=batch)
+    assert parts.bodies() == [b"first", b"second"]
+
+
+async def test_what_is_committed_shows_also_when_settings_are_stricter_by_then(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    await parts.stage("one", b"x" * 3000)
+    await parts.stage("one", b"later", part=1, properties=b"TIMER_DELAY_SEC\x01100\x02")
+    parts.staging._record(("app", 0), StageList(stages={"one": 2}))
+    parts = reborn(parts, tmp_path, config={"max_message_bytes": 1024}, timer_max_delay_ms=1000)
+    with pytest.raises(RequestRejected, match="more than 1024"):
+        await parts.stage("two", b"x" * 3000, batch=1)
+    await parts.staging.tend()
+    assert parts.bodies() == [b"x" * 3000]
+    assert len(parts.stored(TIMER_TOPIC)) == 1
+    assert not parts.staging.book.commits
+
+
+async def test_a_part_is_not_let_go_of_before_its_message_is_on_the_disk(tmp_path: Path) -> None:
+    parts = StagingParts(tmp_path, ManualClock(), segment_bytes=8192)
+    await parts.stage("one", b"a")
+    parts.store.append([[put("u", b"x" * 6000)]])
+    parts.store.append([[put("u", b"x" * 6000)]])
+    parts.store.flush()
+    await parts.commit({"one": 1})
+    await parts.staging.tend()
+    held = parts.pins.lowest()
+    assert held is not None
+    assert held.offset == 0, "the commit may be taken back, and then the part is needed"
+    parts.store.flush()
+    await parts.staging.tend()
+    assert held.offset > 0
+
+
+# Several brokers
+
+
+async def test_what_is_prepared_is_kept_until_it_is_known_what_became_of_it(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    await parts.stage("one", b"a")
+    await parts.stage("other", b"b", batch=1)
+    assert not await parts.prepare({"one": 1})
+    assert not await parts.prepare({"one": 1})
+    for _ in range(2):
+        await parts.clock.advance(10 * EXPIRY_MS)
+        await parts.staging.tend()
+        with pytest.raises(RequestRejected, match="no stage 'other'"):
+            await parts.commit({"other": 1}, batch=1)
+        parts = reborn(parts, tmp_path)
+    await parts.commit({"one": 1})
+    assert parts.bodies() == [b"a"]
+    assert await parts.prepare({"one": 1})
+    assert not len(parts.staging.book.prepared)
+
+
+async def test_only_what_is_whole_is_prepared(parts: StagingParts) -> None:
+    await parts.stage("one", b"a")
+    with pytest.raises(
+        RequestRejected, match=r"is not prepared: .* 1 parts here, not 2; stage all"
+    ):
+        await parts.prepare({"one": 2})
+    with pytest.raises(RequestRejected, match="no stage 'two'"):
+        await parts.prepare({"two": 1})
+
+
+async def test_no_commit_goes_by_what_another_broker_has_let_go_of(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    assert await parts.staging.outcome(("app", 0), ["t1"]) == (False, None)
+    for _ in range(2):
+        with pytest.raises(RequestRejected, match="let go of its share; stage all of it again"):
+            await parts.commit({}, plan="p", token="t1")
+        parts = reborn(parts, tmp_path)
+    await parts.commit({}, plan="p", token="t2")
+    assert await parts.staging.outcome(("app", 0), ["t2"]) == (True, "p")
+    assert await parts.staging.outcome(("app", 1), []) == (False, None)
+
+
+async def test_plans_are_kept_until_each_share_shows(parts: StagingParts, tmp_path: Path) -> None:
+    b, c = Share(stages={"s": 1}), Share(stages={"s": 2})
+    for batch in (5, 4):
+        plan = write_plan({"b": b, "c": c})
+        await parts.commit({}, batch=batch, plan=plan, content="1 2 3 - t")
+    parts.staging.settle(("app", 4), "b")
+    parts.staging.settle(("app", 4), "nobody")
+    parts.staging.settle(("app", 5), None)
+    parts.staging.settle(("app", 6), None)
+    for _ in range(2):
+        told = await parts.commit({}, batch=4)
+        assert read_plan(told.outcome.plan or "") == {"c": c}
+        assert told.outcome.content == "1 2 3 - t"
+        assert (await parts.commit({}, batch=5)).outcome.plan is None
+        parts = reborn(parts, tmp_path)
+    parts.staging.settle(("app", 4), "c")
+    assert (await parts.commit({}, batch=4)).outcome.plan is None
+
+
+async def test_what_is_let_go_stays_so_unless_it_was_prepared_anew(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    await parts.stage("one", b"a")
+    await parts.prepare({"one": 1}, token="t1")
+    await parts.prepare({"one": 1}, token="t2")
+    parts.staging.let_go(("app", 0), ["t1"])
+    assert len(parts.staging.book.prepared) == 1
+    parts.staging.let_go(("app", 0), ["t1", "t2"])
+    for _ in range(2):
+        assert not len(parts.staging.book.prepared)
+        with pytest.raises(RequestRejected, match="no stage 'one'"):
+            await parts.commit({"one": 1})
+        parts = reborn(parts, tmp_path)
+
+
 async def test_what_is_staged_is_bounded(tmp_path: Path) -> None:
     parts = StagingParts(tmp_path, ManualClock(), max_staged_bytes=3000)
     await parts.stage("one", b"x" * 1000)
@@ -153,6 +296,9 @@ async def test_what_is_needed_of_the_log_is_held_and_the_ledger_moves_on(tmp_pat
     await parts.staging.tend()
     held = parts.pins.lowest()
     assert held is not None
+    assert held.offset == pin.offset, "a power cut may take the summary back"
+    parts.store.flush()
+    await parts.staging.tend()
     assert held.offset > 8192, "a summary has come behind the rest"
     parts.durability.dispatch()
     parts.store.flush()
@@ -167,8 +313,8 @@ async def test_a_summary_knows_of_commits_that_are_open(tmp_path: Path) -> None:
     parts = StagingParts(tmp_path, ManualClock(), segment_bytes=8192)
     await parts.stage("one", b"a")
     await parts.stage("one", b"b", part=1)
-    parts.staging._record(("app", 0), {"one": 2}, None)
-    parts.staging._move(parts.staging._commits["app", 0])
+    parts.staging._record(("app", 0), StageList(stages={"one": 2}))
+    parts.staging._move(parts.staging.book.commits["app", 0])
     parts.store.append([[put("u", b"x" * 7000)]])
     parts.staging._summarize()
     parts = reborn(parts, tmp_path, segment_bytes=8192)

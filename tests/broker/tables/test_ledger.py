@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from rocketpipe.broker.tables.ledger import MAX_PLAN_BYTES, Ledger
+from rocketpipe.broker.tables.ledger import MAX_CONTENTS, MAX_PLAN_BYTES, MAX_PLANS, Ledger
 
 
 def copied(ledger: Ledger) -> Ledger:
     """The same, written down and read."""
     copy = Ledger()
-    copy.load(tuple(ledger.entries()))
+    copy.load(tuple(ledger.entries(0)), 0)
     return copy
 
 
@@ -32,19 +32,54 @@ def test_batches_in_a_row_take_no_more_room_than_one() -> None:
     ledger = Ledger()
     for number in range(10_000):
         ledger.note("app", number, number)
-    [entry] = ledger.entries()
+    [entry] = ledger.entries(10_000)
     assert entry.runs == ((0, 9999),)
-    assert entry.used_ms == 9999
+    assert entry.age_ms == 1
 
 
-def test_the_plan_of_the_newest_batch_is_kept() -> None:
+def test_plans_are_kept_until_they_are_done_and_contents_of_the_newest() -> None:
     ledger = Ledger()
-    ledger.note("app", 3, 1, "three")
-    ledger.note("app", 2, 2, "two")
-    for known in (ledger, copied(ledger)):
-        assert (known.plan("app", 3), known.plan("app", 2)) == ("three", None)
+    ledger.note("app", 3, 1, "three", "c3")
+    ledger.note("app", 2, 2, "two", "c2")
     ledger.note("app", 4, 3)
-    assert ledger.plan("app", 3) is None
+    for known in (ledger, copied(ledger)):
+        assert (known.plan("app", 3), known.plan("app", 2)) == ("three", "two")
+        assert (known.content("app", 3), known.content("app", 4)) == ("c3", None)
+        known.replan("app", 3, "rest")
+        known.replan("app", 2, None)
+        known.replan("app", 9, "of nothing")
+        assert [known.plan("app", number) for number in (2, 3, 9)] == [None, "rest", None]
+    for number in range(10, 10 + MAX_CONTENTS):
+        ledger.note("app", number, 4, None, "new")
+    assert ledger.content("app", 3) is None
+    assert ledger.content("app", 10) == "new"
+
+
+def test_so_many_batches_may_wait_for_other_brokers() -> None:
+    ledger = Ledger()
+    for number in range(MAX_PLANS):
+        assert ledger.refusal("app", "plan") is None
+        ledger.note("app", number, 1, "plan")
+    assert "64 batches of 'app' may not show yet" in (ledger.refusal("app", "plan") or "")
+    assert ledger.refusal("app", None) is None
+    assert ledger.refusal("other", "plan") is None
+
+
+def test_only_the_time_counts_in_which_a_broker_ran() -> None:
+    ledger = Ledger()
+    ledger.note("app", 0, 100)
+    later = Ledger()
+    later.load(tuple(ledger.entries(150)), 10_000)  # the next run, whenever that is
+    assert later.forget_unused(10_000 - 50) == []
+    assert later.forget_unused(10_000 - 49) == ["app"]
+
+
+def test_what_is_not_done_everywhere_is_not_forgotten() -> None:
+    ledger = Ledger()
+    ledger.note("app", 0, 100, "plan")
+    assert ledger.forget_unused(1000) == []
+    ledger.replan("app", 0, None)
+    assert ledger.forget_unused(1000) == ["app"]
 
 
 def test_there_is_an_end_to_what_is_remembered() -> None:

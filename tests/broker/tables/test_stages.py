@@ -17,10 +17,23 @@ def test_parts_are_given_in_their_order_stage_by_stage() -> None:
     table.add("b", BATCH, 0, place(30), 1)
     table.add("a", BATCH, 1, place(20), 1)
     table.add("a", BATCH, 0, place(10), 1)
-    table.add("a", BATCH, 0, place(40), 1)  # a second time: the first stays
     assert [each.log_offset for each in table.places({"a": 2, "b": 1})] == [10, 20, 30]
     assert table.held_bytes == 30
     assert place(10).end == 20
+
+
+def test_what_was_dropped_gives_way_to_what_comes_by_its_name() -> None:
+    table = StageTable(1000)
+    table.add("a", BATCH, 0, place(10), 1)
+    table.add("a", BATCH, 1, place(20), 1)
+    table.add("a", BATCH, 0, place(30), 2)  # only a stage that was dropped gets a part again
+    assert table.places({"a": 1}) == [place(30)]
+    table.add("a", ("app", 1), 0, place(40), 3)
+    assert table.places({"a": 1}) == [place(40)]
+    assert (len(table), table.held_bytes) == (1, 10)
+    table.drop("a")
+    table.drop("a")
+    assert (len(table), table.held_bytes) == (0, 0)
 
 
 def test_what_a_commit_names_has_to_be_whole() -> None:

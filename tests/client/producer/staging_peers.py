@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rocketpipe.client.name_servers import NameServers
@@ -15,6 +15,9 @@ from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
 from rocketpipe.protocol.requests.staging import (
     CommitStages,
     CommitStagesReply,
+    PrepareStages,
+    PrepareStagesReply,
+    SettleStages,
     StageList,
     StageMessages,
     StageMessagesReply,
@@ -30,11 +33,24 @@ class Peer:
         self.committed: dict[tuple[str, int], StageList] = {}
         self.failures: list[RocketPipeError] = []
         self.asked = 0
+        #: Stages that it has no more.
+        self.lost: set[str] = set()
+        #: What happens when it has committed.
+        self.then: Callable[[], None] | None = None
+        self.prepared: list[tuple[tuple[str, int], str, dict[str, int]]] = []
+        self.settled: list[tuple[str, int]] = []
 
     def answer(self, request: Any) -> Any:
         self.asked += 1
         if self.failures:
             raise self.failures.pop(0)
+        if isinstance(request, SettleStages):
+            self.settled.append((request.application, request.batch))
+            return None
+        if isinstance(request, PrepareStages):
+            batch = (request.application, request.batch)
+            self.prepared.append((batch, request.home, dict(request.named.stages)))
+            return PrepareStagesReply(committed=batch in self.committed)
         if isinstance(request, StageMessages):
             batch = (request.application, request.batch)
             if batch in self.committed:
@@ -47,9 +63,16 @@ class Peer:
             return CommitStagesReply()
         first = self.committed.get(batch)
         if first is None:
+            for stage in self.lost.intersection(request.named.stages):
+                raise RequestRejected(
+                    ResponseCode.INVALID_PARAMETER, f"there is no stage {stage!r}"
+                )
             self.committed[batch] = request.named
+            if self.then is not None:
+                self.then()
         named = first or request.named
-        return CommitStagesReply(duplicate=first is not None, outcome=StageList(plan=named.plan))
+        told = StageList(plan=named.plan, content=named.content)
+        return CommitStagesReply(duplicate=first is not None, outcome=told)
 
 
 class Peers:
@@ -65,6 +88,8 @@ class Peers:
         self.directory = self
         self.name_servers = NameServers.parse("n1:9876;n2:9876")
         #: What each NameServer keeps; one that is not there does not answer.
+        self.refuses_to_keep = False
+        self.on_keep: Callable[[dict[str, str]], None] | None = None
         self.kept: dict[str, dict[str, str]] = {n: {} for n in self.name_servers.addresses}
 
     async def ask(self, request: GetBrokerClusterInfo) -> Any:
@@ -87,7 +112,11 @@ class Peers:
         if kept is None:
             raise ConnectionLost(address, "nobody there")
         if isinstance(request, PutKeyValue):
+            if self.refuses_to_keep:
+                raise RequestRejected(ResponseCode.SYSTEM_ERROR, "read-only")
             kept[request.key] = request.value
+            if self.on_keep is not None:
+                self.on_keep(kept)
             return None
         if request.key not in kept:
             raise RequestRejected(ResponseCode.QUERY_NOT_FOUND, "no such key")

@@ -67,7 +67,13 @@ WITHOUT_HEADER_CLASS = {
 OURS_ALONE = {"bulk"}
 BROKER_NAME_ONLY = {RequestCode.BATCH_ACK_MESSAGE}
 # Requests that RocketMQ does not have.
-OUR_CODES = {RequestCode.STAGE_MESSAGES, RequestCode.COMMIT_STAGES}
+OUR_CODES = {
+    RequestCode.STAGE_MESSAGES,
+    RequestCode.COMMIT_STAGES,
+    RequestCode.PREPARE_STAGES,
+    RequestCode.ASK_STAGES,
+    RequestCode.SETTLE_STAGES,
+}
 
 
 def header_id(header: dict[str, Any]) -> str:

@@ -108,7 +108,10 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="
     app: str
     batch: Int64
     stages: dict[str, int]
+    #: Who else has some of it, if somebody has: see ``protocol.requests.staging``.
     plan: str | None = None
+    #: What it holds, in its writer's words.
+    content: str | None = None
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="delivered"):
@@ -117,6 +120,36 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="
     app: str
     batch: Int64
     parts: int
+
+
+class Dropped(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="dropped"):
+    """Stages that nobody can commit any more; their names are free."""
+
+    stages: tuple[str, ...]
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="prepared"):
+    """Stages that are kept until their home has decided."""
+
+    app: str
+    batch: Int64
+    stages: dict[str, int]
+    home: str
+    token: str
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="settled"):
+    """What is left of a plan, once some brokers are known to have shown their share."""
+
+    app: str
+    batch: Int64
+    plan: str | None = None
+
+
+class Lapsed(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="lapsed"):
+    """Preparations that somebody let go of: no commit may go by them."""
+
+    tokens: tuple[str, ...]
 
 
 class OpenCommit(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,9 +168,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="su
     open: tuple[OpenCommit, ...] = ()
     #: The first staged part that is alive, by its offset in its queue.
     stages_from: int
+    #: Tokens of preparations.
+    lapsed: tuple[str, ...] = ()
 
 
-LedgerRecord = Committed | Delivered | Summary
+LedgerRecord = Committed | Delivered | Dropped | Prepared | Settled | Lapsed | Summary
 
 _decoder: Final = msgspec.json.Decoder(LedgerRecord)
 

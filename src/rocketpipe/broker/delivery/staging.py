@@ -5,6 +5,10 @@ All of it is in the log, in two queues of a topic that nobody else reads or writ
     queue 0   a record for each part of a stage: its body is a batch, as a producer would send it
     queue 1   the ledger:  commit     application and batch, the stages named, how many parts each
                            delivered  so many parts of a commit were moved to their topics
+                           dropped    stages that expired
+                           prepared   stages that are kept until their home has decided
+                           settled    what is left of a commit's plan
+                           lapsed     preparations that no commit may go by any more
                            summary    what was committed so far, what is open, where stages begin
 
 A commit is one record. Before it is in the log nothing shows, after it everything will: its parts
@@ -14,77 +18,73 @@ dies, the log says exactly how far the moving had come, and the next run goes on
 of a batch that the ledger knows changes nothing; it waits for the moving, and says so.
 
 A stage that no commit names goes when it got no part for as long as the settings say, and with the
-commit of its batch if it is not among those named: what a task left that was tried again.
+commit of its batch if it is not among those named: what a task left that was tried again. Only the
+time counts in which this run saw it; a broker that was away makes nothing older.
 
 What is staged keeps the log from being removed, and so does the last summary. A new one is written
-when half a segment has come behind the last, so the ledger holds little back.
+when half a segment has come behind the last, so the ledger holds little back. Nothing is let go of
+before whatever says so is on the disk.
 
-Each broker decides for itself. A writer that stages at several brokers names the whole in the
-``plan`` of its first commit, always at the same broker; whoever commits that batch again is told
-the plan, and completes that one at the others, not its own.
+Where a batch lies at several brokers, the application's home decides: its commit is that of all,
+and it keeps the ``plan`` of who else has what until that is done. The others have prepared before,
+and keep what they have until they know: from the writer, or by asking (``delivery.stage_asking``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.delivery.stage_book import Commit, StageBook
+from rocketpipe.broker.delivery.stage_replay import replay
 from rocketpipe.broker.delivery.staged_records import (
-    LEDGER_QUEUE,
     STAGES_QUEUE,
     Committed,
     Delivered,
+    Dropped,
+    Lapsed,
     LedgerRecord,
-    OpenCommit,
     Part,
-    Summary,
+    Prepared,
+    Settled,
     ledger_put,
     part_of,
-    read_ledger,
 )
 from rocketpipe.broker.delivery.storing import UNSTORABLE, unavailable
-from rocketpipe.broker.tables.ledger import Ledger
 from rocketpipe.broker.tables.stages import Batch, Place, StageTable
 from rocketpipe.clock import Clock
-from rocketpipe.errors import RecordError, RequestRejected, StoreError
+from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.model.names import STAGING_TOPIC
-from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.record.codec import RecordView, view_records
+from rocketpipe.protocol.requests.staging import StageList, read_plan, write_plan
+from rocketpipe.record.codec import RecordView
 from rocketpipe.store.message_store import Appended, MessageStore, Put
 from rocketpipe.store.retention import Pin, Retention
 
 log = logging.getLogger(__name__)
 
 TICK_MS: Final = 10_000
-_READ_BYTES: Final = 8 << 20
-_READ_COUNT: Final = 1024
+#: A quiet broker writes the ledger down so often, or it would not know how old its entries are.
+SUMMARY_EVERY_MS: Final = 3_600_000
+#: How many names go into one record.
+_NAMES: Final = 4096
 _OWNER: Final = "staged sends"
-
-
-@dataclass(slots=True)
-class _Commit:
-    """A commit whose parts are being moved."""
-
-    batch: Batch
-    stages: Mapping[str, int]
-    places: list[Place]
-    moved: int = 0
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a commit."""
+    """What became of a commit, and what the first of its batch said."""
 
     duplicate: bool
     plan: str | None = None
+    content: str | None = None
 
 
 class Staging:
@@ -115,18 +115,17 @@ class Staging:
         self._durability = durability
         self._retention = retention
         self._clock = clock
-        self._stages = stages
         self._expiry_ms = expiry_ms
         self._ledger_ms = ledger_ms
         self._messages_of = messages_of
         self._own = own
-        self._ledger = Ledger()
-        self._commits: dict[Batch, _Commit] = {}
-        #: From where on the log has all of the ledger, if there is any of it.
-        self._ledger_from: LogOffset | None = None
         self._pin: Pin | None = None
+        #: Where the pin may go once the log is durable up to there.
+        self._letting_go: tuple[LogOffset, LogOffset] | None = None
         self._trouble: str | None = None
-        self._rebuild()
+        self._summarized_ms = clock.monotonic_ms()
+        self.book = StageBook(stages)
+        replay(store, self.book, clock.monotonic_ms())
         self._hold()
 
     # Staging
@@ -138,24 +137,25 @@ class Staging:
             RequestRejected: There is no room, the stage is of another batch, or the store takes
                 nothing now.
         """
-        if self._ledger.has(*part.batch):
+        if self.book.ledger.has(*part.batch):
             return False
         place = self._known(part)
         if place is None:
-            refusal = self._stages.refusal(part.stage, len(put.body))
+            stages = self.book.stages
+            refusal = stages.refusal(part.stage, len(put.body))
             if refusal is not None:
                 raise RequestRejected(
                     ResponseCode.SYSTEM_BUSY, f"no room to stage more: {refusal}; commit some first"
                 )
-            place, stored_ms = self._append(put)
-            self._stages.add(part.stage, part.batch, part.number, place, stored_ms)
+            place = self._append(put)
+            stages.add(part.stage, part.batch, part.number, place, self._clock.monotonic_ms())
             if self._pin is None:
                 self._hold()
         await self._settled(place.end)
         return True
 
     def _known(self, part: Part) -> Place | None:
-        stage = self._stages.get(part.stage)
+        stage = self.book.stages.get(part.stage)
         if stage is None:
             return None
         if stage.batch != part.batch:
@@ -168,58 +168,81 @@ class Staging:
 
     # Committing
 
-    async def commit(
-        self, batch: Batch, named: Mapping[str, int], plan: str | None = None
-    ) -> Outcome:
+    async def prepare(self, batch: Batch, named: Mapping[str, int], home: str, token: str) -> bool:
+        """Keep stages until home has decided; False if the batch is committed here already.
+
+        Raises:
+            RequestRejected: A stage is not here, or not whole; or the store takes nothing now.
+        """
+        if self.book.ledger.has(*batch):
+            return False
+        self._check_whole(batch, named, "prepared")
+        if not self.book.prepared.has(batch, token):
+            app, number = batch
+            self._write(Prepared(app=app, batch=number, stages=dict(named), home=home, token=token))
+        await self._settled(self._store.positions.written)
+        return True
+
+    async def commit(self, batch: Batch, named: StageList) -> Outcome:
         """Show the stages named, unless this batch has been committed; returns when all shows.
 
         Raises:
             RequestRejected: A stage is not here, or not whole, and nothing was committed; or the
                 store takes nothing now, and the same commit again completes what was begun.
         """
-        duplicate = self._ledger.has(*batch)
+        duplicate = self.book.ledger.has(*batch)
         if not duplicate:
-            self._record(batch, named, plan)
-        commit = self._commits.get(batch)
+            self._record(batch, named)
+        commit = self.book.commits.get(batch)
         if commit is not None:
             await self._finish(commit)
-        return Outcome(duplicate, self._ledger.plan(*batch))
+        await self._settled(self._store.positions.written)
+        ledger = self.book.ledger
+        return Outcome(duplicate, ledger.plan(*batch), ledger.content(*batch))
 
-    def _record(self, batch: Batch, named: Mapping[str, int], plan: str | None) -> None:
+    def _record(self, batch: Batch, named: StageList) -> None:
         """The commit itself; nothing is awaited, so no other comes between check and record."""
         app, number = batch
-        missing = self._stages.missing(batch, named)
-        if missing is not None:
+        self._check_whole(batch, named.stages, "committed")
+        if named.token is not None and named.token in self.book.lapsed:
             raise RequestRejected(
                 ResponseCode.INVALID_PARAMETER,
-                f"batch {number} of {app!r} is not committed: {missing}; stage all of it again",
+                f"batch {number} of {app!r} is not committed: it took so long that another broker "
+                "has let go of its share; stage all of it again",
             )
-        refusal = self._ledger.refusal(app, plan)
+        refusal = self.book.ledger.refusal(app, named.plan, named.content)
         if refusal is not None:
             raise RequestRejected(ResponseCode.SYSTEM_BUSY, refusal)
-        places = self._stages.places(named)
-        record = Committed(app=app, batch=number, stages=dict(named), plan=plan)
-        place, stored_ms = self._append(ledger_put(self._own, record))
-        self._ledger.note(app, number, stored_ms, plan)
-        if self._ledger_from is None:
-            self._ledger_from = place.log_offset
-        self._commits[batch] = _Commit(batch, dict(named), places)
-        if not places:
-            self._over(self._commits[batch])
-        if self._pin is None:
-            self._hold()
+        self._write(
+            Committed(
+                app=app,
+                batch=number,
+                stages=dict(named.stages),
+                plan=named.plan,
+                content=named.content,
+            )
+        )
 
-    async def _finish(self, commit: _Commit) -> None:
+    def _check_whole(self, batch: Batch, named: Mapping[str, int], done: str) -> None:
+        missing = self.book.stages.missing(batch, named)
+        if missing is not None:
+            app, number = batch
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"batch {number} of {app!r} is not {done}: {missing}; stage all of it again",
+            )
+
+    async def _finish(self, commit: Commit) -> None:
         """Move what is left of a commit; one at a time does it, and others wait."""
         async with commit.lock:
-            while commit.moved < len(commit.places):
+            while not commit.is_over:
                 end = self._move(commit)
-                last = commit.moved == len(commit.places)
-                await self._settled(end, wait=last)
+                await self._settled(end, wait=commit.is_over)
                 await asyncio.sleep(0)  # others have messages too
 
-    def _move(self, commit: _Commit) -> LogOffset:
+    def _move(self, commit: Commit) -> LogOffset:
         """Append the next part's messages, and that they are there, as one group."""
+        assert commit.places is not None, "what is not whole is not committed"
         place = commit.places[commit.moved]
         app, number = commit.batch
         try:
@@ -231,15 +254,61 @@ class Staging:
             raise unavailable(error) from error
         except UNSTORABLE as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        commit.moved += 1
-        if commit.moved == len(commit.places):
-            self._over(commit)
         last = placed[-1]
+        self.book.apply(noted, last.log_offset, self._clock.monotonic_ms())
         return LogOffset(last.log_offset + last.size)
 
-    def _over(self, commit: _Commit) -> None:
-        self._commits.pop(commit.batch, None)
-        self._stages.drop_batch(commit.batch)
+    # What brokers tell each other
+
+    async def outcome(self, batch: Batch, given_up: Sequence[str]) -> tuple[bool, str | None]:
+        """Whether a batch is decided here, and its plan; if not, no commit goes by what is given.
+
+        Raises:
+            RequestRejected: The store takes nothing now.
+        """
+        ledger = self.book.ledger
+        if not ledger.has(*batch):
+            tokens = tuple(each for each in given_up if each not in self.book.lapsed)
+            if tokens:
+                self._write(Lapsed(tokens=tokens))
+        decided, plan = ledger.has(*batch), ledger.plan(*batch)
+        # Nobody may go by what a power cut could take back.
+        await self._settled(self._store.positions.written)
+        return decided, plan
+
+    def settle(self, batch: Batch, share: str | None) -> None:
+        """Let go of a plan, or of one broker's share in it, that is known to show.
+
+        Raises:
+            RequestRejected: The store takes nothing now.
+        """
+        text = self.book.ledger.plan(*batch)
+        if text is None:
+            return
+        app, number = batch
+        left = None
+        if share is not None:
+            try:
+                plan = read_plan(text)
+            except msgspec.MsgspecError:
+                return  # not of our writers: only whoever wrote it knows what is left of it
+            if plan.pop(share, None) is None:
+                return
+            left = write_plan(plan) if plan else None
+        self._write(Settled(app=app, batch=number, plan=left))
+
+    def let_go(self, batch: Batch, tokens: Sequence[str]) -> None:
+        """Drop what was prepared for a batch, that is now known never to be asked for.
+
+        Raises:
+            RequestRejected: The store takes nothing now.
+        """
+        names: dict[str, None] = {}
+        for each in self.book.prepared.of(batch):
+            if each.token not in tokens:
+                return  # somebody has prepared it anew
+            names.update(dict.fromkeys(each.stages))
+        self._drop(list(names))
 
     # What is done from time to time
 
@@ -251,81 +320,92 @@ class Staging:
 
     async def tend(self) -> None:
         """Do all of it once."""
-        for commit in tuple(self._commits.values()):
+        for commit in tuple(self.book.commits.values()):
             try:
                 await self._finish(commit)
             except RequestRejected as error:
                 if str(error) != self._trouble:
                     self._trouble = str(error)
                     log.error("committed messages cannot be shown yet reason=%s", error)
-        if not self._commits:
+        if not self.book.commits:
             self._trouble = None
-        self._expire()
-        self._summarize()
+        try:
+            self._expire()
+            self._summarize()
+        except RequestRejected as error:
+            log.warning("ledger not written reason=%s", error)
         self._hold()
 
     def _expire(self) -> None:
-        under_way = set(self._commits)
-        for name in self._stages.unused_since(self._clock.now_ms() - self._expiry_ms):
-            stage = self._stages.get(name)
-            assert stage is not None
-            if stage.batch not in under_way:
-                app, batch = stage.batch
-                log.info("stage expired application=%s batch=%d stage=%s", app, batch, name)
-                self._stages.drop(name)
+        before_ms = self._clock.monotonic_ms() - self._expiry_ms
+        expired = self.book.unused_since(before_ms)
+        for name in expired:
+            stage = self.book.stages.get(name)
+            assert stage is not None, "it was just found"
+            log.info("stage expired application=%s batch=%d stage=%s", *stage.batch, name)
+        self._drop(expired)
+
+    def _drop(self, names: Sequence[str]) -> None:
+        for start in range(0, len(names), _NAMES):
+            self._write(Dropped(stages=tuple(names[start : start + _NAMES])))
 
     def _summarize(self) -> None:
         """Write the ledger down anew, once much of the log has come behind it."""
-        if self._ledger_from is None:
+        if self.book.ledger_from is None:
             return
-        written = self._store.positions.written
-        if written - self._ledger_from < self._store.commit_log.segment_bytes // 2:
+        now_ms = self._clock.monotonic_ms()
+        behind = self._store.positions.written - self.book.ledger_from
+        is_due = now_ms - self._summarized_ms >= SUMMARY_EVERY_MS
+        if behind < self._store.commit_log.segment_bytes // 2 and not is_due:
             return
-        for app in self._ledger.forget_unused(self._clock.now_ms() - self._ledger_ms):
+        for app in self.book.ledger.forget_unused(now_ms - self._ledger_ms):
             log.info("application forgotten, it committed nothing for long application=%s", app)
         queue_end = self._store.max_offset(STAGING_TOPIC, STAGES_QUEUE)
-        first = min((place.queue_offset for place in self._stages.all_places()), default=queue_end)
-        record = Summary(
-            apps=tuple(self._ledger.entries()),
-            open=tuple(
-                OpenCommit(app=app, batch=batch, stages=dict(each.stages), moved=each.moved)
-                for (app, batch), each in self._commits.items()
-            ),
-            stages_from=first,
-        )
-        try:
-            place, _ = self._append(ledger_put(self._own, record))
-        except RequestRejected as error:
-            log.warning("ledger not written down anew reason=%s", error)
-            return
-        self._ledger_from = place.log_offset
+        place = self._append(ledger_put(self._own, self.book.summary(queue_end, now_ms)))
+        self.book.ledger_from = place.log_offset
+        self._summarized_ms = now_ms
         self._durability.dispatch()
 
     def _hold(self) -> None:
-        """Keep of the log what is needed, and no more."""
-        needed = [place.log_offset for place in self._stages.all_places()]
-        needed += [place.log_offset for each in self._commits.values() for place in each.places]
-        if self._ledger_from is not None:
-            needed.append(self._ledger_from)
-        if not needed:
-            if self._pin is not None:
-                self._pin.release()
-                self._pin = None
-        elif self._pin is None:
-            self._pin = self._retention.hold(min(needed), _OWNER)
-        else:
-            self._pin.move(max(self._pin.offset, min(needed)))
+        """Keep of the log what is needed, and no more.
+
+        What is not needed any more stays until the log is durable up to here: a power cut may take
+        back whatever made it so.
+        """
+        needed = self.book.needed()
+        positions = self._store.positions
+        if self._pin is None:
+            if needed is not None:
+                self._pin = self._retention.hold(needed, _OWNER)
+            return
+        if self._letting_go is not None and self._letting_go[1] <= positions.durable:
+            self._pin.move(max(self._pin.offset, self._letting_go[0]))
+            self._letting_go = None
+        if needed is None and positions.written <= positions.durable:
+            self._pin.release()
+            self._pin = self._letting_go = None
+        elif self._letting_go is None:
+            upto = positions.written
+            self._letting_go = (upto if needed is None else needed, upto)
 
     # The log
 
-    def _append(self, put: Put) -> tuple[Place, int]:
+    def _write(self, record: LedgerRecord) -> None:
+        """Append to the ledger, and go by it."""
+        place = self._append(ledger_put(self._own, record))
+        self.book.apply(record, place.log_offset, self._clock.monotonic_ms())
+        self._durability.dispatch()
+        if self._pin is None:
+            self._hold()
+
+    def _append(self, put: Put) -> Place:
         try:
             ((placed,),) = self._store.append([[put]])
         except UNSTORABLE as error:
             raise RequestRejected(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
         except StoreError as error:
             raise unavailable(error) from error
-        return _place(placed), placed.stored_ms
+        return _place(placed)
 
     async def _settled(self, end: LogOffset, *, wait: bool = True) -> None:
         try:
@@ -337,77 +417,6 @@ class Staging:
                 ResponseCode.SERVICE_NOT_AVAILABLE,
                 "service not available now: stored, but not synced in time; ask again",
             )
-
-    def _rebuild(self) -> None:
-        """Read ledger and stages from the log, as far as they are alive."""
-        moved: dict[Batch, int] = {}
-        named: dict[Batch, Mapping[str, int]] = {}
-        stages_from = QueueOffset(0)
-        for view in _records(self._store, LEDGER_QUEUE, QueueOffset(0)):
-            record = _ledger_of(view)
-            if isinstance(record, Summary):
-                self._ledger.load(record.apps)
-                self._ledger_from = view.log_offset
-                stages_from = QueueOffset(record.stages_from)
-                named = {(each.app, each.batch): each.stages for each in record.open}
-                moved = {(each.app, each.batch): each.moved for each in record.open}
-            elif isinstance(record, Committed):
-                batch = (record.app, record.batch)
-                self._ledger.note(record.app, record.batch, view.stored_ms, record.plan)
-                named[batch] = record.stages
-                moved[batch] = 0
-                if self._ledger_from is None:
-                    self._ledger_from = view.log_offset
-            elif isinstance(record, Delivered):
-                moved[record.app, record.batch] = record.parts
-        open_ = {
-            batch: stages for batch, stages in named.items() if moved[batch] < sum(stages.values())
-        }
-        self._find_stages(stages_from, open_)
-        for batch, stages in open_.items():
-            missing = self._stages.missing(batch, stages)
-            if missing is not None:
-                log.error(
-                    "committed messages are not in the log application=%s batch=%d reason=%s",
-                    *batch,
-                    missing,
-                )
-                continue
-            places = self._stages.places(stages)
-            self._commits[batch] = _Commit(batch, stages, places, moved[batch])
-        self._expire()
-
-    def _find_stages(self, start: QueueOffset, open_: Mapping[Batch, object]) -> None:
-        for view in _records(self._store, STAGES_QUEUE, start):
-            try:
-                part = part_of(view)
-            except RecordError as error:
-                log.warning("a staged part cannot be read at=%d: %s", view.log_offset, error)
-                continue
-            if part.batch in open_ or not self._ledger.has(*part.batch):
-                place = Place(view.log_offset, view.size, view.queue_offset)
-                self._stages.add(part.stage, part.batch, part.number, place, view.stored_ms)
-
-
-def _records(store: MessageStore, queue_id: int, start: QueueOffset) -> Iterator[RecordView]:
-    at = max(start, store.min_offset(STAGING_TOPIC, queue_id))
-    end = store.max_offset(STAGING_TOPIC, queue_id)
-    while at < end:
-        found = store.read(
-            STAGING_TOPIC, queue_id, at, max_count=_READ_COUNT, max_bytes=_READ_BYTES
-        )
-        yield from view_records(found.records)
-        if found.next_offset <= at:
-            break
-        at = found.next_offset
-
-
-def _ledger_of(view: RecordView) -> LedgerRecord | None:
-    try:
-        return read_ledger(view.stored_body)
-    except msgspec.MsgspecError as error:
-        log.warning("a record of the ledger cannot be read at=%d: %s", view.log_offset, error)
-        return None
 
 
 def _place(placed: Appended) -> Place:

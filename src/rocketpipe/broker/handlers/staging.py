@@ -5,6 +5,7 @@ the topic or the queue                 as by a send
 a part that is no batch, too long …    13
 no room                                2
 a commit whose stages are not here     29; of a batch that was committed: success
+a preparation whose stages are not     29; of a batch that was committed: success
 """
 
 from __future__ import annotations
@@ -27,8 +28,13 @@ from rocketpipe.model.names import check_sendable, is_retry_topic
 from rocketpipe.model.topic import Perm, TopicFilterType
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.staging import (
+    AskStages,
+    AskStagesReply,
     CommitStages,
     CommitStagesReply,
+    PrepareStages,
+    PrepareStagesReply,
+    SettleStages,
     StageList,
     StageMessages,
     StageMessagesReply,
@@ -46,20 +52,38 @@ _ADDED_BYTES: Final = 512
 class StagedMessages:
     """Makes of a part the messages that it holds."""
 
-    def __init__(self, stamp: Stamp, parking: Parking, max_bytes: int) -> None:
+    def __init__(
+        self, stamp: Stamp, parking: Parking, max_bytes: int, *, unlimited: Parking
+    ) -> None:
+        """``unlimited`` parks what was taken before, however far away it is."""
         self._stamp = stamp
         self._parking = parking
         self._max_bytes = max_bytes
+        self._unlimited = unlimited
+
+    def checked(self, part: Part) -> Sequence[Put]:
+        """The messages of a part that is to be staged, as they will be stored.
+
+        Raises:
+            RecordError: The body is no batch, or too long.
+            RequestRejected: One of them asks for what cannot be done.
+        """
+        puts = self._puts(part, self._max_bytes, self._parking)
+        for put in puts:
+            if len(put.properties) > MAX_PROPERTIES_BYTES - _ADDED_BYTES:
+                raise _illegal(f"properties of {len(put.properties)} bytes are too long")
+        return puts
 
     def of(self, part: Part) -> Sequence[Put]:
         """The messages as their topics get them; those that are delayed, as they wait.
 
-        Raises:
-            RecordError: The body is no batch.
-            RequestRejected: One of them asks for what cannot be done.
+        What was staged was checked then. It shows also where the settings say otherwise by now.
         """
+        return self._puts(part, len(part.body), self._unlimited)
+
+    def _puts(self, part: Part, max_bytes: int, parking: Parking) -> list[Put]:
         puts = []
-        for entry in decode_batch(part.body, max_bytes=self._max_bytes):
+        for entry in decode_batch(part.body, max_bytes=max_bytes):
             text = entry.raw_properties
             waits = False
             new_key = None
@@ -79,11 +103,7 @@ class StagedMessages:
                 born_ms=part.born_ms,
                 born_host=part.born_host,
             )
-            if waits:
-                put = self._parking.parked(put)
-            if len(put.properties) > MAX_PROPERTIES_BYTES - _ADDED_BYTES:
-                raise _illegal(f"properties of {len(put.properties)} bytes are too long")
-            puts.append(put)
+            puts.append(parking.parked(put) if waits else put)
         return puts
 
 
@@ -117,7 +137,7 @@ class StagingHandlers:
             raise _wrong(f"batch {request.batch}, part {request.part}: neither is negative")
         part = await self._part(request, call)
         try:
-            if not self._messages.of(part):
+            if not self._messages.checked(part):
                 raise _illegal("a part without messages")
         except RecordError as error:
             raise _illegal(str(error)) from error
@@ -131,10 +151,41 @@ class StagingHandlers:
         _check_name("application", request.application)
         for stage in request.named.stages:
             _check_name("stage", stage)
-        outcome = await self._staging.commit(
-            (request.application, request.batch), request.named.stages, request.named.plan
+        outcome = await self._staging.commit((request.application, request.batch), request.named)
+        return CommitStagesReply(
+            duplicate=outcome.duplicate,
+            outcome=StageList(plan=outcome.plan, content=outcome.content),
         )
-        return CommitStagesReply(duplicate=outcome.duplicate, outcome=StageList(plan=outcome.plan))
+
+    @handles(PrepareStages)
+    async def prepare(self, request: PrepareStages, call: Call) -> PrepareStagesReply:
+        self._intake.admit()
+        named = request.named
+        for kind, name in (
+            ("application", request.application),
+            ("home", request.home),
+            ("token", named.token or ""),
+            *(("stage", stage) for stage in named.stages),
+        ):
+            _check_name(kind, name)
+        if request.batch < 0 or not named.stages:
+            raise _wrong(f"batch {request.batch}, {len(named.stages)} stages: 0, 1 or more")
+        batch = (request.application, request.batch)
+        kept = await self._staging.prepare(batch, named.stages, request.home, named.token or "")
+        return PrepareStagesReply(committed=not kept)
+
+    @handles(AskStages)
+    async def ask(self, request: AskStages, call: Call) -> AskStagesReply:
+        given_up = [each for each in (request.given_up or "").split(",") if each]
+        for token in given_up:
+            _check_name("token", token)
+        batch = (request.application, request.batch)
+        decided, plan = await self._staging.outcome(batch, given_up)
+        return AskStagesReply(decided=decided, outcome=StageList(plan=plan))
+
+    @handles(SettleStages)
+    async def settle(self, request: SettleStages, call: Call) -> None:
+        self._staging.settle((request.application, request.batch), request.share)
 
     async def _part(self, request: StageMessages, call: Call) -> Part:
         try:

@@ -38,8 +38,8 @@ class Stage:
 
     batch: Batch
     parts: dict[int, Place] = field(default_factory=dict)
-    #: When the last of them was stored.
-    stored_ms: int = 0
+    #: When this run saw the last of them: time in which no broker runs makes nothing older.
+    seen_ms: int = 0
 
     @property
     def places(self) -> list[Place]:
@@ -78,17 +78,21 @@ class StageTable:
             return f"there are {len(self._stages)} stages, as many as may be"
         return None
 
-    def add(self, name: str, batch: Batch, part: int, place: Place, stored_ms: int) -> None:
-        """Take a part that is in the log; of one that is there already the first stays."""
+    def add(self, name: str, batch: Batch, part: int, place: Place, seen_ms: int) -> None:
+        """Take a part that is in the log.
+
+        Nobody puts a part there that is known, or of a stage that is of another batch. So if this
+        is one, what is known by its name had been dropped before.
+        """
         stage = self._stages.get(name)
+        if stage is not None and (stage.batch != batch or part in stage.parts):
+            self.drop(name)
+            stage = None
         if stage is None:
             stage = self._stages[name] = Stage(batch)
             self._of_batch.setdefault(batch, set()).add(name)
-        assert stage.batch == batch, "a stage is of one batch"
-        if part in stage.parts:
-            return
         stage.parts[part] = place
-        stage.stored_ms = max(stage.stored_ms, stored_ms)
+        stage.seen_ms = max(stage.seen_ms, seen_ms)
         self._parts += 1
         self.held_bytes += place.size
 
@@ -114,8 +118,10 @@ class StageTable:
             self.drop(name)
 
     def drop(self, name: str) -> None:
-        """Forget a stage."""
-        stage = self._stages.pop(name)
+        """Forget a stage, if it is there."""
+        stage = self._stages.pop(name, None)
+        if stage is None:
+            return
         self._parts -= len(stage.parts)
         self.held_bytes -= sum(place.size for place in stage.parts.values())
         others = self._of_batch[stage.batch]
@@ -124,8 +130,8 @@ class StageTable:
             del self._of_batch[stage.batch]
 
     def unused_since(self, before_ms: int) -> list[str]:
-        """Stages that got no part since."""
-        return [name for name, stage in self._stages.items() if stage.stored_ms < before_ms]
+        """Stages that got no part since, as this run saw it."""
+        return [name for name, stage in self._stages.items() if stage.seen_ms < before_ms]
 
     def all_places(self) -> Iterator[Place]:
         """Every part of every stage."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rocketpipe.broker.core import Core, Wing
 from rocketpipe.broker.delivery.parking import Parking
+from rocketpipe.broker.delivery.stage_asking import StageAsking
 from rocketpipe.broker.delivery.staged_records import LEDGER_QUEUE
 from rocketpipe.broker.delivery.staging import Staging
 from rocketpipe.broker.handlers.staging import StagedMessages, StagingHandlers
@@ -32,8 +33,12 @@ def staging(core: Core) -> Wing:
         )
 
     config = core.config
-    parking = Parking(core.delays, core.clock, most_ms=core.store.config.timer_max_delay_ms)
-    messages = StagedMessages(core.stamp, parking, config.max_message_bytes)
+    messages = StagedMessages(
+        core.stamp,
+        Parking(core.delays, core.clock, most_ms=core.store.config.timer_max_delay_ms),
+        config.max_message_bytes,
+        unlimited=Parking(core.delays, core.clock, most_ms=None),
+    )
     kept = Staging(
         core.store,
         core.durability,
@@ -46,4 +51,15 @@ def staging(core: Core) -> Wing:
         own=own,
     )
     handlers = StagingHandlers(config, core.intake, core.supply, kept, messages)
-    return Wing(handlers=(handlers,), loops={"staged sends": kept.keep_going})
+    asking = StageAsking(
+        kept,
+        core.caller,
+        core.clock,
+        config.name,
+        config.name_servers,
+        expiry_ms=config.staged_expiry_ms,
+    )
+    return Wing(
+        handlers=(handlers,),
+        loops={"staged sends": kept.keep_going, "prepared sends": asking.keep_asking},
+    )

@@ -105,6 +105,11 @@ class Delivery:
             return pick(line.queues)
         return self._choice.choose(line.topic, line.queues, failed_last)
 
+    def choose_of(self, line: Line, broker: str) -> MessageQueue:
+        """The queue of one broker whose turn it is."""
+        queues = [queue for queue in line.queues if queue.broker_name == broker]
+        return self._choice.choose(line.topic, queues)
+
     def begin(self, out: Outgoing, time_ms: int) -> Asked | None:
         """Send it at once, if there is nothing to wait for; None if there is.
 

@@ -29,7 +29,7 @@ from rocketpipe.client.producer.selectors import Pick, Selector, pick_of
 from rocketpipe.client.producer.sender import Sender
 from rocketpipe.client.producer.sending_trace import Trace
 from rocketpipe.client.producer.staged import TIMEOUT_MS as STAGED_TIMEOUT_MS
-from rocketpipe.client.producer.staged import StagedSends
+from rocketpipe.client.producer.staged import OnRepeat, StagedSends
 from rocketpipe.client.producer.stages import Batch
 from rocketpipe.client.producer.transactions import Check, Decision, Transaction, Transactions
 from rocketpipe.client.routes import NEW_TOPIC_QUEUES
@@ -388,11 +388,17 @@ class Producer:
         return decision
 
     def staged(
-        self, application: str, batch: int, *, timeout_ms: int = STAGED_TIMEOUT_MS
+        self,
+        application: str,
+        batch: int,
+        *,
+        timeout_ms: int = STAGED_TIMEOUT_MS,
+        on_repeat: OnRepeat = "fail",
     ) -> StagedSends:
         """Messages that show at the end of an ``async with``, all of them, once; see there.
 
-        ``application`` and ``batch`` name it: the same pair a second time shows nothing more.
+        ``application`` and ``batch`` name it: the same pair a second time shows nothing more. With
+        other messages than the first time that is an error, unless ``on_repeat`` is ``"skip"``.
 
         Raises:
             ValueError: If the application has no name, or the number is negative.
@@ -406,6 +412,7 @@ class Producer:
             named,
             new_topic_queues=self._new_topic_queues,
             timeout_ms=timeout_ms,
+            on_repeat=on_repeat,
         )
 
     async def recall(self, topic: str, handle: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Literal, Self, Unpack
 
 from rocketpipe.client.producer.delivery import Delivery
 from rocketpipe.client.producer.intake import Intake
@@ -12,10 +12,12 @@ from rocketpipe.client.producer.outgoing import ENTRY_BYTES
 from rocketpipe.client.producer.parts import MessageParts
 from rocketpipe.client.producer.patience import Patience
 from rocketpipe.client.producer.selectors import Selector, pick_of
-from rocketpipe.client.producer.stages import Batch, Committer, StageWriter
+from rocketpipe.client.producer.stage_content import Content, checksum
+from rocketpipe.client.producer.stages import Batch, Committer, StageWriter, brokers_of
 from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute, RocketPipeError, SessionClosed
+from rocketpipe.model import properties
 from rocketpipe.model.message import Message
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.record.batch import encode_batch
@@ -26,6 +28,27 @@ PART_BYTES: Final = 256 << 10
 HELD_BYTES: Final = 4 << 20
 #: How long a broker that does not answer is asked again.
 TIMEOUT_MS: Final = 60_000
+
+#: What to do about a batch whose name was committed before, with other messages.
+OnRepeat = Literal["fail", "skip"]
+
+#: What is another in each attempt, or may be.
+_PASSING: Final = tuple(
+    name.encode() + b"\x01"
+    for name in (
+        properties.UNIQ_KEY,
+        properties.WAIT,
+        properties.TIMER_DELIVER_MS,
+        properties.START_DELIVER_TIME,
+    )
+)
+
+
+def _lasting(text: bytes) -> bytes:
+    """Of properties, what is the same when a message is made again."""
+    return b"\x02".join(
+        sorted(each for each in text.split(b"\x02") if not each.startswith(_PASSING))
+    )
 
 
 class _Pile:
@@ -39,8 +62,9 @@ class StagedSends:
     """One batch of an application: what is sent inside its ``async with`` shows at its end, once.
 
     An exception inside the block leaves nothing behind that shows. The same application and number
-    a second time is a block that does nothing: ``was_committed`` is true at its end. Needs brokers
-    of this project; RocketMQ's own refuse it with code 3.
+    a second time is a block that does nothing: ``was_committed`` is true at its end. It has to hold
+    the same messages, in any order, or `BatchMismatch` is raised at its end, unless ``on_repeat``
+    is ``"skip"``. Needs brokers of this project; RocketMQ's own refuse it with code 3.
     """
 
     def __init__(
@@ -53,12 +77,16 @@ class StagedSends:
         *,
         new_topic_queues: int = NEW_TOPIC_QUEUES,
         timeout_ms: int = TIMEOUT_MS,
+        on_repeat: OnRepeat = "fail",
     ) -> None:
         """For ``Producer.staged``.
 
         Raises:
-            ValueError: If the application has no name, or the number is negative.
+            ValueError: If the application has no name, or the number is negative; or
+                ``on_repeat`` is none of its words.
         """
+        if on_repeat not in ("fail", "skip"):
+            raise ValueError(f'on_repeat {on_repeat!r}: "fail", or "skip"')
         if not batch.application or batch.number < 0:
             named = f"application {batch.application!r}, batch {batch.number}"
             raise ValueError(f"{named}: a name, and 0 or more")
@@ -70,9 +98,12 @@ class StagedSends:
         self._writer = StageWriter(session, group, batch, new_topic_queues=new_topic_queues)
         self._committer = Committer(session, group, timeout_ms)
         self._piles: dict[MessageQueue, _Pile] = {}
-        self._open_queue: dict[str, MessageQueue] = {}
+        self._open_queue: dict[tuple[str, str], MessageQueue] = {}
+        self._contents: dict[str, Content] = {}
+        self._on_repeat = on_repeat
         #: Of topics with piles: that of one still to be created is a guess nobody else remembers.
         self._lines: dict[str, Line] = {}
+        self._brokers: dict[str, list[str]] = {}
         self._held_bytes = 0
         self._is_open = False
         #: Whether this batch was committed before; known at the end of the block.
@@ -95,7 +126,10 @@ class StagedSends:
             await self._flush(next(iter(self._piles)))
         name = self._writer.name
         plan = {broker: {name: parts} for broker, parts in self._writer.parts.items()}
-        self.was_committed = not await self._committer.commit(self._batch, plan)
+        first = await self._committer.commit(
+            self._batch, plan, self._contents, skip=self._on_repeat == "skip"
+        )
+        self.was_committed = not first
 
     async def send(
         self,
@@ -124,13 +158,23 @@ class StagedSends:
         line = self._lines.get(out.topic)
         if line is None:
             line = self._lines[out.topic] = await self._patiently_line(out.topic)
-        chosen = self._any_queue(line) if pick is None else self._delivery.choose(line, pick)
+        text = out.properties.encode()
+        sum_ = checksum(out.topic, out.flag, out.body, _lasting(text))
+        if pick is None:
+            brokers = self._brokers.get(out.topic)
+            if brokers is None:
+                brokers = self._brokers[out.topic] = brokers_of(line.queues)
+            chosen = self._any_queue(line, brokers[sum_ % len(brokers)])
+        else:
+            chosen = self._delivery.choose(line, pick)
+        content = self._contents.setdefault(chosen.broker_name, Content())
+        content.add(out.topic, sum_, len(out.body))
         pile = self._piles.setdefault(chosen, _Pile())
         size = out.size + ENTRY_BYTES
         if pile.entries and pile.size + size > PART_BYTES:
             await self._flush(chosen)
             pile = self._piles.setdefault(chosen, _Pile())
-        pile.entries.append((out.flag, out.body, out.properties.encode()))
+        pile.entries.append((out.flag, out.body, text))
         pile.size += size
         pile.born_ms = out.born_ms
         self._held_bytes += size
@@ -139,18 +183,20 @@ class StagedSends:
         elif self._held_bytes > HELD_BYTES:
             await self._flush(max(self._piles, key=lambda queue: self._piles[queue].size))
 
-    def _any_queue(self, line: Line) -> MessageQueue:
-        """The queue whose pile grows; another one when it has gone."""
-        queue = self._open_queue.get(line.topic)
+    def _any_queue(self, line: Line, broker: str) -> MessageQueue:
+        """The queue of a broker whose pile grows; another one when it has gone."""
+        at = (line.topic, broker)
+        queue = self._open_queue.get(at)
         if queue is None or queue not in self._piles or queue not in line.queues:
-            queue = self._open_queue[line.topic] = self._delivery.choose(line)
+            queue = self._open_queue[at] = self._delivery.choose_of(line, broker)
         return queue
 
     async def _flush(self, queue: MessageQueue) -> None:
         pile = self._piles.pop(queue)
         self._held_bytes -= pile.size
         self._lines.pop(queue.topic, None)
-        if self._writer.is_committed:
+        self._brokers.pop(queue.topic, None)
+        if queue.broker_name in self._writer.committed_at:
             return  # nobody would keep it
         body = encode_batch(pile.entries)
         ticket = self._writer.ticket(queue)

@@ -4,36 +4,73 @@ A stage is written by one attempt of somebody's work, under a name of its own, i
 is numbered at its broker, so that one that was sent twice counts once. The commit names the
 application, its batch, and of each stage how many parts each broker has.
 
-Each broker commits for itself. The first to be asked is the same for every batch and attempt: see
-``stage_homes``. It is told the whole plan, and tells it to whoever commits the batch again; who
-then completes that plan, not its own. So a batch shows once, also if its writer died when some
-brokers had committed and others had not.
+One broker decides, the same for every batch and attempt: see ``stage_homes``. The others are told
+beforehand to keep what they have. It is told the whole plan, and tells it to whoever commits the
+batch again; who then completes that plan, not its own. So a batch shows once, also if its writer
+died when some brokers had committed and others had not.
+
+Messages that may go anywhere are spread over brokers by what is in them (`brokers_of`), so that
+each attempt brings the same ones to the same broker. If a broker has lost its share of what was
+decided, that of the new attempt takes its place: it is the same.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
-
-import msgspec
+from typing import Final, TypeVar
 
 from rocketpipe.client.producer.patience import Patience
+from rocketpipe.client.producer.stage_content import Content
 from rocketpipe.client.producer.stage_homes import StageHomes
 from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
-from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
+from rocketpipe.errors import (
+    BatchMismatch,
+    LostShare,
+    NoRoute,
+    RequestRejected,
+    RocketPipeError,
+)
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
-from rocketpipe.protocol.requests.staging import CommitStages, StageList, StageMessages
+from rocketpipe.protocol.requests.staging import (
+    HOMES_NAMESPACE,
+    CommitStages,
+    CommitStagesReply,
+    PrepareStages,
+    SettleStages,
+    Share,
+    StageList,
+    StageMessages,
+    home_key,
+    read_plan,
+    write_plan,
+)
+
+log = logging.getLogger(__name__)
+
+Reply = TypeVar("Reply")
 
 Plan = Mapping[str, Mapping[str, int]]
 """Of each broker, how many parts of each stage it has."""
 
-_plans: Final = msgspec.json.Decoder(dict[str, dict[str, int]])
+#: How long the broker that decided is told that all is done: it would hear by itself.
+_SETTLE_MS: Final = 3000
+_GONE: Final = "if it is gone for good, start an empty one of its name, and stage the batch again"
+
+
+def brokers_of(queues: Iterable[MessageQueue]) -> list[str]:
+    """The brokers that messages are spread over which may go to any of these queues.
+
+    By their checksums: each goes to the one at ``checksum % len(…)``.
+    """
+    return sorted({queue.broker_name for queue in queues})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +112,8 @@ class StageWriter:
         self.name = name or str(uuid.uuid4())
         #: By broker, how many parts were numbered.
         self.parts: dict[str, int] = {}
-        #: Whether a broker said that the batch was committed before.
-        self.is_committed = False
+        #: The brokers that said that the batch was committed there before.
+        self.committed_at: set[str] = set()
 
     def ticket(self, queue: MessageQueue) -> Ticket:
         """Number the next part; it has to be written, or the stage is not whole."""
@@ -109,7 +146,8 @@ class StageWriter:
             body=body,
         )
         reply = await self._session.caller.call(address, request, timeout_ms)
-        self.is_committed |= reply.committed
+        if reply.committed:
+            self.committed_at.add(queue.broker_name)
 
 
 class Committer:
@@ -122,25 +160,127 @@ class Committer:
         self._timeout_ms = timeout_ms
         self._homes = StageHomes(session)
 
-    async def commit(self, batch: Batch, plan: Plan) -> bool:
+    async def commit(
+        self,
+        batch: Batch,
+        plan: Plan,
+        contents: Mapping[str, Content] | None = None,
+        *,
+        run: str | None = None,
+        skip: bool = False,
+    ) -> bool:
         """Show every stage of the plan, once; False if the batch had been committed before.
 
+        ``contents`` says what each broker has. What was committed before has to have been the same,
+        unless another ``run`` of a stream did it, or ``skip`` says that it does not matter.
+
         Raises:
+            BatchMismatch: The batch had been committed before, with other messages.
             RequestRejected: A stage is not there, or not whole; nothing of it shows then.
             NoRoute, ConnectionLost, CallTimeout: A broker is out of reach. The same commit again
                 completes what was begun.
         """
         home = await self._home(batch.application)
-        elsewhere: Plan = {name: stages for name, stages in plan.items() if name != home}
-        text = msgspec.json.encode(elsewhere).decode() if elsewhere else None
-        duplicate, told = await self._ask(
-            home, batch, StageList(stages=dict(plan.get(home, {})), plan=text)
+        shares = {
+            name: Share(stages=dict(stages), content=_text(contents, name))
+            for name, stages in plan.items()
+            if name != home
+        }
+        token = uuid.uuid4().hex
+        for name in sorted(shares):
+            await self._prepare(name, batch, home, token, shares[name])
+        whole = _whole(contents, run)
+        named = StageList(
+            stages=dict(plan.get(home, {})),
+            plan=write_plan(shares) if shares else None,
+            content=None if whole is None else whole.text(),
+            token=token if shares else None,
         )
-        if duplicate:
-            elsewhere = _plans.decode(told) if told else {}
-        for name in sorted(elsewhere):
-            await self._ask(name, batch, StageList(stages=dict(elsewhere[name])))
-        return not duplicate
+        gone = (
+            f"if it is gone for good: rocketpipe-mqadmin deleteKvConfig -s {HOMES_NAMESPACE} "
+            f"-k {home_key(batch.application)}"
+        )
+        reply = await self._ask(home, batch, named, gone)
+        decided = shares
+        if reply.duplicate:
+            decided = read_plan(reply.outcome.plan) if reply.outcome.plan else {}
+            before = Content.of(reply.outcome.content)
+            self._compare(batch, before, whole, skip=skip)
+            skip = skip or _is_other_run(before, run)
+        for name in sorted(decided):
+            await self._show(name, batch, decided[name], shares.get(name), skip=skip)
+        if decided:
+            await self._settle(home, batch)
+        return not reply.duplicate
+
+    def _compare(
+        self, batch: Batch, before: Content | None, now: Content | None, *, skip: bool
+    ) -> None:
+        if before is None or now is None or before.is_like(now):
+            return
+        if not skip and not _is_other_run(before, now.run):
+            raise BatchMismatch(batch.application, batch.number, str(before), str(now))
+        log.warning(
+            "a batch was committed before with other messages, and is not written again "
+            "application=%s batch=%d before=%s now=%s",
+            batch.application,
+            batch.number,
+            before,
+            now,
+        )
+
+    async def _prepare(self, name: str, batch: Batch, home: str, token: str, share: Share) -> None:
+        request = PrepareStages(
+            producer_group=self._group,
+            application=batch.application,
+            batch=batch.number,
+            home=home,
+            broker_name=name,
+            named=StageList(stages=share.stages, token=token),
+        )
+        await self._call(name, request)
+
+    async def _show(
+        self, name: str, batch: Batch, share: Share, own: Share | None, *, skip: bool
+    ) -> None:
+        """Have a broker show what was decided; if it has lost that, what was staged now."""
+        try:
+            await self._ask(name, batch, StageList(stages=share.stages))
+        except RequestRejected as error:
+            if error.code != ResponseCode.INVALID_PARAMETER or own is None or own == share:
+                raise
+            lost, now = Content.of(share.content), Content.of(own.content)
+            if lost is not None and now is not None and not lost.is_like(now):
+                if not skip:
+                    raise LostShare(
+                        batch.application, batch.number, name, str(lost), str(now)
+                    ) from error
+                log.warning(
+                    "a broker has lost its share of a batch, and what takes its place is not the "
+                    "same application=%s batch=%d broker=%s lost=%s now=%s",
+                    batch.application,
+                    batch.number,
+                    name,
+                    lost,
+                    now,
+                )
+            await self._ask(name, batch, StageList(stages=own.stages))
+            log.warning(
+                "a broker had lost its share of a batch, which was staged again and shows "
+                "application=%s batch=%d broker=%s",
+                batch.application,
+                batch.number,
+                name,
+            )
+
+    async def _settle(self, home: str, batch: Batch) -> None:
+        request = SettleStages(application=batch.application, batch=batch.number)
+        try:
+            address = (await self._brokers()).get(home)
+            if address is not None:
+                await self._session.caller.call(address, request, _SETTLE_MS)
+        except RocketPipeError as error:
+            log.info("home not told that all is done home=%s reason=%s", home, error)
 
     async def _home(self, application: str) -> str:
         patience = Patience(self._session.clock, self._timeout_ms)
@@ -176,7 +316,9 @@ class Committer:
             raise NoRoute(AUTO_CREATE_TOPIC, asked, "no broker is registered there")
         return found
 
-    async def _ask(self, name: str, batch: Batch, named: StageList) -> tuple[bool, str | None]:
+    async def _ask(
+        self, name: str, batch: Batch, named: StageList, gone: str = _GONE
+    ) -> CommitStagesReply:
         request = CommitStages(
             producer_group=self._group,
             application=batch.application,
@@ -184,15 +326,36 @@ class Committer:
             broker_name=name,
             named=named,
         )
+        return await self._call(name, request, gone)
+
+    async def _call(self, name: str, request: Request[Reply], gone: str = _GONE) -> Reply:
         patience = Patience(self._session.clock, self._timeout_ms)
         while True:
             try:
                 address = (await self._brokers()).get(name)
                 if address is None:
                     asked = str(self._session.name_servers)
-                    raise NoRoute(name, asked, f"broker {name!r} is not registered now: start it")
-                reply = await self._session.caller.call(address, request, patience.attempt_ms)
+                    hint = f"broker {name!r} is not registered now: start it; {gone}"
+                    raise NoRoute(name, asked, hint)
+                return await self._session.caller.call(address, request, patience.attempt_ms)
             except RocketPipeError as error:
                 await patience.after(error)
-            else:
-                return reply.duplicate, reply.outcome.plan
+
+
+def _text(contents: Mapping[str, Content] | None, name: str) -> str:
+    found = None if contents is None else contents.get(name)
+    return "" if found is None else found.text()
+
+
+def _whole(contents: Mapping[str, Content] | None, run: str | None) -> Content | None:
+    if contents is None:
+        return None
+    whole = Content(run=run)
+    for each in contents.values():
+        whole.join(each)
+    return whole
+
+
+def _is_other_run(before: Content | None, run: str | None) -> bool:
+    """Whether a run of a stream does again what an earlier one did: what is random may differ."""
+    return run is not None and before is not None and before.run != run
