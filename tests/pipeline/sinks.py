@@ -20,11 +20,13 @@ class TakingNote:
     """A way that keeps what it is given."""
 
     queue_count: int = 4
+    brokers: Sequence[str] = ("a",)
     sent: list[tuple[Parcel, MessageQueue | None]] = field(default_factory=list)
 
     async def queues(self, topic: str, timeout_ms: int) -> Sequence[MessageQueue]:
         return [
-            MessageQueue(topic=topic, broker_name="a", queue_id=queue_id)
+            MessageQueue(topic=topic, broker_name=broker, queue_id=queue_id)
+            for broker in self.brokers
             for queue_id in range(self.queue_count)
         ]
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +17,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from tests.pipeline.sinks import messages_in
 
 from rocketpipe.client.session import Session
-from rocketpipe.errors import ConnectionLost
+from rocketpipe.errors import BatchMismatch, ConnectionLost
 from rocketpipe.pipeline.option_text import OptionError
 from rocketpipe.pipeline.write_options import Delivery, WriteOptions
 from rocketpipe.pipeline.write_rows import BadColumn
@@ -68,13 +71,38 @@ def test_rows_show_once_where_brokers_stage_and_the_job_has_a_name(
     writer = pickle.loads(pickle.dumps(batch_writer({**given, "txn": "job-1"}, BODY, False)))
     rows = pa.record_batch({"body": [b"%d" % n for n in range(300)]})
     lost, told = (pickle.loads(pickle.dumps(writer.write(iter([rows])))) for _ in range(2))
-    assert (told.application, told.rows, dict(told.parts)) == ("job-1", 300, dict(lost.parts))
+    assert told.application == "job-1/sink-once"
+    assert (told.rows, dict(told.parts)) == (300, dict(lost.parts))
+    assert dict(told.contents) == dict(lost.contents)
     assert messages_in(servers.name_server, "sink-once") == []
     writer.abort([lost])
     writer.commit([told, None])
     writer.commit([lost])
     found = sorted(int(message.body) for message in messages_in(servers.name_server, "sink-once"))
     assert found == list(range(300))
+
+
+def test_a_job_whose_name_wrote_something_else_fails_and_the_other_topic_is_another_job(
+    servers: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    def run(topic: str, *bodies: bytes, tasks: int = 1, **more: str) -> None:
+        given = {"nameServer": servers.name_server, "topic": topic, "txn": "job-2", **more}
+        writer = batch_writer(given, BODY, False)
+        parts = [bodies[number::tasks] for number in range(tasks)]
+        writer.commit([writer.write(iter([pa.record_batch({"body": some})])) for some in parts])
+
+    run("sink-named", b"a", b"b", b"c")
+    run("sink-named", b"c", b"b", b"a", tasks=2)  # the same, in other tasks and another order
+    run("sink-named-too", b"x")
+    with pytest.raises(BatchMismatch, match=r"3 messages to sink-named then, 2 messages") as caught:
+        run("sink-named", b"x", b"y")
+    assert "stagedLedgerTime" in str(caught.value)
+    run("sink-named", b"x", b"y", onRepeat="skip")
+    assert "is not written again" in caplog.text
+    found = [message.body for message in messages_in(servers.name_server, "sink-named")]
+    assert sorted(found) == [b"a", b"b", b"c"]
+    [too] = messages_in(servers.name_server, "sink-named-too")
+    assert too.body == b"x"
 
 
 async def test_the_writer_of_a_stream_waits_for_brokers_that_are_restarted(
@@ -167,3 +195,70 @@ def test_spark_writes_frames_and_streams(
         (tmp_path / "checkpoint" / "commits" / ".0.crc").unlink()
     found = messages_in(servers.name_server, "sink-stream")
     assert sorted(message.body for message in found) == sorted(b"row %d" % n for n in range(1000))
+
+
+@pytest.mark.spark
+def test_sinks_in_foreach_batch_write_each_micro_batch_once(
+    spark: SparkSession, servers: Cluster, tmp_path: Path
+) -> None:
+    source, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"
+
+    def sink(frame: DataFrame, topic: str, txn: str = "both") -> None:
+        writer = frame.write.format("rocketpipe").option("nameServer", servers.name_server)
+        writer.options(topic=topic, txn=txn).mode("append").save()
+
+    def run(sinks: Callable[[DataFrame, int], None], where: Path = checkpoint) -> None:
+        stream = spark.readStream.schema("id LONG").option("maxFilesPerTrigger", "1")
+        query = (
+            stream.parquet(str(source))
+            .writeStream.foreachBatch(sinks)
+            .option("checkpointLocation", str(where))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def bodies(topic: str) -> list[bytes]:
+        return sorted(message.body for message in messages_in(servers.name_server, topic))
+
+    def forget_the_last_commit() -> None:
+        """As after a death between our commit and Spark's own: the batch is run again."""
+        last = max(int(name.name) for name in (checkpoint / "commits").glob("[0-9]*"))
+        (checkpoint / "commits" / str(last)).unlink()
+        (checkpoint / "commits" / f".{last}.crc").unlink()
+
+    for start in (0, 10):
+        spark.range(start, start + 10, 1, 1).write.mode("append").parquet(str(source))
+
+    def two_topics(frame: DataFrame, batch: int) -> None:
+        rows = frame.selectExpr("concat('row ', id) AS body", "id")
+        sink(rows.where("id % 2 = 0").select("body"), "each-even")
+        sink(rows.where("id % 2 = 1").select("body"), "each-odd")
+
+    wanted = [b"row %d" % number for number in range(20)]
+    for _ in range(2):
+        run(two_topics)
+        assert bodies("each-even") == sorted(wanted[::2])
+        assert bodies("each-odd") == sorted(wanted[1::2])
+        forget_the_last_commit()
+
+    def random_rows(frame: DataFrame, batch: int) -> None:  # whoever replays it has other rows
+        sink(frame.selectExpr("uuid() AS body"), "each-odd")
+        sink(frame.selectExpr("concat(id, uuid()) AS body"), "each-new", txn="new")
+
+    run(random_rows)
+    assert bodies("each-odd") == sorted(wanted[1::2])
+    assert len(bodies("each-new")) == 10
+    forget_the_last_commit()
+
+    def twice_the_same_topic(frame: DataFrame, batch: int) -> None:
+        sink(frame.selectExpr("concat('first ', id) AS body"), "each-twice")
+        sink(frame.selectExpr("concat('second ', id) AS body"), "each-twice")
+
+    with pytest.raises(Exception, match="was committed before with other messages"):
+        run(twice_the_same_topic)
+    # A copy of the checkpoint, whose rows go elsewhere.
+    copied = tmp_path / "copied"
+    shutil.copytree(checkpoint, copied)
+    run(lambda frame, _: sink(frame.selectExpr("concat('c', id) AS body"), "each-copy"), copied)
+    assert len(bodies("each-copy")) == 10

@@ -13,7 +13,7 @@ from rocketpipe.client.session import Session
 from rocketpipe.errors import RequestRejected
 from rocketpipe.pipeline.write_options import WriteOptions
 from rocketpipe.pipeline.writer_outlet import Outlet, Parcel
-from rocketpipe.pipeline.writer_staged import StagedWay, commit, is_served
+from rocketpipe.pipeline.writer_staged import StagedWay, application, commit, is_served
 from rocketpipe.record.batch import Entry, encode_batch
 from rocketpipe.testing import Cluster
 
@@ -49,6 +49,22 @@ def test_what_is_staged_shows_with_its_commit_and_once(servers: Cluster) -> None
     assert (alone.queue_id, alone.keys, alone.born_ms) == (2, ("k",), 17)
     with pytest.raises(RequestRejected, match="there is no stage"):
         asyncio.run(commit(options, Batch("spark", 4), [loser]))
+
+
+def test_the_name_says_what_is_written_where() -> None:
+    query = "3cb1003a-ff6a-4ae6-8cff-a35ef8adfb1e"
+    named = [
+        application("job", None, "orders"),
+        application("job", None, "bills"),
+        application("job", None, None),
+        application("job", query, "orders"),
+        application(None, query, "orders"),
+        application("j" * 255, query, "orders"),
+        application("j" * 255, query, "bills"),
+    ]
+    assert named[0] == "job/orders"
+    assert len(set(named)) == len(named)
+    assert max(map(len, named)) == 255
 
 
 def test_a_broker_of_ours_serves_it(servers: Cluster) -> None:

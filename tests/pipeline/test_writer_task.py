@@ -95,3 +95,48 @@ def test_no_rows_open_no_connection() -> None:
     empty = {"body": pa.array([], pa.binary())}
     assert written(empty) == (Sent(), [])
     assert written() == (Sent(), [])
+
+
+def staged(*batches: dict[str, Any], brokers: Sequence[str] = ("a", "b", "c")) -> Any:
+    """What each broker gets of rows that are staged, and what is said of it."""
+    way = TakingNote(brokers=brokers)
+    options = WriteOptions("127.0.0.1:1", "orders", batch_bytes=2000)
+    given = [pa.record_batch(columns) for columns in batches]
+    sent = write_task(given, options, Session("127.0.0.1:1"), way, staged=True)
+    found: dict[str, list[bytes]] = {}
+    for parcel, queue in way.sent:
+        name = parcel.broker if queue is None else queue.broker_name
+        found.setdefault(name, []).extend(bodies(parcel))
+    return sent.contents, {name: sorted(some) for name, some in found.items()}
+
+
+ROWS: dict[str, list[Any]] = {
+    "body": [b"%05d" % number for number in range(500)],
+    "queue_key": [None if number % 3 else f"k{number % 7}" for number in range(500)],
+    "delay_level": [number % 2 if number % 10 == 0 else 0 for number in range(500)],
+    "tags": ["t" if number % 4 else None for number in range(500)],
+}
+
+
+def test_what_is_staged_goes_to_the_same_brokers_whoever_writes_it_and_in_which_order() -> None:
+    contents, found = staged(ROWS)
+    assert set(found) == {"a", "b", "c"}
+    assert sorted(row for some in found.values() for row in some) == ROWS["body"]
+    assert {name: len(some) for name, some in found.items()} == {
+        name: content.count for name, content in contents.items()
+    }
+    backwards = {name: column[::-1] for name, column in ROWS.items()}
+    halves = [
+        {name: column[at : at + 250] for name, column in backwards.items()} for at in (0, 250)
+    ]
+    again_contents, again = staged(*halves)
+    assert again == found
+    assert again_contents == contents
+    other, _ = staged({**ROWS, "tags": ["u"] * 500})
+    assert not other["a"].is_like(contents["a"])
+
+
+def test_with_one_broker_all_is_staged_there_and_counted() -> None:
+    contents, found = staged({"body": ROWS["body"]}, brokers=["a"])
+    assert sorted(found["a"]) == ROWS["body"]
+    assert (contents["a"].count, contents["a"].topics) == (500, {"orders"})
