@@ -179,8 +179,8 @@ class BatchMismatch(RocketPipeError, ValueError):
             f"then, {now} now, of which nothing was written. If they are to be written, give them "
             "a name or number of their own; if they are the same work done again, which comes "
             "out otherwise each time, there is nothing left to do: on_repeat (in Spark: onRepeat) "
-            '"skip" passes over it. A name is remembered for stagedLedgerTime (30 days) after '
-            "its last commit"
+            '"skip" passes over it. Brokers remember a name for stagedLedgerTime (30 days, unless '
+            "set otherwise) after its last commit"
         )
         self.application = application
         self.batch = batch

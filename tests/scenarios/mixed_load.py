@@ -306,7 +306,7 @@ class Load:
                 stage = f"{next(tries)} of batch-{number:07d}"
                 name = f"batch-{number:07d}"
                 with contextlib.suppress(RocketPipeError), self._honest.about(name):
-                    batch = producer.staged(f"mix-{self._seed}", asked)
+                    batch = producer.staged(f"mix-{self._seed}", asked, on_repeat="skip")
                     size = chance.randrange(1, 8)
                     await self._try(batch, record, name, stage, size, commits)
                     shows = commits

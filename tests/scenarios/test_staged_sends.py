@@ -18,7 +18,13 @@ from rocketpipe.client.session import Session
 from rocketpipe.errors import BatchMismatch, RequestRejected
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server as namesrv
-from rocketpipe.protocol.requests.staging import CommitStages, Share, StageList, write_plan
+from rocketpipe.protocol.requests.staging import (
+    CommitStages,
+    PrepareStages,
+    Share,
+    StageList,
+    write_plan,
+)
 from rocketpipe.record.batch import Entry, encode_batch
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.testing import cluster
@@ -165,3 +171,55 @@ async def test_a_batch_at_two_brokers_is_completed_as_it_was_decided(tmp_path: P
         assert await committer.commit(batch, plan) is False
         found = await read_topic(name_server, "spread")
         assert [message.body for message in found] == [b"first", b"first"]
+
+
+async def test_a_broker_that_was_away_finds_out_what_was_decided(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        name_server = await stack.enter_async_context(namesrv(NamesrvConfig(port=0)))
+
+        def config(name: str) -> BrokerConfig:
+            return BrokerConfig(
+                name=name,
+                port=0,
+                data=tmp_path / name,
+                name_servers=(name_server,),
+                store=StoreConfig.embedded(tmp_path / name),
+                staged_expiry_ms=1000,
+            )
+
+        await stack.enter_async_context(broker(config("broker-a")))
+        session = await stack.enter_async_context(Session(name_server))
+        async with broker(config("broker-b")):
+            route = await session.routes.get_for_send("away")
+            queues = {queue.broker_name: queue for queue in route.writable_queues("away")}
+            writer = StageWriter(session, "g", Batch("app", 0))
+            where = {name: session.leader_of(queue, route) for name, queue in queues.items()}
+            for name, queue in queues.items():
+                part = encode_batch([Entry(0, name.encode(), b"")])
+                await writer.put(writer.ticket(queue), part, 1, where[name], 3000)
+            prepare = PrepareStages(
+                producer_group="g",
+                application="app",
+                batch=0,
+                home="broker-a",
+                named=StageList(stages={writer.name: 1}, token="t"),
+            )
+            await session.caller.call(where["broker-b"], prepare)
+        # The writer gets as far as the broker that decides, and is never seen again.
+        commit = CommitStages(
+            producer_group="g",
+            application="app",
+            batch=0,
+            named=StageList(
+                stages={writer.name: 1},
+                plan=write_plan({"broker-b": Share(stages={writer.name: 1})}),
+                token="t",
+            ),
+        )
+        await session.caller.call(where["broker-a"], commit)
+        assert [message.body for message in await read_topic(name_server, "away")] == [b"broker-a"]
+        async with broker(config("broker-b")):
+            async with asyncio.timeout(60):
+                while len(found := await read_topic(name_server, "away")) < 2:
+                    await asyncio.sleep(0.05)
+            assert sorted(message.body for message in found) == [b"broker-a", b"broker-b"]

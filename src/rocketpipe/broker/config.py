@@ -311,14 +311,16 @@ class BrokerConfig:
         default=6 * 3_600_000,
         unit="ms",
         least=1000,
-        help="a stage that got nothing for so long, and was not committed, is dropped",
+        help="a stage that got nothing for so long while the broker ran, and was not committed, is "
+        "dropped",
     )
     staged_ledger_ms: int = setting(
         "stagedLedgerTime",
         default=30 * 86_400_000,
         unit="ms",
         least=60_000,
-        help="so long after its last commit it is known what an application has committed",
+        help="for so long after its last commit, while the broker runs, an application's name and "
+        "what it has committed are remembered",
     )
     save_offsets_every_ms: int = setting(
         "flushConsumerOffsetInterval",

@@ -10,6 +10,7 @@ from tests.broker.staging_parts import StagingParts, staged
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.staging import AskStages, SettleStages, Share, write_plan
 from rocketpipe.testing.clock import ManualClock
 
 
@@ -67,3 +68,38 @@ async def test_a_broker_that_may_not_be_written_stages_nothing(tmp_path: Path) -
     parts = StagingParts(tmp_path, ManualClock(), config={"permission": 4})
     with pytest.raises(RequestRejected, match="read-only"):
         await parts.stage("s", b"a")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"home": ""}, "home has 1 to 255"),
+        ({"token": "a b "}, "token has 1 to 255"),
+        ({"batch": -1}, "batch -1, 1 stages"),
+        ({"named": {}}, "batch 0, 0 stages"),
+        ({"named": {"": 1}}, "stage has 1 to 255"),
+    ],
+)
+async def test_a_preparation_that_makes_no_sense_is_refused(
+    parts: StagingParts, changes: dict[str, Any], reason: str
+) -> None:
+    await parts.stage("s", b"a")
+    with pytest.raises(RequestRejected, match=reason) as caught:
+        await parts.prepare(changes.pop("named", {"s": 1}), **changes)
+    assert caught.value.code == ResponseCode.INVALID_PARAMETER
+
+
+async def test_what_was_decided_is_told_to_whoever_asks(parts: StagingParts) -> None:
+    ask = AskStages(application="app", batch=0, broker_name="b", given_up="t1,t2")
+    assert not (await parts.ask(ask)).decided
+    with pytest.raises(RequestRejected, match="let go of its share"):
+        await parts.commit({}, plan="p", token="t2")
+    plan = write_plan({"b": Share(stages={"s": 1})})
+    await parts.commit({}, plan=plan, token="t3")
+    told = await parts.ask(ask)
+    assert (told.decided, told.outcome.plan) == (True, plan)
+    await parts.ask(SettleStages(application="app", batch=0, share="b"))
+    told = await parts.ask(ask)
+    assert (told.decided, told.outcome.plan) == (True, None)
+    with pytest.raises(RequestRejected, match="token has 1 to 255"):
+        await parts.ask(AskStages(application="app", batch=0, broker_name="b", given_up="\x01"))
