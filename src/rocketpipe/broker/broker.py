@@ -172,6 +172,7 @@ async def broker(
                 clock,
                 notify=config.notify_consumers,
                 property_filter=config.property_filter,
+                filters=planner.filters,
             )
             keys = UniqueKeys(store_host[:-4], os.getpid(), chance.getrandbits(32))
             stamp = Stamp(config, keys, clock)

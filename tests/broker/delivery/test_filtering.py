@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketpipe.broker.delivery.filtering import EVERYTHING, Filters
+from rocketpipe.broker.delivery.sieve import Sieve
 from rocketpipe.errors import FilterError
 from rocketpipe.model import properties
 from rocketpipe.model.subscription import SQL92, TAG, Subscription
@@ -101,3 +102,19 @@ def test_a_group_that_gives_no_hashes_is_read_by_its_expression(filters: Filters
     accepts = filters.choice_of(sql).accepts
     assert accepts is not None
     assert accepts(b"")
+
+
+async def test_who_makes_up_expressions_waits_for_a_turn_and_who_has_one_does_not() -> None:
+    seconds = iter(range(1000))
+    sieve = Sieve(slice_s=1, timer=lambda: float(next(seconds)))
+    filters = Filters(sieve=sieve)
+    filters.choice("SQL92", "a = 1")
+    assert sieve.is_spent
+    await filters.turn("SQL92", "a = 1")  # it is compiled
+    await filters.turn("TAG", "a")
+    assert sieve.is_spent
+    await filters.turn("SQL92", "a = 2")
+    assert not sieve.is_spent
+    with pytest.raises(FilterError):
+        filters.choice("SQL92", "a = ")
+    assert sieve.is_spent

@@ -465,3 +465,22 @@ async def test_an_expression_is_held_back_like_a_tag(broker: Broker) -> None:
     asked = {"subscription": "n = 1", "expression_type": SQL92, "max_msg_nums": 1}
     assert (await broker.pull(0, **asked)).code == 0
     assert (await broker.pull(1, **asked)).code == 2
+
+
+async def test_waits_of_a_peer_that_takes_nothing_are_answered_when_it_does(broker: Broker) -> None:
+    peer = PeerConnection(broker.router.answer, limits=ConnectionLimits())
+    waits = [
+        asyncio.create_task(broker.router.answer(to_command(pull(wait_ms=15_000), number), peer))
+        for number in range(2)
+    ]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(broker.waiting) == 2
+    peer.pause_writing()  # as when what was written before is more than its limit
+    broker.put("A")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(broker.waiting) == 0
+    assert not any(each.done() for each in waits)
+    peer.resume_writing()
+    assert [tags(each) for each in await asyncio.gather(*waits)] == [["A"], ["A"]]

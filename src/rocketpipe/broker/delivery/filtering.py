@@ -81,6 +81,14 @@ class Filters:
         self._max_chars = max_chars
         self._chars = 0
 
+    async def turn(self, expression_type: str | None, expression: str | None) -> None:
+        """Wait, if `choice` is about to compile this and all expressions have had their time.
+
+        It takes as long as to ask it some dozen times, and whoever can connect can make up others.
+        """
+        if expression_type == SQL92 and (SQL92, expression) not in self._kept:
+            await self._sieve.turn()
+
     def choice(self, expression_type: str | None, expression: str | None) -> Choice:
         """Compile an expression; without a type it is one of tags, and an empty one means all.
 
@@ -121,7 +129,11 @@ class Filters:
             raise FilterError(f"expressions are of type {TAG} or {SQL92}, not {kind[:40]!r}", 1)
         if not text:
             raise FilterError(f"an empty expression of type {SQL92}", 1)
-        return Choice(everything, Expression.of_sql(compile_sql(text), self._sieve))
+        began_s = self._sieve.timer()
+        try:
+            return Choice(everything, Expression.of_sql(compile_sql(text), self._sieve))
+        finally:
+            self._sieve.spend(self._sieve.timer() - began_s)
 
 
 def _by_tags(tags: TagFilter) -> Choice:

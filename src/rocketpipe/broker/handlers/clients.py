@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, cast
 
+from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.consumer_group import Client, Consuming
@@ -20,7 +21,6 @@ from rocketpipe.errors import (
     RequestRejected,
     StoreError,
 )
-from rocketpipe.filter.sql_eval import compile_sql
 from rocketpipe.model.names import check_group, check_topic, retry_topic
 from rocketpipe.model.subscription import SQL92, TAG
 from rocketpipe.protocol.codes import ResponseCode
@@ -69,8 +69,10 @@ class ClientHandlers:
         notify: bool = True,
         property_filter: bool = True,
         crowd: int = CROWD,
+        filters: Filters | None = None,
     ) -> None:
         """Tell members nothing without ``notify``; know no SQL92 without ``property_filter``."""
+        self._filters = filters or Filters()
         self._clients = clients
         self._groups = groups
         self._supply = supply
@@ -178,8 +180,9 @@ class ClientHandlers:
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED,
                 f"{kind[:40]!r} is no kind of expression: use {TAG} or {SQL92}",
             )
+        await self._filters.turn(kind, wanted.expression)
         try:
-            compile_sql(wanted.expression)
+            self._filters.choice(kind, wanted.expression)
         except FilterError as error:
             raise RequestRejected(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
 

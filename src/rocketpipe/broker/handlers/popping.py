@@ -99,6 +99,7 @@ class PopHandlers:
             nothing = Popped(self._clock.now_ms(), 0)
             return _reply(ResponseCode.POLLING_TIMEOUT, nothing, request)
         until_ms = self._until_ms(call, born_ms, request.poll_time)
+        await self._filters.turn(request.exp_type, request.exp)
         ask = await self._ask(request)
         line = (request.topic, request.consumer_group, max(request.queue_id, -1))
         looks = 0

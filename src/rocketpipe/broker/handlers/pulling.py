@@ -88,6 +88,7 @@ class PullHandlers:
     @handles(PullMessage)
     async def pull(self, request: PullMessage, call: Call) -> PullMessageReply | PullForbiddenReply:
         code = call.command.code
+        await self._planner.filters.turn(request.expression_type, request.subscription)
         try:
             plan = self.plan(request, code)
             reply = await self.answer(plan, request)
