@@ -73,6 +73,20 @@ def test_a_new_directory_is_made(disk: SimDisk) -> None:
     files.close()
 
 
+def test_records_as_long_as_a_frame_are_whole_after_a_kill(disk: SimDisk) -> None:
+    long = b"x" * (6 << 20), b"y" * ((16 << 20) - 1000)
+    store = open_store(disk, segment_bytes=32 << 20)
+    for body in (*long, b"behind"):
+        store.append([[put(body)]])
+    store.abandon()
+    store = open_store(disk, segment_bytes=32 << 20)
+    found = [store.read("t", 0, QueueOffset(at), max_count=1).records for at in range(3)]
+    assert [len(view.body) for each in found for view in view_records(each)] == [
+        *map(len, long),
+        len(b"behind"),
+    ]
+
+
 def test_one_store_at_a_time(tmp_path: Path) -> None:
     settings = StoreConfig.embedded(tmp_path / "store")
     opening: dict[str, Any] = {"disk": Disk(), "clock": SystemClock(), "store_host": HOST}

@@ -34,8 +34,8 @@ _HEAD: Final = np.dtype(
     [("size", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body", ">i4")]
 )
 _TAIL: Final = f"{well_known.WAIT}\x01true\x02{well_known.UNIQ_KEY}\x01".encode()
-#: A broker adds its region, its cluster, a mark and a checksum.
-MOST_PROPERTIES_BYTES: Final = MAX_PROPERTIES_BYTES - 512
+#: A broker adds its region and its cluster, and keeps room for what it adds later.
+MOST_PROPERTIES_BYTES: Final = MAX_PROPERTIES_BYTES - 2048
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
 _COUNTED_DIGITS: Final = 12
 _NOTHING: Final = pa.scalar(b"")

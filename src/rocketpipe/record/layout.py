@@ -59,8 +59,9 @@ MAX_TOPIC_V1_BYTES: Final = 127
 MAX_TOPIC_BYTES: Final = 255
 MAX_PROPERTIES_BYTES: Final = 32767
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
-#: A record may exceed its body by this much, which holds any head, topic and properties.
-MAX_RECORD_BYTES: Final = MAX_BODY_BYTES + 64 * 1024
+#: No body is longer than a frame, 16 MiB, whatever ``maxMessageSize`` says; a record may exceed it
+#: by 64 KiB, which holds any head, topic and properties. What is longer is no record.
+MAX_RECORD_BYTES: Final = (16 * 1024 + 64) * 1024
 
 #: ``__CRC32#`` 0x01, ten digits, 0x02: see ``record.checksum``.
 SEAL_BYTES: Final = 20

@@ -37,7 +37,7 @@ cdef enum:
     BLANK_SIZE = 0x7FFFFFFF
     MARK_BYTES = 42
     FILLER_BYTES = 8
-    MAX_RECORD_BYTES = 4 * 1024 * 1024 + 64 * 1024
+    MAX_RECORD_BYTES = 16 * 1024 * 1024 + 64 * 1024
     UNIQUE_BYTES = 32
 
 cdef object _schedule_topic = SCHEDULE_TOPIC

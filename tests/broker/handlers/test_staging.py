@@ -46,6 +46,20 @@ async def test_a_part_that_could_not_be_shown_is_refused_at_once(
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize("asks", [b"", b"DELAY\x011\x02", b"TIMER_DELAY_MS\x011000\x02"])
+async def test_a_part_leaves_room_for_what_comes_after_its_commit(
+    parts: StagingParts, asks: bytes
+) -> None:
+    for size in (31_200, 31_900):
+        text = asks + b"UNIQ_KEY\x01K\x02n\x01" + b"x" * size + b"\x02"
+        if size == 31_200:
+            await parts.ask(staged("s", b"body", properties=text))
+        else:
+            with pytest.raises(RequestRejected, match="a room of") as caught:
+                await parts.ask(staged("s", b"body", properties=text, part=1))
+            assert caught.value.code == ResponseCode.MESSAGE_ILLEGAL
+
+
 async def test_a_stage_is_of_one_batch(parts: StagingParts) -> None:
     await parts.stage("s", b"a")
     with pytest.raises(RequestRejected, match="name a new one"):

@@ -15,6 +15,7 @@ from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.delivery.room import PLAIN_ROOM
 from rocketpipe.broker.lanes import pulling
 from rocketpipe.broker.lanes.sending import plain_queues
 from rocketpipe.model.flags import PullFlag
@@ -28,7 +29,7 @@ from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.record.batch import Entry, encode_batch
 from rocketpipe.record.codec import view_records
-from rocketpipe.record.layout import SEAL_BYTES
+from rocketpipe.record.layout import MAX_PROPERTIES_BYTES, SEAL_BYTES
 from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.config import FlushMode, StoreConfig
 
@@ -232,6 +233,47 @@ async def test_a_send_among_others_that_cannot_be_stored_is_refused_alone(
         await ask(address, send(1))
         answers = await ask(address, send(2), send(3, properties=long), send(4))
     assert [answer.code for answer in answers] == [0, 13, 0]
+
+
+@pytest.mark.parametrize("batch", [False, True])
+async def test_the_longest_properties_are_the_same_in_the_lane_and_at_the_handlers(
+    tmp_path: Path, batch: bool
+) -> None:
+    def text(size: int) -> str:
+        return f"UNIQ_KEY\x01{KEY}\x02a\x01".ljust(size - 1, "x") + "\x02"
+
+    def sized(opaque: int, size: int, header: HeaderKind) -> Command:
+        if not batch:
+            return send(opaque, properties=text(size), header=header)
+        body = encode_batch([Entry(0, b"a", text(size).encode())])
+        return send(opaque, body=body, batch=True, header=header)
+
+    suffix = len("MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02")
+    most = MAX_PROPERTIES_BYTES - PLAIN_ROOM - suffix
+    async with serving(tmp_path) as address:
+        await ask(address, send(1))
+        for header in HeaderKind.JSON, HeaderKind.BINARY:
+            sizes = (most - 1, most, most + 1)
+            answers = await ask(
+                address, *(sized(n, size, header) for n, size in enumerate(sizes, 2))
+            )
+            assert [answer.code for answer in answers] == [0, 0, 13]
+            assert f"room of {PLAIN_ROOM}" in (answers[2].remark or "")
+
+
+async def test_the_longest_record_is_the_same_in_the_lane_and_at_the_handlers(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, segment_bytes=128 << 10) as address:
+        await ask(address, send(1))
+        for header in HeaderKind.JSON, HeaderKind.BINARY:
+            sizes = (90_000, (128 << 10) - 1500, (128 << 10) - 500)
+            answers = await ask(
+                address,
+                *(send(n, body=bytes(size), header=header) for n, size in enumerate(sizes, 2)),
+            )
+            assert [answer.code for answer in answers] == [0, 0, 13]
+            assert "mapedFileSizeCommitLog" in (answers[2].remark or "")
 
 
 async def test_a_durable_broker_answers_after_the_sync(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketpipe.client.admin.dead_letters import origin_of, replay_key
+from rocketpipe.client.admin.dead_letters import origin_of, replay_key, resent
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.model import properties
 from rocketpipe.model.host import Host
@@ -41,3 +41,21 @@ def test_a_letter_came_from_where_it_says() -> None:
     assert origin_of(letter(1, RETRY_TOPIC="orders")) == "orders"
     assert origin_of(letter(1, RETRY_TOPIC="orders", DLQ_ORIGIN_TOPIC="payments")) == "payments"
     assert origin_of(letter(1)) is None
+
+
+def test_a_replay_is_the_message_as_it_was_before_it_failed() -> None:
+    said = {"a": "b", "TAGS": "t", "RETRY_TOPIC": "orders", "ORIGIN_MESSAGE_ID": "ID"}
+    of_brokers = {
+        "TRAN_MSG": "true",
+        "TRANSACTION_CHECK_TIMES": "2",
+        "TRAN_PREPARED_QUEUE_OFFSET": "7",
+        "REAL_TOPIC": "%RETRY%shop",
+        "1ST_POP_TIME": "1",
+        "CLUSTER": "c",
+        "__CRC32#": "0000000000",
+    }
+    failed = letter(7, **said, **of_brokers)
+    to_origin = properties.decode(resent(failed, "orders", "K").properties)
+    assert to_origin == {"a": "b", "TAGS": "t", "UNIQ_KEY": "K", "WAIT": "true"}
+    to_group = properties.decode(resent(failed, "%RETRY%shop", "K").properties)
+    assert to_group == {**said, "UNIQ_KEY": "K", "WAIT": "true"}

@@ -23,17 +23,18 @@ from rocketpipe.broker.delivery import half_messages
 from rocketpipe.broker.delivery.half_messages import Half
 from rocketpipe.broker.delivery.open_transactions import OpenTransactions, Outcome
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
-from rocketpipe.broker.delivery.transactions import Decisions
+from rocketpipe.broker.delivery.transactions import Asked, Decisions
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.clock import Clock
-from rocketpipe.errors import ConnectionLost, RequestRejected, StoreError
+from rocketpipe.errors import ConnectionLost, RecordError, RequestRejected, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.ids import offset_id
 from rocketpipe.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
+from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.callbacks import CheckTransactionState
 from rocketpipe.record.codec import RecordView, encode_record
 from rocketpipe.remoting.connection import PeerConnection
-from rocketpipe.store.errors import RecordCorrupt
+from rocketpipe.store.errors import RecordCorrupt, RecordMissing
 from rocketpipe.store.message_store import Appended, MessageStore, Put
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 _BATCH: Final = 32
 _BATCH_BYTES: Final = 256 * 1024
 _HOUR_MS: Final = 3_600_000
+#: Refusals that are about the store, and not about the message: the round is over.
+_NOT_NOW: Final = (ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLUSH_DISK_TIMEOUT)
 
 
 class CheckBack:
@@ -109,13 +112,13 @@ class CheckBack:
                 continue
             try:
                 newest = RecordView(self._store.record_at(half.log_offset))
-            except RecordCorrupt as error:
+            except (RecordCorrupt, RecordMissing, RecordError) as error:
                 log.error("half message is damaged, and cannot be asked about reason=%s", error)
                 continue
             if await self._decisions.was_committed(half, newest):
                 continue
             if too_old or (half.checks and half.checks >= self._config.transaction_check_max):
-                await self._give_up(half, newest)
+                await self._try_to_give_up(half, newest)
                 continue
             if again and (len(again) == _BATCH or size + newest.size > _BATCH_BYTES):
                 await self._put_again(again)
@@ -150,6 +153,18 @@ class CheckBack:
                 ",".join(half.key for half in lost[:5]),
             )
 
+    async def _try_to_give_up(self, half: Half, newest: RecordView) -> None:
+        try:
+            await self._give_up(half, newest)
+        except RequestRejected as error:
+            if error.code in _NOT_NOW:
+                raise
+            log.error(
+                "transaction cannot be given up, and is left open key=%s reason=%s",
+                half.key,
+                error.remark,
+            )
+
     async def _give_up(self, half: Half, newest: RecordView) -> None:
         log.warning(
             "transaction is given up, its message is kept for you in TRANS_CHECK_MAX_TIME_TOPIC "
@@ -164,9 +179,33 @@ class CheckBack:
             await self._decisions.write(half, newest, Outcome.GIVEN_UP)
 
     async def _put_again(self, some: list[tuple[Half, RecordView]]) -> None:
-        for put, placed in await self._decisions.put_again(some):
+        try:
+            asked = await self._decisions.put_again(some)
+        except RequestRejected as error:
+            if error.code != ResponseCode.MESSAGE_ILLEGAL:
+                raise
+            # One of them is to blame, and is not to keep the others from being asked about.
+            if len(some) > 1:
+                for each in some:
+                    await self._put_again([each])
+                return
+            asked = [self._where_it_is(*some[0])]
+        for put, placed in asked:
             self._ask(put, placed)
         await asyncio.sleep(0)  # whoever wants to be served has a turn
+
+    def _where_it_is(self, half: Half, newest: RecordView) -> Asked:
+        """A half message that has no room to be put again, to be asked about where it is.
+
+        How often that was is counted as long as the broker runs.
+        """
+        log.warning(
+            "half message has no room to be put again, and is asked about where it is key=%s",
+            half.key,
+        )
+        half.checks += 1
+        place = Appended(newest.log_offset, newest.size, newest.queue_offset, newest.stored_ms)
+        return half_messages.as_stored(newest), place
 
 
 def _age_ms(half: Half, now_ms: int) -> int:

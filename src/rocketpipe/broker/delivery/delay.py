@@ -28,13 +28,14 @@ from rocketpipe.broker.delivery.sent_properties import TIMERS
 from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
 from rocketpipe.broker.tables.delays import DelayTable
 from rocketpipe.clock import STEP_MS, Clock
-from rocketpipe.errors import StoreError
+from rocketpipe.errors import InvalidName, RecordError, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.store.dispatcher import delays_ms
+from rocketpipe.store.errors import RecordCorrupt, RecordMissing
 from rocketpipe.store.group_mark import strip_mark
 from rocketpipe.store.message_store import MessageStore, Put
 
@@ -285,16 +286,18 @@ class DelayLevels:
                 message.offset_id,
             )
             return None
-        put = Put(
-            topic=topic,
-            queue_id=int(queue_id),
-            body=message.stored_body,
-            properties=message.raw_properties,
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            born_ms=message.born_ms,
-            born_host=message.born_host.pack(),
-            reconsume_times=message.reconsume_times,
+        put = self._intake.room.squeezed(
+            Put(
+                topic=topic,
+                queue_id=int(queue_id),
+                body=message.stored_body,
+                properties=message.raw_properties,
+                flag=message.flag,
+                sys_flag=message.sys_flag,
+                born_ms=message.born_ms,
+                born_host=message.born_host.pack(),
+                reconsume_times=message.reconsume_times,
+            )
         )
         if level.may_repeat:
             # They are delivered in order: behind the first that was not, none was.
@@ -311,28 +314,42 @@ class DelayLevels:
         # A copy stands behind it, whatever the clock said when either was stored.
         alike = self._store.find_by_key(put.topic, key, 0, _FOREVER_MS)
         return any(
-            _is_copy(RecordView(self._store.record_at(place)), put)
+            self._is_copy_at(place, put)
             for place in takewhile(message.log_offset.__lt__, islice(alike, _MOST_ALIKE))
         )
 
+    def _is_copy_at(self, place: LogOffset, put: Put) -> bool:
+        try:
+            return _is_copy(RecordView(self._store.record_at(place)), put)
+        except (RecordCorrupt, RecordMissing, RecordError):
+            return False  # then nobody can tell, and it is delivered rather than not
+
     async def _put(self, puts: list[Put]) -> LogOffset | None:
-        """Store messages in order; the end of the log behind them, if one was stored."""
+        """Store messages in order; the end of the log behind them, if one was stored.
+
+        One that cannot be stored where it belongs is put off, and holds up no other.
+        """
         if not puts:
             return None
         try:
             return await self._intake.put(puts)
         except UNSTORABLE as error:
             if len(puts) == 1:
-                log.error(
-                    "delayed message cannot be stored, and is passed over topic=%s reason=%s",
-                    puts[0].topic,
-                    error,
-                )
-                return None
+                return await self._put_off(puts[0], error)
         end = None
         for put in puts:
             end = await self._put([put]) or end
         return end
+
+    async def _put_off(self, put: Put, error: Exception) -> LogOffset | None:
+        """Have a message wait for the last level that does not fit into its own topic."""
+        if isinstance(error, InvalidName):
+            log.error("delayed message has no place to go, and is passed over reason=%s", error)
+            return None
+        log.error(
+            "delayed message cannot be stored, and is put off topic=%s reason=%s", put.topic, error
+        )
+        return await self._intake.put([self.parked(put, len(self.delays_ms))])
 
     def _save(self) -> None:
         """Move the table on to where everything delivered is durable."""

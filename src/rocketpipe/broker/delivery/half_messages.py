@@ -115,7 +115,7 @@ def committed(half: RecordView) -> Put | None:
     queue_id = _number(half.properties.get(properties.REAL_QUEUE_ID))
     if not topic or queue_id is None:
         return None
-    return _again(half)._replace(
+    return as_stored(half)._replace(
         topic=topic,
         queue_id=queue_id,
         sys_flag=with_transaction(half.sys_flag, Transaction.COMMITTED),
@@ -125,7 +125,7 @@ def committed(half: RecordView) -> Put | None:
 
 def asked_again(half: RecordView, known: Half) -> Put:
     """The half message once more, for one more check."""
-    put = _again(half)
+    put = as_stored(half)
     changes = {
         properties.TRANSACTION_CHECK_TIMES: str(known.checks + 1),
         properties.TRANSACTION_PREPARED_QUEUE_OFFSET: str(known.origin),
@@ -135,12 +135,12 @@ def asked_again(half: RecordView, known: Half) -> Put:
 
 def given_up(half: RecordView) -> Put:
     """The half message for the topic of those that nobody decided."""
-    return _again(half)._replace(topic=CHECK_MAX_TIME_TOPIC)
+    return as_stored(half)._replace(topic=CHECK_MAX_TIME_TOPIC)
 
 
 def resumed(given_up: RecordView) -> Put:
     """A message that was given up as the half message that it was at first."""
-    put = _again(given_up)
+    put = as_stored(given_up)
     changes: dict[str, str | None] = {
         properties.TRANSACTION_CHECK_TIMES: None,
         properties.TRANSACTION_PREPARED_QUEUE_OFFSET: None,
@@ -148,7 +148,8 @@ def resumed(given_up: RecordView) -> Put:
     return put._replace(topic=HALF_TOPIC, properties=properties.edited(put.properties, changes))
 
 
-def _again(half: RecordView) -> Put:
+def as_stored(half: RecordView) -> Put:
+    """The message as it was put before the store added something to it."""
     return Put(
         topic=half.topic,
         queue_id=QUEUE,

@@ -3,6 +3,7 @@
     sent back, attempt n    %RETRY%group after 10s 30s 1m 2m 3m … 2h, or as the group's policy says
     the last attempt        %DLQ%group, queue 0
     level below zero        %DLQ%group: the consumer does not want it again
+    no room for a retry     %DLQ%group: its properties are as long as can be
 
 Body and flags stay as they were stored. The message keeps where it came from:
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from rocketpipe.broker.delivery.delay import DelayLevels
+from rocketpipe.broker.delivery.room import Room
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.queue_locks import QueueLocks
@@ -34,8 +36,10 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.model.topic import Perm, TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.sending import SendMessageBack
+from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES, SEAL_BYTES
+from rocketpipe.store.group_mark import strip_mark
 from rocketpipe.store.message_store import MessageStore, Put
 
 #: The level of the first retry: ten seconds.
@@ -61,6 +65,7 @@ class Retries:
     ) -> None:
         self._stats = stats
         self._store = store
+        self._room = Room(store.commit_log.segment_bytes)
         self._supply = supply
         self._delays = delays
         self._locks = locks
@@ -87,16 +92,21 @@ class Retries:
             queue_id = self._supply.any_queue(group.retry_queues)
             level = request.delay_level or self._level(group.retry_policy, message.reconsume_times)
             again = _copy(message, topic.name, queue_id, _kept(message))
-            return self._delays.parked(again, level)
+            parked = self._room.fitted(self._delays.parked(again, level))
+            if parked is not None:
+                return parked
+            reason = "its properties leave no room for a retry"
         await self.dead_letters(group.name)
         kept = _kept(message)
         kept[properties.DELAY] = "0"
         put = _copy(message, dlq_topic(group.name), 0, kept)
-        return explained(
-            put,
-            reason,
-            topic=kept[properties.RETRY_TOPIC],
-            message_id=kept[properties.ORIGIN_MESSAGE_ID],
+        return self._room.squeezed(
+            explained(
+                put,
+                reason,
+                topic=kept[properties.RETRY_TOPIC],
+                message_id=kept[properties.ORIGIN_MESSAGE_ID],
+            )
         )
 
     def gives_up(
@@ -181,7 +191,7 @@ def _copy(message: RecordView, topic: str, queue_id: int, changes: dict[str, str
         topic=topic,
         queue_id=queue_id,
         body=message.stored_body,
-        properties=properties.edited(message.raw_properties, changes),
+        properties=properties.edited(strip_mark(checksum.strip(message.raw_properties)), changes),
         flag=message.flag,
         sys_flag=message.sys_flag,
         born_ms=message.born_ms,

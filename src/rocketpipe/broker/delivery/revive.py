@@ -21,6 +21,7 @@ from typing import Final
 from rocketpipe.broker.delivery.in_flight import Flight
 from rocketpipe.broker.delivery.retry import DLQ_QUEUES, explained
 from rocketpipe.broker.delivery.revive_log import ReviveLog
+from rocketpipe.broker.delivery.room import Room
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
 from rocketpipe.broker.tables.groups import GroupTable
 from rocketpipe.broker.tables.pop_order import OrderTable
@@ -72,6 +73,7 @@ class Revivals:
         self._orders = orders
         self._store = store
         self._notes = notes
+        self._room = Room(store.commit_log.segment_bytes)
         self._supply = supply
         self._groups = groups
         self._clock = clock
@@ -169,6 +171,8 @@ class Revivals:
                 if not is_known:
                     raise _Unknown(f"topic {topic} is not known: create it, or delete it again")
                 copy = await self._copy(flight, offset, group)
+            if copy is not None:
+                copy = self._room.fitted(copy, grouped=True) or copy
             if flight.is_acked(offset):
                 continue  # while its topic was made
             try:
@@ -178,7 +182,7 @@ class Revivals:
                     raise
                 # Its properties leave no room for others: it comes again as it was sent, and by
                 # itself, so that a kill in between would show it twice.
-                await self._notes.store(await self._bare(copy, flight))
+                await self._notes.store(self._room.squeezed(await self._bare(copy, flight)))
                 await self._notes.revived(flight, offset, None)
 
     async def _bare(self, put: Put, flight: Flight) -> Put:

@@ -15,6 +15,7 @@ from typing import Final
 
 from rocketpipe.broker.admission import Admission
 from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.delivery.room import Room
 from rocketpipe.broker.stats import Stats
 from rocketpipe.errors import (
     InvalidName,
@@ -65,6 +66,8 @@ class Intake:
         """``store_host`` is this broker as message ids name it: 8 or 20 bytes."""
         self._stats = stats
         self._store = store
+        #: How much a message may have, so that this takes what becomes of it later.
+        self.room = Room(store.commit_log.segment_bytes)
         self._durability = durability
         self._admission = admission
         self._store_host = store_host

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
 from rocketpipe.clock import STEP_MS, Clock
-from rocketpipe.errors import RecordError, RequestRejected, StoreError
+from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.ids import RecallHandle
 from rocketpipe.model.names import TIMER_TOPIC
@@ -162,17 +162,21 @@ class Timers:
             await self._intake.put(puts)
         except UNSTORABLE as error:
             if len(puts) == 1:
-                log.error(
-                    "timed message cannot be stored, and is passed over topic=%s reason=%s",
-                    puts[0].topic,
-                    error,
-                )
-                self._wheel.done(waiting.pop())
+                self._put_off(waiting.pop(), error)
                 return
             for put, timed in zip(puts, list(waiting), strict=True):
                 await self._put([put], [timed])
                 waiting.remove(timed)
         # The wheel lets them go when it sees the copies in the log.
+
+    def _put_off(self, timed: Timed, error: Exception) -> None:
+        """Have a message wait on that does not fit into its own topic."""
+        if isinstance(error, InvalidName):
+            log.error("timed message has no place to go, and is passed over reason=%s", error)
+            self._wheel.done(timed)
+            return
+        log.error("timed message cannot be stored, and is put off reason=%s", error)
+        self._wheel.give_back(replace(timed, due_ms=self._clock.now_ms() + ROLL_EVERY_MS))
 
     def _delivered(self, timed: Timed, now_ms: int) -> Put | None:
         """A message for its own topic; None if it has none, waits on, or cannot be read."""
@@ -195,7 +199,8 @@ class Timers:
             properties.TIMER_ENQUEUE_MS: str(record.stored_ms),
             properties.TIMER_DEQUEUE_MS: str(now_ms),
         }
-        return _copy(record, stamps)._replace(topic=topic, queue_id=int(queue_id))
+        put = _copy(record, stamps)._replace(topic=topic, queue_id=int(queue_id))
+        return self._intake.room.squeezed(put)
 
     def _record(self, timed: Timed) -> RecordView | None:
         try:
@@ -228,7 +233,15 @@ class Timers:
                 properties.TIMER_DELIVER_MS: str(timed.due_ms),
                 properties.TIMER_ROLL_TIMES: str(times),
             }
-            await self._intake.put([_copy(record, moment)])
+            again = self._intake.room.fitted(_copy(record, moment))
+            if again is None:
+                log.error(
+                    "timed message has no room to be put again, and goes with the log if that goes "
+                    "before its time offset_id=%s",
+                    record.offset_id,
+                )
+                continue
+            await self._intake.put([again])
             await asyncio.sleep(0)
 
     # Taking back

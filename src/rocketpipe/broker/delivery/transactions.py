@@ -22,13 +22,14 @@ from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.half_messages import Half
 from rocketpipe.broker.delivery.open_transactions import Ended, OpenTransactions, Outcome
 from rocketpipe.broker.delivery.storing import Intake, Stored, unavailable
-from rocketpipe.errors import RequestRejected, StoreError
+from rocketpipe.errors import RecordError, RequestRejected, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.flags import Transaction, transaction_of
 from rocketpipe.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.record.codec import RecordView
+from rocketpipe.store.errors import RecordCorrupt, RecordMissing
 from rocketpipe.store.message_store import Appended, MessageStore, Put
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class Decisions:
         """
         self._store = store
         self._intake = intake
+        self._room = intake.room
         self._durability = durability
         self._waiting = waiting
         self._done = done
@@ -128,9 +130,18 @@ class Decisions:
                     ResponseCode.SYSTEM_ERROR,
                     f"half message {newest.offset_id} does not say which topic it belongs to",
                 )
-            group = [self._park(message), op]
+            parked = self._park(message)
+            if parked is message:
+                group = [self._room.squeezed(message, grouped=True), op]
+            else:
+                group = [self._room.fitted(parked, grouped=True) or parked, op]
         elif outcome is Outcome.GIVEN_UP:
-            group = [half_messages.given_up(newest), op]
+            given_up = half_messages.given_up(newest)
+            # With all that a resumed one needs, if that can be.
+            given_up = self._room.fitted(given_up, grouped=True) or self._room.squeezed(
+                given_up, grouped=True
+            )
+            group = [given_up, op]
         else:
             group = [op]
         await self._write(known, group, outcome)
@@ -207,7 +218,10 @@ class Decisions:
         if not still:
             return []
         halves = [half for half, _ in still]
-        puts = [half_messages.asked_again(newest, half) for half, newest in still]
+        puts = []
+        for half, newest in still:
+            put = half_messages.asked_again(newest, half)
+            puts.append(self._room.fitted(put, grouped=True) or put)
         op = self._done([half.offset for half in halves])
         self._waiting.move(halves)
         placed: list[Appended] = []
@@ -249,7 +263,10 @@ class Decisions:
             for log_offset in islice(
                 self._store.find_by_key(topic, key, 0, _FOREVER_MS), _MOST_ALIKE
             ):
-                yield RecordView(self._store.record_at(log_offset))
+                try:
+                    yield RecordView(self._store.record_at(log_offset))
+                except (RecordCorrupt, RecordMissing, RecordError) as error:
+                    log.error("message is damaged, and cannot be compared reason=%s", error)
 
     def _read(self, log_offset: LogOffset) -> RecordView:
         try:

@@ -12,7 +12,7 @@ ways is refused for the same one:
     transactions                       16 where they are switched off
     not what the topic is for          13, by its message.type
     too far in the future              13
-    too long, or illegal               13
+    too long, or illegal               13; so also what leaves no room for what comes later
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from rocketpipe.model.topic import (
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.sending import SendMessage, SendMessageBack, SendMessageReply
 from rocketpipe.record.batch import decode_batch
-from rocketpipe.record.layout import HOST_BITS, MAX_PROPERTIES_BYTES
+from rocketpipe.record.layout import HOST_BITS
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.message_store import Put
 
@@ -207,10 +207,14 @@ class SendHandlers:
             put = await self._dead_letter(put, given_up)
         elif is_half:
             self._half_room.check()
+            self._parking.parked(put)  # or its delay would be found to be none when it is committed
             put = half_of(put, unique_key, request.producer_group)
         elif wishes.waits:
             put = self._parking.parked(put)
-        _check_properties(put.properties)
+        retried = is_retry_topic(topic.name)
+        if retried:
+            put = self._intake.room.fitted(put, grouped=True) or put
+        self._intake.room.check(put, retried=retried)
         return put
 
     def _batch(
@@ -238,8 +242,9 @@ class SendHandlers:
             self._check_type(topic, wishes, is_half=False)
             new_key = None if wishes.unique_key else self._stamp.new_key()
             text = self._stamp.stamped(entry.raw_properties, new_key)
-            _check_properties(text)
-            puts.append(self._put(request, call, topic, queue_id, entry.body, text, entry.flag))
+            put = self._put(request, call, topic, queue_id, entry.body, text, entry.flag)
+            self._intake.room.check(put)
+            puts.append(put)
         return puts
 
     def _put(
@@ -291,12 +296,13 @@ class SendHandlers:
         topic = await self._retries.dead_letters(group_of_retry(put.topic))
         given = properties.decode_bytes(put.properties)
         text = properties.edited(put.properties, {properties.DELAY: "-1"})
-        return explained(
+        put = explained(
             put._replace(topic=topic.name, queue_id=0, properties=text),
             reason,
             topic=given.get(properties.RETRY_TOPIC),
             message_id=given.get(properties.ORIGIN_MESSAGE_ID),
         )
+        return self._intake.room.fitted(put, grouped=True, arrived=True) or put
 
     # Checks of what was sent
 
@@ -340,11 +346,6 @@ class SendHandlers:
         most = self._config.max_message_bytes
         if len(body) > most:
             raise _illegal(f"the message body is {len(body)} bytes, {most} are the most")
-
-
-def _check_properties(text: bytes) -> None:
-    if len(text) > MAX_PROPERTIES_BYTES:
-        raise _illegal(f"the properties are {len(text)} bytes, {MAX_PROPERTIES_BYTES} are the most")
 
 
 def _illegal(remark: str) -> RequestRejected:

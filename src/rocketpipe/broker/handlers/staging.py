@@ -40,13 +40,10 @@ from rocketpipe.protocol.requests.staging import (
     StageMessagesReply,
 )
 from rocketpipe.record.batch import decode_batch
-from rocketpipe.record.layout import MAX_PROPERTIES_BYTES
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.message_store import Put
 
 MAX_NAME: Final = 255
-#: What the store adds to a message's properties, and what a delay does.
-_ADDED_BYTES: Final = 512
 
 
 class StagedMessages:
@@ -68,11 +65,7 @@ class StagedMessages:
             RecordError: The body is no batch, or too long.
             RequestRejected: One of them asks for what cannot be done.
         """
-        puts = self._puts(part, self._max_bytes, self._parking)
-        for put in puts:
-            if len(put.properties) > MAX_PROPERTIES_BYTES - _ADDED_BYTES:
-                raise _illegal(f"properties of {len(put.properties)} bytes are too long")
-        return puts
+        return self._puts(part, self._max_bytes, self._parking)
 
     def of(self, part: Part) -> Sequence[Put]:
         """The messages as their topics get them; those that are delayed, as they wait.
@@ -137,8 +130,12 @@ class StagingHandlers:
             raise _wrong(f"batch {request.batch}, part {request.part}: neither is negative")
         part = await self._part(request, call)
         try:
-            if not self._messages.checked(part):
+            puts = self._messages.checked(part)
+            if not puts:
                 raise _illegal("a part without messages")
+            # Not when it is committed: what was taken before has to go through.
+            for put in puts:
+                self._intake.room.check(put, retried=is_retry_topic(part.topic))
         except RecordError as error:
             raise _illegal(str(error)) from error
         return StageMessagesReply(committed=not await self._staging.stage(part, part_put(part)))

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from rocketpipe.broker.admission import Admission
 from rocketpipe.broker.delivery.durability import Durability
+from rocketpipe.broker.delivery.room import PLAIN_ROOM, Room
 from rocketpipe.broker.delivery.sent_properties import Stamp, asks_nothing, plain_key
 from rocketpipe.broker.delivery.storing import unavailable
 from rocketpipe.broker.lanes.hot import KEPT_BITS, MAX_REST_BYTES, cut_key, read_plain
@@ -92,8 +93,10 @@ class SendLane:
         self._queues_of: object = None
         self._sync = store.config.flush is FlushMode.SYNC
         self._suffix = stamp.suffix
-        self._max_properties = MAX_PROPERTIES_BYTES - len(stamp.suffix) - 1
-        self._max_body = max_body_bytes
+        self._max_properties = MAX_PROPERTIES_BYTES - PLAIN_ROOM - len(stamp.suffix) - 1
+        #: What is longer may be too long for the log's files, with all that belongs to it.
+        self._any_body = Room(store.commit_log.segment_bytes).any_body_bytes
+        self._max_body = min(max_body_bytes, self._any_body)
         self._host = store_host.hex().upper().encode()
         self._tail = send_reply_tail(stamp.region, stamp.trace_on)
         self._heads: set[bytes] = set()
@@ -105,7 +108,7 @@ class SendLane:
 
     def limit_bodies(self, max_body_bytes: int) -> None:
         """Leave longer bodies than this to the router, which refuses them."""
-        self._max_body = max_body_bytes
+        self._max_body = min(max_body_bytes, self._any_body)
 
     def take(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
         """Keep a send for the end of the turn; False if it is for the router."""

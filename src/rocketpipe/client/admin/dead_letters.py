@@ -46,6 +46,20 @@ _OF_THE_LETTER: Final = (
     properties.POP_CK,
     properties.REAL_TOPIC,
     properties.REAL_QUEUE_ID,
+    # It was committed: with this it would be a half message again, and wait for its producer.
+    properties.TRANSACTION_PREPARED,
+    # Brokers write these anew, and the longest message has no room for them twice.
+    properties.CLUSTER,
+    properties.CRC32,
+    properties.FIRST_POP_TIME,
+    properties.MSG_REGION,
+    properties.TIMER_DEQUEUE_MS,
+    properties.TIMER_ENQUEUE_MS,
+    properties.TIMER_ROLL_TIMES,
+    properties.TRACE_ON,
+    properties.TRANSACTION_CHECK_TIMES,
+    properties.TRANSACTION_ID,
+    properties.TRANSACTION_PREPARED_QUEUE_OFFSET,
 )
 
 
@@ -127,7 +141,7 @@ class DeadLetterAdmin:
         try:
             if await self.replayed(group, letter):
                 return Replay(letter, ReplayOutcome.BEFORE)
-            await self._fleet.call(await self._address(letter), _resent(letter, topic, key))
+            await self._fleet.call(await self._address(letter), resent(letter, topic, key))
         except RocketPipeError as error:
             return Replay(letter, ReplayOutcome.FAILED, str(error))
         return Replay(letter, ReplayOutcome.REPLAYED)
@@ -188,12 +202,16 @@ def replay_key(letter: ReceivedMessage) -> str:
     return f"REPLAY{letter.offset_id}"
 
 
-def _resent(letter: ReceivedMessage, topic: str, key: str) -> SendMessage:
+def resent(letter: ReceivedMessage, topic: str, key: str) -> SendMessage:
+    """The send that replays a dead letter: the message as it was before it failed."""
     origin = origin_of(letter)
     changes: dict[str, str | None] = dict.fromkeys(_OF_THE_LETTER)
     changes[properties.UNIQ_KEY] = key
     changes[properties.WAIT] = "true"
-    changes[properties.RETRY_TOPIC] = None if topic == origin else origin
+    if topic == origin:
+        changes[properties.RETRY_TOPIC] = changes[properties.ORIGIN_MESSAGE_ID] = None
+    else:
+        changes[properties.RETRY_TOPIC] = origin
     text = properties.edited(letter.raw_properties, changes)
     return SendMessage(
         producer_group=TOOLS_CONSUMER_GROUP,
