@@ -32,6 +32,7 @@ from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.retention import Pins
 from rocketpipe.testing.clock import ManualClock
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
@@ -85,7 +86,8 @@ class SendingParts:
             topics, self.tables.groups, registrar, clock, chance, self.tables.group_kept
         )
         self.stamp = Stamp(self.config, UniqueKeys(HOST[:4], 1, 2), clock)
-        self.delays = DelayLevels(self.store, self.intake, self.tables.delays, clock)
+        self.pins = Pins()
+        self.delays = DelayLevels(self.store, self.intake, self.tables.delays, clock, self.pins)
         most_ms = self.store.config.timer_max_delay_ms
         self.parking = Parking(self.delays, clock, most_ms=most_ms)
         self.locks = QueueLocks()

@@ -176,7 +176,8 @@ async def broker(
             )
             keys = UniqueKeys(store_host[:-4], os.getpid(), chance.getrandbits(32))
             stamp = Stamp(config, keys, clock)
-            delays = DelayLevels(store, intake, tables.delays, clock)
+            pins = Pins()
+            delays = DelayLevels(store, intake, tables.delays, clock, pins)
             parking = Parking(delays, clock, most_ms=store.config.timer_max_delay_ms)
             half_room = HalfRoom(config.max_open_transactions)
             retries = Retries(store, supply, delays, locks, clock, stats)
@@ -186,7 +187,7 @@ async def broker(
                 store,
                 disk=disk,
                 clock=clock,
-                pins=Pins(),
+                pins=pins,
                 committed=lambda: (Committed(*place) for place in offsets.all()),
             )
             core = Core(

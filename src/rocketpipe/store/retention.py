@@ -6,8 +6,9 @@
     above ``full_ratio``                no more than that, but appends are refused meanwhile
 
 At most ten segments go in one run, the oldest first, never the last, and none that somebody holds
-with a pin: a read that takes long, a backup, a replica. A consumer group holds nothing. What it has
-not consumed goes all the same, and a warning says how much of it.
+with a pin: a read that takes long, a backup, a replica, messages that wait for their delay; the
+last give way above ``force_ratio``. A consumer group holds nothing. What it has not consumed goes
+all the same, and a warning says how much of it.
 
 A segment's age is the time at which the next one got its first record. That moment is in the log
 itself, so copying a store, or restoring it, makes nothing younger.
@@ -76,9 +77,18 @@ class Removed:
 class Pin(Closing):
     """Keeps the log from an offset on until it is released, or moved further."""
 
-    def __init__(self, offset: LogOffset, owner: str, on_release: Callable[[Pin], None]) -> None:
+    def __init__(
+        self,
+        offset: LogOffset,
+        owner: str,
+        on_release: Callable[[Pin], None],
+        *,
+        yields: bool = False,
+    ) -> None:
         self.offset = offset
         self.owner = owner
+        #: Whether it gives way when the disk is about to be full.
+        self.yields = yields
         self._on_release = on_release
 
     def close(self) -> None:
@@ -102,9 +112,12 @@ class Pins:
         self._pins: set[Pin] = set()
         self._lock = threading.Lock()
 
-    def hold(self, offset: LogOffset, owner: str) -> Pin:
-        """Keep the log from ``offset`` on for ``owner``, a name that a warning may show."""
-        pin = Pin(offset, owner, self._release)
+    def hold(self, offset: LogOffset, owner: str, *, yields: bool = False) -> Pin:
+        """Keep the log from ``offset`` on for ``owner``, a name that a warning may show.
+
+        What ``yields`` gives way when the disk is about to be full.
+        """
+        pin = Pin(offset, owner, self._release, yields=yields)
         with self._lock:
             self._pins.add(pin)
         return pin
@@ -115,10 +128,14 @@ class Pins:
             return pin
 
     @contextmanager
-    def settled(self) -> Iterator[Pin | None]:
-        """Let no pin come or go inside the block, which is given the lowest."""
+    def settled(self, *, forced: bool = False) -> Iterator[Pin | None]:
+        """Let no pin come or go inside the block, which is given the lowest.
+
+        With ``forced`` of those that do not give way.
+        """
         with self._lock:
-            yield min(self._pins, key=lambda pin: pin.offset, default=None)
+            held = (pin for pin in self._pins if not (forced and pin.yields))
+            yield min(held, key=lambda pin: pin.offset, default=None)
 
     def _release(self, pin: Pin) -> None:
         with self._lock:
@@ -293,11 +310,12 @@ class Retention:
         removed = 0
         try:
             for following in bases[1 : MOST_SEGMENTS_A_RUN + 1]:
-                if removed >= expired and not (forced and self.watermark() >= Watermark.FORCE):
+                must = forced and self.watermark() >= Watermark.FORCE
+                if removed >= expired and not must:
                     break
                 if not removed:
                     places = self._places()
-                if not (yield from self._remove_up_to(following)):
+                if not (yield from self._remove_up_to(following, forced=must)):
                     break
                 removed += 1
         finally:
@@ -313,22 +331,22 @@ class Retention:
             )
         return Removed(removed, first, unconsumed)
 
-    def _remove_up_to(self, offset: LogOffset) -> Steps[bool]:
+    def _remove_up_to(self, offset: LogOffset, *, forced: bool) -> Steps[bool]:
         """Remove the segment that ends at ``offset``; False if somebody still needs it."""
         positions = self._store.positions
         if offset > min(positions.durable, positions.dispatched):
             return False
-        with self._may_go(offset) as may_go:
+        with self._may_go(offset, forced=forced) as may_go:
             if not may_go:
                 return False
         # One at a time: a crash in between must not leave a gap among the segments.
-        yield from self._store.removal.before(offset, lambda: self._may_go(offset))
+        yield from self._store.removal.before(offset, lambda: self._may_go(offset, forced=forced))
         return self._store.first_offset >= offset
 
     @contextmanager
-    def _may_go(self, offset: LogOffset) -> Iterator[bool]:
+    def _may_go(self, offset: LogOffset, *, forced: bool) -> Iterator[bool]:
         """Let no pin come or go inside the block, which is told whether one is in the way."""
-        with self._pins.settled() as pin:
+        with self._pins.settled(forced=forced) as pin:
             held = pin is not None and pin.offset < offset
             if pin is not None and held:
                 log.info("segment is held owner=%s offset=%d", pin.owner, pin.offset)

@@ -10,6 +10,9 @@ lost, whenever the broker dies. What was delivered and not noted by then is foun
 unique key when the broker is back, so it is not delivered twice; only a message that has none can
 be, within the second in which tables are saved.
 
+What waits for longer than half the time for which the log is kept goes on as a timed message, and
+the log is kept from the oldest on that waits: see ``delay_keeping``.
+
 The wall clock says when a message falls due, the monotonic one how long that is to wait: setting
 the wall clock makes nothing early. What was stored by a clock that was ahead of today's, or while
 its level was longer, waits as long as its level says from when it was first seen here.
@@ -20,17 +23,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Final
 
+from rocketpipe.broker.delivery.delay_keeping import DelayPin, handed_over, was_handed_over
 from rocketpipe.broker.delivery.sent_properties import TIMERS
 from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
 from rocketpipe.broker.tables.delays import DelayTable
 from rocketpipe.clock import STEP_MS, Clock
 from rocketpipe.errors import InvalidName, RecordError, StoreError
 from rocketpipe.model import properties
-from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC
+from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView, view_records
@@ -38,6 +44,7 @@ from rocketpipe.store.dispatcher import delays_ms
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
 from rocketpipe.store.group_mark import strip_mark
 from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.retention import Pins
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +58,7 @@ _BATCH_BYTES: Final = 1 << 20
 _MOST_ALIKE: Final = 64
 _FOREVER_MS: Final = (1 << 62) - 1
 _MOST_TURNS: Final = 64
+_HOUR_MS: Final = 3_600_000
 _NEITHER: Final = -(1 << 62)
 
 
@@ -135,9 +143,16 @@ class DelayLevels:
     """Parks messages until their level is over, and delivers them then."""
 
     def __init__(
-        self, store: MessageStore, intake: Intake, table: DelayTable, clock: Clock
+        self,
+        store: MessageStore,
+        intake: Intake,
+        table: DelayTable,
+        clock: Clock,
+        pins: Pins | None = None,
     ) -> None:
         """Go on where the table says; the levels are those of the store's settings.
+
+        What waits is held in ``pins``.
 
         Raises:
             ValueError: The settings name no level, or one that is no delay.
@@ -155,6 +170,8 @@ class DelayLevels:
             _Level(number, delay_ms, self._start(number), apart_ms, self._end(number))
             for number, delay_ms in enumerate(self.delays_ms, 1)
         ]
+        self._keep_ms = store.config.reserved_hours * _HOUR_MS
+        self._pin = DelayPin(store, Pins() if pins is None else pins)
 
     def _start(self, level: int) -> QueueOffset:
         """Where to read on: where the table says, if the queue has that."""
@@ -221,6 +238,8 @@ class DelayLevels:
             busy = [level for level in busy if await self._deliver_some(level)]
             self._save()
             await asyncio.sleep(0)
+        with suppress(StoreError):  # then as much is held as before
+            self._pin.move((level.queue_id, level.at) for level in self._levels)
 
     def _pause_ms(self) -> int:
         now_ms = self._clock.monotonic_ms()
@@ -231,10 +250,17 @@ class DelayLevels:
         """Deliver the next messages of a level that are due; False if there is no more to do."""
         wall_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         level.look(self._end(level.number), wall_ms, monotonic_ms)
-        if level.at >= level.end or level.waits(monotonic_ms):
+        self._skip_lost(level)
+        if level.at >= level.end:
             return False
         try:
+            if level.waits(monotonic_ms):
+                return await self._hand_over(level, wall_ms, monotonic_ms)
             due, behind = self._read(level, monotonic_ms + level.apart_ms)
+            if behind == level.at:
+                self._trouble = None
+                waits = level.waits(monotonic_ms)  # what it waits for is known only now
+                return waits and await self._hand_over(level, wall_ms, monotonic_ms)
             stored = await self._put([put for put in due if put is not None])
         except StoreError as error:
             if str(error) != self._trouble:
@@ -242,9 +268,6 @@ class DelayLevels:
                 log.warning("delayed messages wait, and are tried again reason=%s", error)
             return False
         self._trouble = None
-        if behind == level.at:
-            level.waits(monotonic_ms)  # what it waits for is known only now
-            return False
         level.at = behind
         _note(level, self._store.positions.written if stored is None else stored)
         return True
@@ -276,6 +299,38 @@ class DelayLevels:
             messages[-1].queue_offset + 1
         )
 
+    def _skip_lost(self, level: _Level) -> None:
+        first = self._store.min_offset(SCHEDULE_TOPIC, level.queue_id)
+        if level.at < first:
+            log.error(
+                "delayed messages went with the log before they were due level=%d count=%d: the "
+                "disk was about to be full",
+                level.number,
+                first - level.at,
+            )
+            level.at, level.due_ms = first, 0
+
+    async def _hand_over(self, level: _Level, wall_ms: int, monotonic_ms: int) -> bool:
+        """Have a message wait by the clock that would keep the log too long; False if none does."""
+        left_ms = level.due_ms - monotonic_ms - level.apart_ms
+        if not self._keep_ms or level.delay_ms - left_ms < self._keep_ms // 2:
+            return False
+        try:
+            found = self._store.read(SCHEDULE_TOPIC, level.queue_id, level.at, max_count=1)
+            message = RecordView(found.records)
+        except (RecordCorrupt, RecordError):
+            return False  # it is found damaged when it is due
+        put = self._intake.room.fitted(handed_over(message, level.number, wall_ms + left_ms))
+        if put is None:
+            return False  # it holds the log, and is delivered as it is
+        end = self._store.positions.written
+        if not (level.may_repeat and self._was_handed_over(level, message)):
+            level.may_repeat = False
+            end = await self._intake.put([put])
+        level.at, level.due_ms = QueueOffset(message.queue_offset + 1), 0
+        _note(level, end)
+        return True
+
     def _due(self, level: _Level, message: RecordView) -> Put | None:
         """The message for its own topic; None if it has none, or was delivered by the last run."""
         topic = message.properties.get(properties.REAL_TOPIC, "")
@@ -301,28 +356,32 @@ class DelayLevels:
         )
         if level.may_repeat:
             # They are delivered in order: behind the first that was not, none was.
-            level.may_repeat = self._was_delivered(message, put)
+            level.may_repeat = self._was_delivered(message, put) or self._was_handed_over(
+                level, message
+            )
             if level.may_repeat:
                 log.info("delayed message was delivered before offset_id=%s", message.offset_id)
                 return None
         return put
 
     def _was_delivered(self, message: RecordView, put: Put) -> bool:
+        return any(_is_copy(found, put) for found in self._alike(put.topic, message))
+
+    def _was_handed_over(self, level: _Level, message: RecordView) -> bool:
+        alike = self._alike(TIMER_TOPIC, message)
+        return any(was_handed_over(found, message, level.number) for found in alike)
+
+    def _alike(self, topic: str, message: RecordView) -> Iterator[RecordView]:
+        """Later messages of a topic with the unique key of a message."""
         key = message.properties.get(properties.UNIQ_KEY)
         if key is None:
-            return False
+            return
         # A copy stands behind it, whatever the clock said when either was stored.
-        alike = self._store.find_by_key(put.topic, key, 0, _FOREVER_MS)
-        return any(
-            self._is_copy_at(place, put)
-            for place in takewhile(message.log_offset.__lt__, islice(alike, _MOST_ALIKE))
-        )
-
-    def _is_copy_at(self, place: LogOffset, put: Put) -> bool:
-        try:
-            return _is_copy(RecordView(self._store.record_at(place)), put)
-        except (RecordCorrupt, RecordMissing, RecordError):
-            return False  # then nobody can tell, and it is delivered rather than not
+        found = self._store.find_by_key(topic, key, 0, _FOREVER_MS)
+        for place in takewhile(message.log_offset.__lt__, islice(found, _MOST_ALIKE)):
+            # What is damaged can be compared with nothing: it is delivered rather than not.
+            with suppress(RecordCorrupt, RecordMissing, RecordError):
+                yield RecordView(self._store.record_at(place))
 
     async def _put(self, puts: list[Put]) -> LogOffset | None:
         """Store messages in order; the end of the log behind them, if one was stored.

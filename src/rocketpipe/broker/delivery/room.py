@@ -85,6 +85,9 @@ _DELIVERED: Final = sum(
         _taken(properties.TIMER_DEQUEUE_MS, _MOMENT),
         _taken(properties.TIMER_ROLL_TIMES, _INT),
         _taken(properties.TIMER_DELIVER_MS, _MOMENT),
+        # Of a level that is waited for by the clock.
+        _taken(properties.TIMER_OUT_MS, _MOMENT),
+        _taken(properties.TIMER_DELAY_LEVEL, 2),
     )
 )
 _ASKED: Final = sum(
