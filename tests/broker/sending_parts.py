@@ -10,6 +10,7 @@ from typing import Any, cast
 from rocketpipe.broker.admission import Admission, AdmissionLimits
 from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.delivery.delay import DelayLevels
+from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.half_room import HalfRoom
 from rocketpipe.broker.delivery.parking import Parking
@@ -87,7 +88,10 @@ class SendingParts:
         )
         self.stamp = Stamp(self.config, UniqueKeys(HOST[:4], 1, 2), clock)
         self.pins = Pins()
-        self.delays = DelayLevels(self.store, self.intake, self.tables.delays, clock, self.pins)
+        self.destinations = Destinations(topics, self.supply)
+        self.delays = DelayLevels(
+            self.store, self.intake, self.tables.delays, clock, self.pins, self.destinations
+        )
         most_ms = self.store.config.timer_max_delay_ms
         self.parking = Parking(self.delays, clock, most_ms=most_ms)
         self.locks = QueueLocks()

@@ -81,6 +81,7 @@ class TransactingParts(SendingParts):
             self.waiting,
             done=self._done,
             park=self.parking.parked,
+            destinations=self.destinations,
         )
         self.asked = Asked()
         self.checks = CheckBack(

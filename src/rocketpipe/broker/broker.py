@@ -19,6 +19,7 @@ from rocketpipe.broker.core import Core, Wing
 from rocketpipe.broker.delivery.arrivals import Arrivals
 from rocketpipe.broker.delivery.cold_reads import ColdReads
 from rocketpipe.broker.delivery.delay import DelayLevels
+from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.delivery.half_room import HalfRoom
@@ -148,6 +149,7 @@ async def broker(
             )
             tables.load()
             tables.topics.establish(_system_topics(config), clock.now_ms())
+            tables.finish_deletions(store)
             tables.adopt(_queues_in_use(store, every=tables.topics_were_lost))
             durability = Durability(store, clock)
             stats = Stats(clock)
@@ -177,7 +179,8 @@ async def broker(
             keys = UniqueKeys(store_host[:-4], os.getpid(), chance.getrandbits(32))
             stamp = Stamp(config, keys, clock)
             pins = Pins()
-            delays = DelayLevels(store, intake, tables.delays, clock, pins)
+            destinations = Destinations(topics, supply)
+            delays = DelayLevels(store, intake, tables.delays, clock, pins, destinations)
             parking = Parking(delays, clock, most_ms=store.config.timer_max_delay_ms)
             half_room = HalfRoom(config.max_open_transactions)
             retries = Retries(store, supply, delays, locks, clock, stats)
@@ -207,6 +210,7 @@ async def broker(
                 supply=supply,
                 stamp=stamp,
                 delays=delays,
+                destinations=destinations,
                 half_room=half_room,
                 planner=planner,
                 cold=cold,
@@ -220,6 +224,15 @@ async def broker(
             if watch is not None:
                 watch(core)
             wings = [wing(core) for wing in WINGS]
+            topic_handlers = TopicHandlers(
+                topics,
+                offsets,
+                registrar,
+                clock,
+                partial(_forget_topic, store, stats),
+                settled=tables.settled,
+                log_ends=lambda: (store.first_offset, store.positions.written),
+            )
             sends = SendHandlers(config, intake, supply, stamp, parking, retries, half_room)
             router = Router(
                 sends,
@@ -234,9 +247,7 @@ async def broker(
                 LookupHandlers(store),
                 clients,
                 LockHandlers(locks, clock, owners.kept),
-                TopicHandlers(
-                    topics, offsets, registrar, clock, partial(_forget_topic, store, stats)
-                ),
+                topic_handlers,
                 TopicStatsHandlers(topics, store, config.name, stats.topic_rate),
                 GroupHandlers(groups, offsets, clock, tables.settled),
                 *(handlers for wing in wings for handlers in wing.handlers),
@@ -267,7 +278,7 @@ async def broker(
                         patience=Patience(silence_ms=1000 * config.connection_idle_s),
                         max_connections=config.max_connections,
                         buffers=buffers,
-                        on_close=partial(_finish, waiting, lanes, wings),
+                        on_close=partial(_finish, waiting, lanes, wings, topic_handlers),
                     ),
                 ),
                 _registered(registrar),
@@ -369,13 +380,16 @@ async def _each(
         yield
 
 
-async def _finish(waiting: WaitingPulls, lanes: Lanes, wings: Sequence[Wing]) -> None:
+async def _finish(
+    waiting: WaitingPulls, lanes: Lanes, wings: Sequence[Wing], topics: TopicHandlers
+) -> None:
     """Answer what was asked: those who wait for a message are told that there is none."""
     waiting.wake_all()
     for wing in wings:
         if wing.on_close is not None:
             wing.on_close()
     await lanes.finish()
+    await topics.finish()
 
 
 @asynccontextmanager

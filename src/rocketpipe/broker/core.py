@@ -15,6 +15,7 @@ from rocketpipe.broker.config import BrokerConfig
 from rocketpipe.broker.delivery.arrivals import Arrivals
 from rocketpipe.broker.delivery.cold_reads import ColdReads
 from rocketpipe.broker.delivery.delay import DelayLevels
+from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.half_room import HalfRoom
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
@@ -55,6 +56,7 @@ class Core:
     supply: TopicSupply
     stamp: Stamp
     delays: DelayLevels
+    destinations: Destinations
     half_room: HalfRoom
     planner: PullPlanner
     cold: ColdReads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,59 @@ async def test_a_topic_takes_offsets_and_retries_of_popped_messages_along(broker
     assert broker.topics.get("%RETRY%g+t") is None
     assert broker.topics.get("%RETRY%g") is not None
     assert (await broker.ask(DeleteTopic(topic="t"))).code == 0
+
+
+async def test_a_deletion_is_finished_though_nobody_waits_for_it_any_more(broker: Broker) -> None:
+    settled, on_disk = asyncio.Event(), asyncio.Event()
+
+    async def settle() -> None:
+        settled.set()
+        await on_disk.wait()
+
+    registrar = Registrar(
+        BrokerConfig(data=Path(), name_servers=()),
+        "127.0.0.1:1",
+        broker.topics,
+        Caller(),
+        broker.clock,
+    )
+    handlers = TopicHandlers(
+        broker.topics,
+        broker.offsets,
+        registrar,
+        broker.clock,
+        broker.forget,
+        settled=settle,
+        log_ends=lambda: (0, 1000),
+    )
+    await broker.ask(create("t"))
+    broker.router = Router(handlers)
+    broker.offsets.commit("g", "t", 0, QueueOffset(7))
+    asked = asyncio.ensure_future(broker.ask(DeleteTopic(topic="t")))
+    await settled.wait()
+    # It is said on disk first, and all of it is there until then.
+    assert broker.topics.to_file().deleted == {"t": -1}
+    assert broker.topics.get("t") is not None
+    assert broker.forgotten == []
+    asked.cancel()
+    await asyncio.wait([asked])
+    on_disk.set()
+    assert (await broker.ask(create("u"))).code == 0
+    await handlers.finish()
+    assert broker.topics.get("t") is None
+    assert broker.forgotten == ["t"]
+    assert list(broker.offsets.all()) == []
+    assert broker.topics.to_file().deleted == {"t": 1000}
+
+
+async def test_a_topic_is_not_made_again_before_the_last_one_is_gone(broker: Broker) -> None:
+    await broker.ask(create("t"))
+    with broker.topics.kept_unmade("t"):
+        broker.topics.delete("t", 1, 100)
+        answer = await broker.ask(create("t"))
+        assert answer.code == 14
+        assert "is being deleted" in str(answer.remark)
+    assert (await broker.ask(create("t"))).code == 0
 
 
 async def test_queues_that_cannot_be_removed_are_told_of(broker: Broker) -> None:

@@ -156,3 +156,39 @@ def test_the_brokers_own_topics_stay_as_an_operator_changed_them() -> None:
     assert {"DefaultCluster", "broker-a", "TBW102", "SCHEDULE_TOPIC_XXXX"} <= set(
         table.system_topics()
     )
+
+
+def test_a_deletion_is_kept_with_the_table_and_counts_for_what_was_before_it() -> None:
+    table = TopicTable(default_topic_queues=8)
+    for name in ("gone", "again", "going"):
+        table.ensure(name, queues=1, now_ms=1)
+    assert table.to_file().deleted is None
+    before = table.version
+    assert table.delete("gone", 2, log_end=100)
+    assert not table.delete("gone", 3, log_end=200), "it was deleted before"
+    table.delete("again", 2, log_end=100)
+    table.ensure("again", queues=1, now_ms=3)
+    table.begin_delete("going", 4)
+    table.begin_delete("never there", 4)
+    assert table.version != before
+    loaded = TopicTable(default_topic_queues=8)
+    loaded.load(table.to_file())
+    assert loaded.was_deleted_since("gone", 99)
+    assert not loaded.was_deleted_since("gone", 100)
+    assert loaded.was_deleted_since("again", 99)
+    assert not loaded.was_deleted_since("going", 0)
+    assert loaded.deleted() == ["gone"]
+    loaded.finish_deleting(300, now_ms=5)
+    assert loaded.get("going") is None
+    assert loaded.get("again") is not None
+    assert loaded.was_deleted_since("going", 299)
+    loaded.forget_deleted(log_first=100)
+    assert loaded.to_file().deleted == {"going": 300}
+
+
+def test_no_more_deletions_are_remembered_than_topics_may_be() -> None:
+    table = TopicTable(default_topic_queues=8, limits=TableLimits(topics=5))
+    for number in range(9):
+        table.ensure(f"t{number}", queues=1, now_ms=1)
+        table.delete(f"t{number}", 2, log_end=100)
+    assert table.deleted() == ["t4", "t5", "t6", "t7", "t8"]

@@ -24,6 +24,7 @@ async def test_it_answers_recalls_and_delivers(tmp_path: Path) -> None:
         intake=parts.intake,
         supply=parts.supply,
         clock=parts.clock,
+        destinations=parts.destinations,
     )
     wing = timers(cast("Any", core))
     (handlers,) = wing.handlers

@@ -27,6 +27,7 @@ async def test_it_answers_decisions_and_asks_for_them(tmp_path: Path) -> None:
         supply=parts.supply,
         durability=parts.durability,
         delays=parts.delays,
+        destinations=parts.destinations,
         tables=parts.tables,
         stamp=parts.stamp,
         connected=ClientTable(),

@@ -117,6 +117,9 @@ class CheckBack:
                 continue
             if await self._decisions.was_committed(half, newest):
                 continue
+            if self._decisions.is_gone(newest):
+                await self._decisions.write(half, newest, Outcome.ROLLED_BACK)
+                continue
             if too_old or (half.checks and half.checks >= self._config.transaction_check_max):
                 await self._try_to_give_up(half, newest)
                 continue

@@ -29,7 +29,13 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Final
 
-from rocketpipe.broker.delivery.delay_keeping import DelayPin, handed_over, was_handed_over
+from rocketpipe.broker.delivery.delay_keeping import (
+    DelayPin,
+    handed_over,
+    is_copy,
+    was_handed_over,
+)
+from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.sent_properties import TIMERS
 from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
 from rocketpipe.broker.tables.delays import DelayTable
@@ -38,11 +44,9 @@ from rocketpipe.errors import InvalidName, RecordError, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.store.dispatcher import delays_ms
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
-from rocketpipe.store.group_mark import strip_mark
 from rocketpipe.store.message_store import MessageStore, Put
 from rocketpipe.store.retention import Pins
 
@@ -149,10 +153,11 @@ class DelayLevels:
         table: DelayTable,
         clock: Clock,
         pins: Pins | None = None,
+        destinations: Destinations | None = None,
     ) -> None:
         """Go on where the table says; the levels are those of the store's settings.
 
-        What waits is held in ``pins``.
+        What waits is held in ``pins``; what goes to a topic that was deleted is not delivered.
 
         Raises:
             ValueError: The settings name no level, or one that is no delay.
@@ -171,6 +176,7 @@ class DelayLevels:
             for number, delay_ms in enumerate(self.delays_ms, 1)
         ]
         self._keep_ms = store.config.reserved_hours * _HOUR_MS
+        self._destinations = destinations
         self._pin = DelayPin(store, Pins() if pins is None else pins)
 
     def _start(self, level: int) -> QueueOffset:
@@ -324,7 +330,10 @@ class DelayLevels:
         if put is None:
             return False  # it holds the log, and is delivered as it is
         end = self._store.positions.written
-        if not (level.may_repeat and self._was_handed_over(level, message)):
+        is_done = self._is_gone(message) or (
+            level.may_repeat and self._was_handed_over(level, message)
+        )
+        if not is_done:
             level.may_repeat = False
             end = await self._intake.put([put])
         level.at, level.due_ms = QueueOffset(message.queue_offset + 1), 0
@@ -340,6 +349,8 @@ class DelayLevels:
                 "delayed message has no place to go, and is passed over offset_id=%s",
                 message.offset_id,
             )
+            return None
+        if self._is_gone(message):
             return None
         put = self._intake.room.squeezed(
             Put(
@@ -365,7 +376,12 @@ class DelayLevels:
         return put
 
     def _was_delivered(self, message: RecordView, put: Put) -> bool:
-        return any(_is_copy(found, put) for found in self._alike(put.topic, message))
+        return any(is_copy(found, put) for found in self._alike(put.topic, message))
+
+    def _is_gone(self, message: RecordView) -> bool:
+        topic = message.properties.get(properties.REAL_TOPIC, "")
+        gone = self._destinations
+        return gone is not None and gone.is_gone(topic, message.log_offset)
 
     def _was_handed_over(self, level: _Level, message: RecordView) -> bool:
         alike = self._alike(TIMER_TOPIC, message)
@@ -390,6 +406,8 @@ class DelayLevels:
         """
         if not puts:
             return None
+        if self._destinations is not None:
+            await self._destinations.make_known(puts)
         try:
             return await self._intake.put(puts)
         except UNSTORABLE as error:
@@ -425,18 +443,3 @@ def _note(level: _Level, end: LogOffset) -> None:
         level.unsaved = (end, level.at)
     else:
         level.unsaved_later = (end, level.at)
-
-
-def _is_copy(found: RecordView, put: Put) -> bool:
-    return (
-        found.queue_id == put.queue_id
-        and found.reconsume_times == put.reconsume_times
-        and found.born_ms == put.born_ms
-        and found.stored_body == put.body
-        and _bare(found.raw_properties) == _bare(put.properties)
-    )
-
-
-def _bare(text: bytes) -> bytes:
-    """Properties without what the store adds to them."""
-    return strip_mark(checksum.strip(text)).rstrip(b"\x02")

@@ -96,3 +96,19 @@ def was_handed_over(found: RecordView, message: RecordView, level: int) -> bool:
         and found.reconsume_times == message.reconsume_times
         and found.stored_body == message.stored_body
     )
+
+
+def is_copy(found: RecordView, put: Put) -> bool:
+    """Whether a message of a topic is what was put there when its level was over."""
+    return (
+        found.queue_id == put.queue_id
+        and found.reconsume_times == put.reconsume_times
+        and found.born_ms == put.born_ms
+        and found.stored_body == put.body
+        and _bare(found.raw_properties) == _bare(put.properties)
+    )
+
+
+def _bare(text: bytes) -> bytes:
+    """Properties without what the store adds to them."""
+    return strip_mark(checksum.strip(text)).rstrip(b"\x02")

@@ -20,6 +20,7 @@ from collections import deque
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
 from rocketpipe.clock import STEP_MS, Clock
 from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreError
@@ -87,7 +88,14 @@ class _Steps:
 class Timers:
     """Delivers what waits in the timer topic, and takes it back."""
 
-    def __init__(self, store: MessageStore, intake: Intake, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        intake: Intake,
+        clock: Clock,
+        destinations: Destinations | None = None,
+    ) -> None:
+        self._destinations = destinations
         self._store = store
         self._wheel = store.derived.timer
         self._intake = intake
@@ -158,6 +166,8 @@ class Timers:
     async def _put(self, puts: list[Put], waiting: list[Timed]) -> None:
         if not puts:
             return
+        if self._destinations is not None:
+            await self._destinations.make_known(puts)
         try:
             await self._intake.put(puts)
         except UNSTORABLE as error:
@@ -203,8 +213,15 @@ class Timers:
         return self._intake.room.squeezed(put)
 
     def _record(self, timed: Timed) -> RecordView | None:
+        """A message as it waits; None if it cannot be read, or its topic was deleted since."""
         try:
-            return RecordView(self._store.record_at(timed.log_offset))
+            record = RecordView(self._store.record_at(timed.log_offset))
+            topic = record.properties.get(properties.REAL_TOPIC, "")
+            gone = self._destinations
+            if gone is not None and gone.is_gone(topic, record.log_offset):
+                self._wheel.done(timed)
+                return None
+            return record
         except (RecordCorrupt, RecordMissing, RecordError) as error:
             log.error("timed message cannot be read, and is passed over reason=%s", error)
             self._wheel.done(timed)

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Final
 
 from rocketpipe.broker.delivery import half_messages
+from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.half_messages import Half
 from rocketpipe.broker.delivery.open_transactions import Ended, OpenTransactions, Outcome
@@ -62,6 +63,7 @@ class Decisions:
         *,
         done: Callable[[list[QueueOffset]], Put],
         park: Callable[[Put], Put],
+        destinations: Destinations | None = None,
     ) -> None:
         """``done`` makes op messages; ``park`` has a message wait that is committed with a delay.
 
@@ -70,6 +72,7 @@ class Decisions:
         self._store = store
         self._intake = intake
         self._room = intake.room
+        self._destinations = destinations
         self._durability = durability
         self._waiting = waiting
         self._done = done
@@ -123,7 +126,9 @@ class Decisions:
                 its end stays.
         """
         op = self._done([known.offset])
-        if outcome is Outcome.COMMITTED:
+        if self.is_gone(newest):
+            group = [op]  # with its topic
+        elif outcome is Outcome.COMMITTED:
             message = half_messages.committed(newest)
             if message is None:
                 raise RequestRejected(
@@ -145,6 +150,11 @@ class Decisions:
         else:
             group = [op]
         await self._write(known, group, outcome)
+
+    def is_gone(self, half: RecordView) -> bool:
+        """Whether a half message is of a topic that was deleted since."""
+        topic, gone = half.properties.get(properties.REAL_TOPIC, ""), self._destinations
+        return gone is not None and gone.is_gone(topic, half.log_offset)
 
     async def _write(self, known: Half, group: Sequence[Put], outcome: Outcome) -> None:
         # From here to the append nothing is awaited: two decisions cannot both be the first.

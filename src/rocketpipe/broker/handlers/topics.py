@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -47,6 +48,8 @@ from rocketpipe.record.codec import view_records
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.message_store import MessageStore
 
+log = logging.getLogger(__name__)
+
 #: As many as RocketMQ's brokers give at once to those who ask for pages.
 PAGE: Final = 2000
 
@@ -67,8 +70,18 @@ class TopicHandlers:
         registrar: Registrar,
         clock: Clock,
         forget_queues: Callable[[str], Awaitable[None]],
+        *,
+        settled: Callable[[], Awaitable[None]] | None = None,
+        log_ends: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
-        """Take what has the store forget the queues of a topic: it may raise StoreError."""
+        """Take what has the store forget the queues of a topic: it may raise StoreError.
+
+        ``settled`` waits until the topics are on disk, ``log_ends`` tells where the log begins and
+        ends.
+        """
+        self._settled = settled
+        self._log_ends = log_ends
+        self._deleting: set[asyncio.Task[None]] = set()
         self._topics = topics
         self._offsets = offsets
         self._registrar = registrar
@@ -112,17 +125,44 @@ class TopicHandlers:
             for retry in (pop_retry_topic(topic, group), pop_retry_topic_v2(topic, group))
             if self._topics.get(retry) is not None
         }
-        for name in (topic, *sorted(popped)):
-            self._topics.delete(name, self._clock.now_ms())
+        # Whoever asks may go away meanwhile: what was begun is finished.
+        work = asyncio.ensure_future(self._delete((topic, *sorted(popped))))
+        self._deleting.add(work)
+        work.add_done_callback(self._deleted)
+        await asyncio.shield(work)
+
+    async def finish(self) -> None:
+        """Wait until what is being deleted is."""
+        if self._deleting:
+            await asyncio.wait(self._deleting)
+
+    async def _delete(self, names: Sequence[str]) -> None:
+        """Say in the table what is to be deleted, then do it: after a kill a start goes on."""
+        for name in names:
+            self._topics.begin_delete(name, self._clock.now_ms())
+        if self._settled is not None:
+            await self._settled()
+        for name in names:
+            # Up to where its queues are gone nothing is awaited, and until that is durable no topic
+            # of its name is made: a kill would mix the queues of both.
+            first, end = self._log_ends()
+            self._topics.delete(name, self._clock.now_ms(), end)
+            self._topics.forget_deleted(first)
             self._offsets.forget_topic(name)
             try:
-                await self._forget_queues(name)
+                with self._topics.kept_unmade(name):
+                    await self._forget_queues(name)
             except StoreError as error:
                 raise RequestRejected(
                     ResponseCode.SYSTEM_ERROR,
                     f"topic[{name}] is deleted, but its queues are not; delete it again: {error}",
                 ) from error
         await self._registrar.register()
+
+    def _deleted(self, work: asyncio.Task[None]) -> None:
+        self._deleting.discard(work)
+        if not work.cancelled() and (error := work.exception()) is not None:
+            log.warning("topic is not wholly deleted, and the next start does the rest: %s", error)
 
     @handles(GetAllTopicConfig)
     async def all(self, request: GetAllTopicConfig, call: Call) -> AllTopicsReply:

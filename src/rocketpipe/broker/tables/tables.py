@@ -29,7 +29,10 @@ from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import group_of_retry, is_retry_topic
+from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.hot import QUEUE_ENTRY
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.snapshot import DAMAGED
 
 log = logging.getLogger(__name__)
@@ -93,6 +96,29 @@ class Tables:
         self._offsets_file.load()
         if (delays := self._delays_file.load()) is not None:
             self.delays.load(delays)
+
+    def finish_deletions(self, store: MessageStore) -> None:
+        """Have no queue and no offset of what was deleted, whatever the last run left of it.
+
+        Raises:
+            DiskError: A queue cannot be read.
+            StoreFailed: That they are gone cannot be made durable.
+        """
+        topics, queues = self.topics, store.derived.queues
+        topics.finish_deleting(store.positions.written, self.now_ms)
+        topics.forget_deleted(store.first_offset)
+        for name in topics.deleted():
+            self.offsets.forget_topic(name)
+        removed = 0
+        for name, queue_id in list(store.queues()):
+            end = store.max_offset(name, queue_id)
+            if store.min_offset(name, queue_id) < end:
+                entry = queues.entries(name, queue_id, QueueOffset(end - 1), 1)
+                if entry and topics.was_deleted_since(name, QUEUE_ENTRY.unpack(entry)[0]):
+                    queues.delete(name, queue_id)
+                    removed += 1
+        if removed:
+            store.sync_derived()  # before a topic of that name is made, and has new queues
 
     def adopt(self, queues: Iterable[tuple[str, int]]) -> None:
         """Know every topic that the store has queues of: pairs of topic and queue id."""

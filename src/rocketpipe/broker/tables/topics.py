@@ -1,20 +1,22 @@
 """Which topics this broker has.
 
 Kept as ``config/topics.json``: the version of the table, and the settings of each topic by its
-name.
+name; of our own, where the log ended when a topic was deleted, -1 while it is being deleted. What
+is in the log before that is not to be seen again, whatever waits there or is found by a start.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 
 from rocketpipe.broker.tables.limits import TableFull, TableLimits
-from rocketpipe.errors import InvalidName
-from rocketpipe.model.body import Body
+from rocketpipe.errors import InvalidName, RequestRejected
+from rocketpipe.model.body import Body, Int64
 from rocketpipe.model.names import (
     AUTO_CREATE_TOPIC,
     SYSTEM_TOPICS,
@@ -23,11 +25,13 @@ from rocketpipe.model.names import (
     is_system_topic,
 )
 from rocketpipe.model.topic import MAX_QUEUES, DataVersion, Perm, TopicSettings
+from rocketpipe.protocol.codes import ResponseCode
 
 log = logging.getLogger(__name__)
 
 READ_WRITE: Final = int(Perm.READ | Perm.WRITE)
 INHERITABLE: Final = int(Perm.READ | Perm.WRITE | Perm.INHERIT)
+_DELETING: Final = -1
 
 
 class TopicsFile(Body, frozen=True, kw_only=True):
@@ -35,6 +39,7 @@ class TopicsFile(Body, frozen=True, kw_only=True):
 
     version: DataVersion = msgspec.field(name="dataVersion", default=DataVersion())
     topics: dict[str, TopicSettings] = msgspec.field(name="topicConfigTable", default_factory=dict)
+    deleted: dict[str, Int64] | None = msgspec.field(name="deletedTopics", default=None)
 
 
 class TopicTable:
@@ -53,6 +58,9 @@ class TopicTable:
         self._default_queues = default_topic_queues
         self._limits = limits or TableLimits()
         self._system: set[str] = set()
+        #: Where the log ended when each of these was deleted.
+        self._deleted: dict[str, int] = {}
+        self._unmade: set[str] = set()
         self.version = DataVersion()
         self.let_sends_create(auto_create, now_ms=0)
 
@@ -166,12 +174,56 @@ class TopicTable:
         """Begin a new version of the same topics: NameServers look at no other."""
         self.version = self.version.after_change(now_ms)
 
-    def delete(self, name: str, now_ms: int) -> bool:
-        """Forget a topic; False if there was none."""
+    def begin_delete(self, name: str, now_ms: int) -> None:
+        """Say that a topic is about to be deleted: a start that finds this said deletes it."""
+        if name in self._topics:
+            self._note_deleted(name, _DELETING, now_ms)
+
+    def delete(self, name: str, now_ms: int, log_end: int = 0) -> bool:
+        """Forget a topic, with all that is in the log before ``log_end``; False if there was none.
+
+        A topic of this name that is made later has nothing to do with it.
+        """
         if self._topics.pop(name, None) is None:
             return False
-        self.version = self.version.after_change(now_ms)
+        self._note_deleted(name, log_end, now_ms)
         return True
+
+    @contextmanager
+    def kept_unmade(self, name: str) -> Iterator[None]:
+        """Let nobody make a topic inside the block: what is left of the last one is going."""
+        self._unmade.add(name)
+        try:
+            yield
+        finally:
+            self._unmade.discard(name)
+
+    def finish_deleting(self, log_end: int, now_ms: int) -> None:
+        """Delete what the last run was about to delete."""
+        for name in [name for name, at in self._deleted.items() if at == _DELETING]:
+            log.info("topic is deleted, as the last run was about to topic=%s", name)
+            self.delete(name, now_ms, log_end)
+
+    def was_deleted_since(self, name: str, log_offset: int) -> bool:
+        """Whether a topic was deleted after something was stored there in the log."""
+        return log_offset < self._deleted.get(name, 0)
+
+    def deleted(self) -> list[str]:
+        """The topics that were deleted and are not there again."""
+        return [name for name in self._deleted if name not in self._topics]
+
+    def forget_deleted(self, log_first: int) -> None:
+        """Forget those deletions before which the log has nothing any more."""
+        gone = [name for name, at in self._deleted.items() if _DELETING < at <= log_first]
+        for name in gone:
+            del self._deleted[name]
+
+    def _note_deleted(self, name: str, at: int, now_ms: int) -> None:
+        self._deleted.pop(name, None)
+        self._deleted[name] = at
+        if len(self._deleted) > self._limits.topics:
+            del self._deleted[next(iter(self._deleted))]
+        self.version = self.version.after_change(now_ms)
 
     def adopt(self, name: str, queues: int, now_ms: int) -> None:
         """Know a topic that the store has messages of, with at least so many queues.
@@ -187,7 +239,7 @@ class TopicTable:
     def to_file(self) -> TopicsFile:
         """The table as it is now, without names that could not be read back."""
         topics = {name: topic for name, topic in self._topics.items() if _illegal(name) is None}
-        return TopicsFile(version=self.version, topics=topics)
+        return TopicsFile(version=self.version, topics=topics, deleted=dict(self._deleted) or None)
 
     def load(self, file: TopicsFile) -> None:
         """Take over a table that was saved: its topics count, and its version."""
@@ -197,9 +249,15 @@ class TopicTable:
                 log.warning("topic left out, no such name is legal: %s", error)
                 continue
             self._topics[name] = settings
+        self._deleted = dict(file.deleted or {})
         self.version = file.version
 
     def _create(self, settings: TopicSettings, now_ms: int) -> TopicSettings:
+        if settings.name in self._unmade:
+            raise RequestRejected(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                f"topic[{settings.name}] is being deleted: make it again in a moment",
+            )
         if len(self._topics) >= self._limits.topics:
             raise TableFull("topics", self._limits.topics, "delete what is not used")
         return self._put(settings, now_ms)

@@ -29,7 +29,13 @@ def transactions(core: Core) -> Wing:
     most_ms = core.store.config.timer_max_delay_ms
     parking = Parking(core.delays, core.clock, most_ms=most_ms)
     decisions = Decisions(
-        core.store, core.intake, core.durability, waiting, done=done, park=parking.parked
+        core.store,
+        core.intake,
+        core.durability,
+        waiting,
+        done=done,
+        park=parking.parked,
+        destinations=core.destinations,
     )
     producers = ProducerGroups(core.connected, core.config.name, core.store_host)
     checks = CheckBack(
