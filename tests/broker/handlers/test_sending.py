@@ -176,6 +176,15 @@ async def test_a_body_or_properties_beyond_the_limit_are_refused(parts: SendingP
     assert parts.stored("t") == []
 
 
+async def test_a_half_message_with_a_delay_that_nobody_can_wait_for_is_refused_at_once(
+    parts: SendingParts,
+) -> None:
+    for asks in ("TIMER_DELAY_SEC\x01999999999", "TIMER_DELIVER_MS\x01soon"):
+        text = f"TRAN_MSG\x01true\x02PGROUP\x01p\x02{asks}\x02"
+        assert (await refused(parts, sent(properties=text)))[0] == 13
+    assert parts.stored(HALF_TOPIC) == []
+
+
 async def test_a_compacted_topic_wants_keys(parts: SendingParts) -> None:
     compacted = {"cleanup.policy": "COMPACTION"}
     parts.tables.topics.update(TopicSettings(name="t", attributes=compacted), 1)

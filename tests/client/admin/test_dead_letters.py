@@ -51,6 +51,9 @@ def test_a_replay_is_the_message_as_it_was_before_it_failed() -> None:
         "TRAN_PREPARED_QUEUE_OFFSET": "7",
         "REAL_TOPIC": "%RETRY%shop",
         "1ST_POP_TIME": "1",
+        "TIMER_DELAY_MS": "60000",
+        "TIMER_OUT_MS": "1700000000000",
+        "__STARTDELIVERTIME": "1700000000000",
         "CLUSTER": "c",
         "__CRC32#": "0000000000",
     }

@@ -6,8 +6,8 @@ is stored to the brim could not be delivered, decided or tried again later. So a
     any message                 1,024    where it came from and goes to when it is tried again or
                                          becomes a dead letter, when it was popped, what ties a
                                          group together, the checksum, what Java's consumers note
-    … that waits for its time     192    when it was to be delivered, and was
-    … that is a half message      320    the same, as it may be committed with a delay; how often
+    … that waits for its time     256    when it was to be delivered, and was, and where it waited
+    … that is a half message      384    the same, as it may be committed with a delay; how often
                                          its producer was asked, where its first copy is
 
 What goes to a retry topic has had that room, and needs no more than the store does.
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 #: Kept free in the properties of any message.
 PLAIN_ROOM: Final = 1024
 #: … and in those of one that waits for its level or its moment.
-WAITING_ROOM: Final = 192
+WAITING_ROOM: Final = 256
 #: … and in those of a half message.
 HALF_ROOM: Final = WAITING_ROOM + 128
 #: What the store adds to a record of a group.

@@ -207,7 +207,8 @@ class SendHandlers:
             put = await self._dead_letter(put, given_up)
         elif is_half:
             self._half_room.check()
-            self._parking.parked(put)  # or its delay would be found to be none when it is committed
+            if wishes.waits:
+                self._parking.parked(put)  # or only its commit would find that it cannot wait so
             put = half_of(put, unique_key, request.producer_group)
         elif wishes.waits:
             put = self._parking.parked(put)

@@ -112,7 +112,8 @@ class Tables:
         removed = 0
         for name, queue_id in list(store.queues()):
             end = store.max_offset(name, queue_id)
-            if store.min_offset(name, queue_id) < end:
+            # Of all the others nothing is read: there may be many.
+            if topics.was_deleted_since(name, 0) and store.min_offset(name, queue_id) < end:
                 entry = queues.entries(name, queue_id, QueueOffset(end - 1), 1)
                 if entry and topics.was_deleted_since(name, QUEUE_ENTRY.unpack(entry)[0]):
                     queues.delete(name, queue_id)

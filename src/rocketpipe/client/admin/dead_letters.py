@@ -48,6 +48,13 @@ _OF_THE_LETTER: Final = (
     properties.REAL_QUEUE_ID,
     # It was committed: with this it would be a half message again, and wait for its producer.
     properties.TRANSACTION_PREPARED,
+    # It has waited.
+    properties.START_DELIVER_TIME,
+    properties.TIMER_DELAY_LEVEL,
+    properties.TIMER_DELAY_MS,
+    properties.TIMER_DELAY_SEC,
+    properties.TIMER_DELIVER_MS,
+    properties.TIMER_OUT_MS,
     # Brokers write these anew, and the longest message has no room for them twice.
     properties.CLUSTER,
     properties.CRC32,
