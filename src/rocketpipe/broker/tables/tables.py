@@ -107,7 +107,8 @@ class Tables:
         topics, queues = self.topics, store.derived.queues
         topics.finish_deleting(store.positions.written, self.now_ms)
         topics.forget_deleted(store.first_offset)
-        for name in topics.deleted():
+        gone = set(topics.deleted())
+        for name in {topic for _, topic, *_ in self.offsets.all() if topic in gone}:
             self.offsets.forget_topic(name)
         removed = 0
         for name, queue_id in list(store.queues()):
