@@ -118,7 +118,7 @@ def open_copy(golden: Golden, tmp_path: Path) -> Open:
             entries=config.index_entries,
             clock=ManualClock(1_800_000_000_000),
         )
-        timer = TimerWheel(disk, layout.timer)
+        timer = TimerWheel(disk, files, layout.timer)
         first = log.first_offset
         trusted = end if clean else first
         start = min(

@@ -52,7 +52,7 @@ class Store:
             entries=40,
             clock=ManualClock(NOW_MS),
         )
-        self.timer = TimerWheel(self.disk, ROOT / "timer")
+        self.timer = TimerWheel(self.disk, files, ROOT / "timer")
         self.positions = Positions(FlushMode.ASYNC)
         self.arrived: list[Arrival] = []
         self.dispatcher = Dispatcher(

@@ -1,19 +1,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
 
 from rocketpipe.model import properties
 from rocketpipe.model.names import TIMER_TOPIC
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.check import check_store
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.findings import Kind, Report
 from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.snapshot import Snapshot
-from rocketpipe.store.timer_wheel import PENDING
+from rocketpipe.store.timer_entry import ENTRY_BYTES, Timed
+from rocketpipe.store.timer_files import PENDING, WAITING
+from rocketpipe.store.timer_run import TimerRun
 from rocketpipe.testing.clock import ManualClock
 
 NOW_MS = 1_700_000_000_000
@@ -59,15 +65,67 @@ def test_nothing_is_wrong_with_what_was_saved(root: Path) -> None:
     assert checked(root).lines()[1] == "nothing is wrong"
 
 
+def moved(entry: bytes) -> bytes:
+    timed = Timed.of(entry)
+    return replace(timed, log_offset=LogOffset(timed.log_offset + 7)).entry()
+
+
 def test_a_message_that_the_log_has_not_is_found(root: Path) -> None:
-    snapshot = Snapshot(Disk(), root / "timer" / PENDING)
+    snapshot = Snapshot(Disk(), root / "timer" / WAITING)
     saved = snapshot.load(json.loads)
-    saved["pending"][1][2] += 7
+    entry = moved(bytes.fromhex(saved["fresh"][1]))
+    saved["fresh"][1] = entry.hex()
     snapshot.save(json.dumps(saved).encode())
     report = checked(root)
     assert report.counts == {Kind.TIMER_ENTRY_DANGLING: 1}
     assert report.log_ok
-    assert f"at {saved['pending'][1][2]}:" in report.lines()[-1]
+    assert f"at {Timed.of(entry).log_offset}:" in report.lines()[-1]
+
+
+def test_a_message_of_a_run_that_the_log_has_not_is_found(root: Path) -> None:
+    into_a_run(root, lambda entries: [entries[0], moved(entries[1]), entries[2]])
+    assert checked(root).counts == {Kind.TIMER_ENTRY_DANGLING: 1}
+
+
+def into_a_run(root: Path, change: Callable[[list[bytes]], list[bytes]]) -> Path:
+    """Put what is saved into a run of its own."""
+    snapshot = Snapshot(Disk(), root / "timer" / WAITING)
+    saved = snapshot.load(json.loads)
+    files = OpenFiles(Disk(), 1)
+    entries = change([bytes.fromhex(each) for each in saved["fresh"]])
+    run = TimerRun.write(Disk(), files, root / "timer" / "1", entries)
+    files.close()
+    saved["fresh"] = []
+    saved["runs"] = [[1, *astuple(run.facts), 0]]
+    snapshot.save(json.dumps(saved).encode())
+    return run.path
+
+
+def test_a_run_that_is_not_what_was_written_is_found(root: Path) -> None:
+    path = into_a_run(root, list)
+    assert checked(root).ok
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"\7")
+    assert checked(root).counts == {Kind.TIMER_DAMAGED: 1}
+    path.write_bytes(whole[:-ENTRY_BYTES])
+    assert checked(root).counts == {Kind.TIMER_DAMAGED: 1}
+    path.unlink()
+    assert checked(root).counts == {Kind.TIMER_DAMAGED: 1}
+
+
+def test_what_the_version_before_saved_is_looked_at(root: Path) -> None:
+    saved = Snapshot(Disk(), root / "timer" / WAITING).load(json.loads)
+    waiting = [Timed.of(bytes.fromhex(each)) for each in saved["fresh"]]
+    rows = [
+        [each.due_ms, each.out_ms, each.log_offset, each.size, each.queue_offset, "orders+x"]
+        for each in waiting
+    ]
+    rows[2][3] += 1
+    for path in (root / "timer").iterdir():
+        path.unlink()
+    text = json.dumps({"holds_to": saved["holds_to"], "pending": rows}).encode()
+    Snapshot(Disk(), root / "timer" / PENDING).save(text)
+    assert checked(root).counts == {Kind.TIMER_ENTRY_DANGLING: 1}
 
 
 def test_notes_that_cannot_be_read_are_found_and_rebuilt(root: Path) -> None:

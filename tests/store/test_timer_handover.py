@@ -11,6 +11,7 @@ from rocketpipe.store.hot import BLANK_ENTRY, queue_entry
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.queue_set import QueueSet
+from rocketpipe.store.timer_entry import Timed, hashed, out_ms
 from rocketpipe.store.timer_handover import (
     BLANK,
     BLANK_MAGIC,
@@ -21,7 +22,6 @@ from rocketpipe.store.timer_handover import (
     last_timed,
     read_timer_check,
 )
-from rocketpipe.store.timer_wheel import Timed, out_ms
 from rocketpipe.testing.disk import SimDisk
 
 LAYOUT = StoreLayout(Path("/store"))
@@ -39,12 +39,16 @@ def disk() -> SimDisk:
 
 def timed(number: int, due_ms: int) -> Timed:
     return Timed(
-        due_ms,
-        LogOffset(number * 100),
-        90,
-        QueueOffset(number),
-        out_ms(due_ms),
-        f"orders+u{number}",
+        due_ms=due_ms,
+        log_offset=LogOffset(number * 100),
+        size=90,
+        queue_offset=QueueOffset(number),
+        out_ms=out_ms(due_ms),
+        key=hashed(f"orders+u{number}"),
+        topic=java_hash("orders"),
+        stored_ms=WRITTEN_MS,
+        origin=LogOffset(number * 100),
+        at_ms=due_ms,
     )
 
 
@@ -58,17 +62,19 @@ def entries(data: bytes) -> list[tuple[int, ...]]:
 
 def test_each_message_has_an_entry_linked_by_its_second(disk: SimDisk) -> None:
     due = [NOW_MS + 5000, NOW_MS + 9000, NOW_MS + 5100]
-    hand_over(disk, LAYOUT, [timed(n, due[n]) for n in (2, 0, 1)], last(2), NOW_MS, 1000)
+    hand_over(disk, LAYOUT, [timed(n, due[n]) for n in (0, 2, 1)], last(2), NOW_MS, 1000)
     data = disk.content(FIRST)
     assert len(data) == 1000
-    hashed = java_hash("orders")
+    topic = java_hash("orders")
     assert entries(data) == [
-        (52, -1, 1, WRITTEN_MS, 5000, 0, 90, hashed, 0),
-        (52, -1, 1, WRITTEN_MS, 9000, 100, 90, hashed, 0),
-        (52, 0, 1, WRITTEN_MS, 5000, 200, 90, hashed, 0),
+        (52, -1, 1, WRITTEN_MS, 5000, 0, 90, topic, 0),
+        (52, 0, 1, WRITTEN_MS, 5000, 200, 90, topic, 0),
+        (52, -1, 1, WRITTEN_MS, 9000, 100, 90, topic, 0),
+        # Behind the last of the timer topic its broker reads on.
+        (52, -1, 1, WRITTEN_MS, -1000, 200, 90, 0, 0),
     ]
-    assert not any(data[156:])
-    expected = TimerCheck(WRITTEN_MS, 156, 3, 3, 0, NOW_MS, 1)
+    assert not any(data[208:])
+    expected = TimerCheck(WRITTEN_MS, 208, 3, 3, 0, NOW_MS, 1)
     assert read_timer_check(disk, LAYOUT.timer_check) == expected
     assert len(disk.content(LAYOUT.timer_check)) == 4096
 
@@ -78,7 +84,7 @@ def test_what_is_overdue_is_due_in_the_first_second_that_is_read(disk: SimDisk) 
     assert entries(disk.content(FIRST)[:520])[0][3:5] == (WRITTEN_MS, 0)
 
 
-def test_the_last_message_has_an_entry_in_the_past_if_it_was_delivered(disk: SimDisk) -> None:
+def test_the_last_message_has_an_entry_in_the_past_whether_it_waits_or_not(disk: SimDisk) -> None:
     hand_over(disk, LAYOUT, [timed(3, NOW_MS + 5000)], last(7), NOW_MS, 1000)
     first, second = entries(disk.content(FIRST))
     assert first[5] == 300
@@ -97,7 +103,7 @@ def test_what_is_due_late_is_put_again_on_the_way(
 ) -> None:
     day_ms = 86_400_000
     hand_over(disk, LAYOUT, [timed(0, NOW_MS + int(days * day_ms))], last(0), NOW_MS, 1000)
-    (entry,) = entries(disk.content(FIRST))
+    entry, _ = entries(disk.content(FIRST))
     if first_leg_days is None:
         assert entry[2] == 1
     else:
@@ -105,7 +111,7 @@ def test_what_is_due_late_is_put_again_on_the_way(
 
 
 def test_more_than_one_file_holds_are_in_the_next(disk: SimDisk) -> None:
-    many = [timed(number, NOW_MS + 5000) for number in range(8)]
+    many = (timed(number, NOW_MS + 5000) for number in range(7))
     hand_over(disk, LAYOUT, many, last(7), NOW_MS, 150)  # two fit, with the blank end
     paths = [path for path in disk.files() if path.parent.name == "timerlog"]
     assert [int(path.name) for path in paths] == [0, 150, 300, 450]
@@ -114,7 +120,8 @@ def test_more_than_one_file_holds_are_in_the_next(disk: SimDisk) -> None:
         data = disk.content(path)
         for index in range(2):
             entry = ENTRY.unpack_from(data, index * 52)
-            assert entry[1] == position
+            is_last = number == 3 and index == 1
+            assert entry[1] == (-1 if is_last else position)
             position = number * 150 + index * 52
         if number < 3:
             assert BLANK.unpack_from(data, 104) == (46, 0, BLANK_MAGIC)

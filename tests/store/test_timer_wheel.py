@@ -1,63 +1,38 @@
 from __future__ import annotations
 
+import json
 import random
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
+from tests.store.timer_parts import (
+    DAY_MS,
+    NOW_MS,
+    ROOT,
+    deliver,
+    new_disk,
+    new_wheel,
+    origin,
+    park,
+    properties,
+    recall,
+    waiting,
+)
 
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.store.timer_wheel import Timed, TimerWheel, due_ms, out_ms
+from rocketpipe.record.hot import java_hash
+from rocketpipe.store import timer_waiting
+from rocketpipe.store.snapshot import Snapshot
+from rocketpipe.store.timer_entry import Timed, hashed, out_ms
+from rocketpipe.store.timer_wheel import TimerWheel, finished
 from rocketpipe.testing.disk import SimDisk
-
-ROOT = Path("/store")
-NOW_MS = 1_700_000_000_000
-EVER = 1 << 60
+from rocketpipe.testing.sim_fault import PowerCut
 
 
 @pytest.fixture
 def disk() -> SimDisk:
-    disk = SimDisk()
-    disk.make_directory(ROOT)
-    return disk
-
-
-def new_wheel(disk: SimDisk) -> TimerWheel:
-    return TimerWheel(disk, ROOT / "timer")
-
-
-def properties(deliver_ms: int, key: str = "u1", topic: str = "orders", **more: str | int) -> bytes:
-    named = {
-        "TIMER_DELIVER_MS": deliver_ms,
-        "UNIQ_KEY": key,
-        "TIMER_OUT_MS": out_ms(deliver_ms),
-        "REAL_TOPIC": topic,
-        "REAL_QID": 0,
-        **more,
-    }
-    return "".join(f"{name}\x01{value}\x02" for name, value in named.items()).encode()
-
-
-def park(wheel: TimerWheel, deliver_ms: int, at: int = 0, key: str = "u1", **more: int) -> None:
-    text = properties(deliver_ms, key, **more)
-    wheel.observe(TIMER_TOPIC, text, LogOffset(at), 100, QueueOffset(at // 100), NOW_MS)
-
-
-def deliver(wheel: TimerWheel, deliver_ms: int, at: int, key: str = "u1") -> None:
-    text = properties(deliver_ms, key, TIMER_DEQUEUE_MS=deliver_ms + 5)
-    wheel.observe("orders", text, LogOffset(at), 100, QueueOffset(0), deliver_ms + 5)
-
-
-def waiting(wheel: TimerWheel) -> list[int]:
-    return [timed.log_offset for timed in wheel.pending(0, EVER)]
-
-
-@pytest.mark.parametrize(
-    ("deliver_ms", "out"),
-    [(10_000, 9_000), (10_001, 10_000), (10_999, 10_000), (11_000, 10_000), (1, 0)],
-)
-def test_the_second_before_is_what_rocketmq_notes(deliver_ms: int, out: int) -> None:
-    assert out_ms(deliver_ms) == out
+    return new_disk()
 
 
 def test_a_message_is_due_to_the_millisecond(disk: SimDisk) -> None:
@@ -67,24 +42,6 @@ def test_a_message_is_due_to_the_millisecond(disk: SimDisk) -> None:
         assert wheel.next_due_ms() == deliver_ms
         assert wheel.due(deliver_ms - 1, 10) == []
         assert [timed.due_ms for timed in wheel.due(deliver_ms, 10)] == [deliver_ms]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"TIMER_DELIVER_MS\x0110500\x02", 10_500),
-        (b"TIMER_DELIVER_MS\x0111000\x02", 11_000),
-        (b"TIMER_DELAY_MS\x015300\x02", 10_300),  # stored at 5,000
-        (b"TIMER_DELAY_SEC\x016\x02", 11_000),
-        (b"TIMER_DELAY_SEC\x016\x02TIMER_DELIVER_MS\x0110500\x02", 11_000),
-        (b"", 11_000),
-        (b"TIMER_DELAY_MS\x01999999\x02", 11_000),  # put again: the delay is an old one
-        (b"TIMER_DELIVER_MS\x01never\x02", 11_000),
-        (b"TIMER_DELIVER_MS\x01" + b"9" * 400 + b"\x02", 11_000),
-    ],
-)
-def test_no_due_time_is_before_that_of_rocketmq(text: bytes, expected: int) -> None:
-    assert due_ms(text, 10_000, 5_000) == expected
 
 
 def test_what_is_due_comes_in_order_and_in_portions(disk: SimDisk) -> None:
@@ -139,6 +96,21 @@ def test_of_two_with_the_same_key_a_delivery_ends_the_older(disk: SimDisk) -> No
     assert waiting(wheel) == [200]
 
 
+def test_many_of_one_second_that_are_named_by_their_keys_go_one_by_one(disk: SimDisk) -> None:
+    wheel = new_wheel(disk)
+    for number in range(60):
+        park(wheel, NOW_MS, number * 100, f"u{number // 2}")
+        if number % 25 == 0:
+            wheel._settle_for_good()
+    for number in range(30):
+        deliver(wheel, NOW_MS, 6000 + number * 100, f"u{number}")
+    assert waiting(wheel) == [number * 100 for number in range(1, 60, 2)]
+    park(wheel, NOW_MS, 9000, "u3")
+    deliver(wheel, NOW_MS, 9100, "u3")
+    deliver(wheel, NOW_MS, 9200, "u3")
+    assert waiting(wheel) == [number * 100 for number in range(1, 60, 2) if number != 7]
+
+
 def test_a_message_that_was_put_again_waits_once(disk: SimDisk) -> None:
     wheel = new_wheel(disk)
     park(wheel, NOW_MS + 50_000, 0)
@@ -151,21 +123,89 @@ def test_a_recall_in_the_log_cancels(disk: SimDisk) -> None:
     wheel = new_wheel(disk)
     park(wheel, NOW_MS, 0, "u1")
     park(wheel, NOW_MS, 100, "u2")
-    text = properties(NOW_MS, "u3", TIMER_DEL_UNIQKEY="orders+u1")
-    wheel.observe(TIMER_TOPIC, text, LogOffset(200), 100, QueueOffset(2), NOW_MS)
+    recall(wheel, NOW_MS, 200, "u1")
     assert waiting(wheel) == [100]
     assert [timed.log_offset for timed in wheel.due(NOW_MS, 10)] == [100]
 
 
-def test_cancelling_says_how_many_and_not_what_is_on_its_way(disk: SimDisk) -> None:
+def test_a_recall_without_an_origin_takes_all_of_its_key_and_second(disk: SimDisk) -> None:
+    wheel = new_wheel(disk)
+    park(wheel, NOW_MS + 10, 0)
+    park(wheel, NOW_MS + 20, 100)
+    park(wheel, NOW_MS + 5000, 200)
+    recall(wheel, NOW_MS + 10, 300)
+    assert waiting(wheel) == [200]
+    assert len(wheel) == 1
+
+
+def test_of_two_with_one_key_and_second_the_one_goes_that_is_meant(disk: SimDisk) -> None:
+    for gone, left in ((0, 100), (100, 0)):
+        for ends in (deliver, recall):
+            wheel = new_wheel(disk)
+            park(wheel, NOW_MS, 0)
+            park(wheel, NOW_MS, 100)
+            ends(wheel, NOW_MS, 200, TIMER_ORIGIN=origin(NOW_MS, gone))
+            assert waiting(wheel) == [left]
+            assert len(wheel) == 1
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_message_that_was_put_again_is_taken_back_for_good(disk: SimDisk, saved: bool) -> None:
+    wheel = new_wheel(disk)
+    first = origin(NOW_MS + 50_000, 0)
+    park(wheel, NOW_MS + 50_000, 0)
+    park(wheel, NOW_MS + 50_000, 100)  # another with its key and second
+    if saved:
+        wheel._settle_for_good()
+    park(wheel, NOW_MS + 50_000, 200, TIMER_ROLL_TIMES=1, TIMER_ORIGIN=first)
+    assert waiting(wheel) == [200, 100]
+    recall(wheel, NOW_MS + 50_000, 300, TIMER_ORIGIN=first)
+    assert waiting(wheel) == [100]
+    # Not that anybody would put it again now.
+    park(wheel, NOW_MS + 50_000, 400, TIMER_ROLL_TIMES=1, TIMER_ORIGIN=first)
+    assert waiting(wheel) == [100]
+    assert [timed.log_offset for timed in wheel.due(NOW_MS + 50_000, 10)] == [100]
+    assert len(wheel) == 1
+
+
+def test_what_is_handed_out_is_taken_back_all_the_same(disk: SimDisk) -> None:
     wheel = new_wheel(disk)
     park(wheel, NOW_MS, 0)
-    park(wheel, NOW_MS + 9000, 100)
-    wheel.due(NOW_MS, 1)
-    assert wheel.cancel("orders+u1") == 1
-    assert wheel.cancel("orders+u1") == 0
-    assert wheel.cancel("other+u1") == 0
-    assert waiting(wheel) == [0]
+    (timed,) = wheel.due(NOW_MS, 1)
+    recall(wheel, NOW_MS, 100, TIMER_ORIGIN=origin(NOW_MS, 0))
+    wheel.give_back(timed)
+    assert wheel.due(NOW_MS, 1) == []
+    assert len(wheel) == 0
+
+
+def test_a_search_finds_what_waits_with_a_key_in_a_second(disk: SimDisk) -> None:
+    wheel = new_wheel(disk)
+    for number in range(300):
+        park(wheel, NOW_MS + number, number * 100, f"u{number % 3}")
+        if number % 70 == 0:
+            wheel._settle_for_good()
+    found = finished(wheel.alike(hashed("orders+u1"), out_ms(NOW_MS + 1)))
+    assert [timed.log_offset for timed in found] == [n * 100 for n in range(300) if n % 3 == 1]
+    assert finished(wheel.alike(hashed("orders+u9"), out_ms(NOW_MS))) == []
+    assert finished(wheel.alike(hashed("orders+u1"), out_ms(NOW_MS + 5000))) == []
+    assert all(wheel.waits(timed) for timed in found)
+    deliver(wheel, NOW_MS + 1, 30_000, "u1", TIMER_ORIGIN=origin(NOW_MS + 1, 100))
+    assert [wheel.waits(timed) for timed in found[:2]] == [False, True]
+
+
+def test_what_was_put_off_comes_later_and_is_found(disk: SimDisk) -> None:
+    wheel = new_wheel(disk)
+    park(wheel, NOW_MS, 0)
+    (timed,) = wheel.due(NOW_MS, 1)
+    wheel.give_back(replace(timed, due_ms=NOW_MS + 90_000))
+    assert wheel.due(NOW_MS + 89_999, 1) == []
+    (found,) = finished(wheel.alike(timed.key, timed.out_ms))
+    assert (found.due_ms, found.at_ms) == (NOW_MS, NOW_MS + 90_000)
+    assert wheel.waits(found)
+    (again,) = wheel.due(NOW_MS + 90_000, 1)
+    assert (again.due_ms, again.log_offset) == (timed.due_ms, timed.log_offset)
+    deliver(wheel, NOW_MS, 100, TIMER_ORIGIN=origin(NOW_MS + 90_000, 0))
+    assert len(wheel) == 0
 
 
 def test_a_list_has_what_is_due_in_a_time(disk: SimDisk) -> None:
@@ -175,7 +215,16 @@ def test_a_list_has_what_is_due_in_a_time(disk: SimDisk) -> None:
     found = list(wheel.pending(NOW_MS + 2000, NOW_MS + 5000))
     assert [timed.due_ms - NOW_MS for timed in found] == [2000, 3000, 4000]
     assert found[0] == Timed(
-        NOW_MS + 2000, LogOffset(200), 100, QueueOffset(2), NOW_MS + 1000, "orders+u2"
+        due_ms=NOW_MS + 2000,
+        log_offset=LogOffset(200),
+        size=100,
+        queue_offset=QueueOffset(2),
+        out_ms=NOW_MS + 1000,
+        key=hashed("orders+u2"),
+        topic=java_hash("orders"),
+        stored_ms=NOW_MS,
+        origin=LogOffset(200),
+        at_ms=NOW_MS + 2000,
     )
 
 
@@ -192,10 +241,14 @@ def test_cancelling_many_leaves_no_trace_of_them(disk: SimDisk) -> None:
     for number in range(5000):
         park(wheel, NOW_MS + number, number * 100, f"u{number}")
     for number in range(5000):
-        wheel.cancel(f"orders+u{number}")
+        recall(wheel, NOW_MS + number, 500_000 + number * 100, f"u{number}")
     assert len(wheel) == 0
-    assert len(wheel._heap) <= 1024
-    assert not wheel._keys
+    assert waiting(wheel) == []
+    while wheel.is_due(NOW_MS + 5000):
+        assert wheel.due(NOW_MS + 5000, 64) == []
+    assert len(wheel) == 0
+    wheel.sync()
+    assert [path.name for path in disk.files()] == ["waiting.json"]
 
 
 def test_what_waits_survives_a_restart(disk: SimDisk) -> None:
@@ -231,21 +284,29 @@ def test_without_its_file_it_reads_the_log_from_the_oldest_message(
     assert wheel.recover(LogOffset(0), LogOffset(1000), oldest) == (oldest or 1000)
 
 
-def test_a_damaged_file_is_done_without(disk: SimDisk) -> None:
+@pytest.mark.parametrize("name", ["waiting.json", "1"])
+def test_a_damaged_file_is_done_without(disk: SimDisk, name: str) -> None:
     wheel = new_wheel(disk)
-    park(wheel, NOW_MS, 0)
+    for at in (0, 100, 200):
+        park(wheel, NOW_MS, at, f"u{at}")
+    wheel._settle_for_good()
+    park(wheel, NOW_MS, 300, "in no run")
     wheel.holds_to = LogOffset(500)
     wheel.sync()
-    path = ROOT / "timer" / "pending.json"
+    path = ROOT / "timer" / name
     whole = disk.content(path)
-    for at in range(len(whole)):
+    for at in range(0, len(whole), 3):
         other = bytearray(whole)
         other[at] ^= 1 << at % 8
         for text in (bytes(other), whole[:at]):
-            disk.put(path, text)
-            again = new_wheel(disk)
+            copy = disk.copy()
+            copy.put(path, text)
+            again = new_wheel(copy)
             start = again.recover(LogOffset(0), LogOffset(500), LogOffset(0))
-            assert (start, waiting(again)) in [(0, []), (500, [0])]
+            assert (start, waiting(again)) in [(0, []), (500, [0, 100, 200, 300])]
+    disk.remove(path)
+    again = new_wheel(disk)
+    assert again.recover(LogOffset(0), LogOffset(500), LogOffset(0)) == 0
 
 
 def test_a_log_that_came_back_shorter_is_read_again(disk: SimDisk) -> None:
@@ -260,24 +321,144 @@ def test_a_log_that_came_back_shorter_is_read_again(disk: SimDisk) -> None:
     assert waiting(again) == [0]  # its delivery never happened
 
 
-def test_truncating_forgets_what_followed(disk: SimDisk) -> None:
-    wheel = new_wheel(disk)
-    park(wheel, NOW_MS, 100)
-    deliver(wheel, NOW_MS, 400)
-    wheel.holds_to = LogOffset(500)
-    assert wheel.truncate(LogOffset(400), LogOffset(100)) == 100
-    park(wheel, NOW_MS, 100)
-    assert waiting(wheel) == [100]
-
-
-def test_what_went_with_the_log_is_forgotten(disk: SimDisk) -> None:
+@pytest.mark.parametrize("in_runs", [False, True])
+def test_what_went_with_the_log_is_forgotten(
+    disk: SimDisk, caplog: pytest.LogCaptureFixture, in_runs: bool
+) -> None:
     wheel = new_wheel(disk)
     for number in range(5):
-        park(wheel, NOW_MS, number * 100, f"u{number}")
-    assert wheel.delete_before(LogOffset(300)) == 3
-    assert waiting(wheel) == [300, 400]
+        park(wheel, NOW_MS + 10 * DAY_MS, number * 100, f"u{number}")
+        if in_runs:
+            wheel._settle_for_good()
     wheel.holds_to = LogOffset(500)
-    wheel.sync()
+    wheel.delete_before(LogOffset(300))
+    assert waiting(wheel) == [300, 400]
+    for _ in range(5):
+        wheel.begin_sync().now()
+    if in_runs:
+        assert len(wheel) == 2
+        assert "went with the log" in caplog.text
     again = new_wheel(disk)
     again.recover(LogOffset(400), LogOffset(500), None)
     assert waiting(again) == [400]
+    assert [timed.log_offset for timed in again.due(NOW_MS + 10 * DAY_MS, 9)] == [400]
+    assert len(again) == 1
+
+
+def test_what_the_version_before_saved_is_taken_over(disk: SimDisk) -> None:
+    rows = [[NOW_MS + n, out_ms(NOW_MS + n), n * 100, 100, n, f"orders+u{n}"] for n in range(30)]
+    text = json.dumps({"holds_to": 3000, "pending": rows}).encode()
+    Snapshot(disk, ROOT / "timer" / "pending.json").save(text)
+    Snapshot(disk, ROOT / "timer" / "pending.json").save(text)
+    wheel = new_wheel(disk)
+    assert wheel.recover(LogOffset(500), LogOffset(4000), LogOffset(0)) == 3000
+    assert waiting(wheel) == [n * 100 for n in range(5, 30)]
+    deliver(wheel, NOW_MS + 7, 3000, "u7")  # as that version said it
+    wheel.holds_to = LogOffset(3100)
+    wheel.sync()
+    assert [path.name for path in disk.files()] == ["waiting.json"]
+    again = new_wheel(disk)
+    assert again.recover(LogOffset(500), LogOffset(4000), LogOffset(0)) == 3100
+    assert waiting(again) == [n * 100 for n in range(5, 30) if n != 7]
+
+
+# Whatever happens
+
+
+class Model:
+    """A log of events, and what waits by them."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.events: list[tuple[str, int, bytes, int]] = []
+        self.live: dict[int, tuple[int, str, int]] = {}
+        self.end = 0
+
+    def _note(self, topic: str, text: bytes) -> None:
+        self.events.append((topic, self.end, text, NOW_MS))
+        self.end += 100
+
+    def park(self) -> None:
+        deliver_ms = NOW_MS + self.chance.randrange(1, 40) * 250
+        key = f"u{self.chance.randrange(4)}"
+        self.live[self.end] = (deliver_ms, key, self.end)
+        self._note(TIMER_TOPIC, properties(deliver_ms, key))
+
+    def roll(self) -> None:
+        if self.live:
+            first = self.chance.choice(sorted(self.live))
+            deliver_ms, key, _ = self.live[first]
+            self.live[first] = (deliver_ms, key, self.end)
+            mark = origin(deliver_ms, first)
+            text = properties(deliver_ms, key, TIMER_ROLL_TIMES=1, TIMER_ORIGIN=mark)
+            self._note(TIMER_TOPIC, text)
+
+    def recall(self) -> None:
+        if self.live:
+            first = self.chance.choice(sorted(self.live))
+            deliver_ms, key, _ = self.live.pop(first)
+            mark = origin(deliver_ms, first)
+            named = f"orders+{key}"
+            text = properties(deliver_ms, key, TIMER_DEL_UNIQKEY=named, TIMER_ORIGIN=mark)
+            self._note(TIMER_TOPIC, text)
+
+    def delivered(self, timed: Timed) -> None:
+        deliver_ms, key, _ = self.live.pop(timed.origin)
+        mark = origin(timed.at_ms, timed.origin)
+        self._note("orders", properties(deliver_ms, key, TIMER_DEQUEUE_MS=1, TIMER_ORIGIN=mark))
+
+    def show(self, wheel: TimerWheel) -> None:
+        for topic, at, text, stored_ms in self.events:
+            if at >= wheel.holds_to:
+                wheel.observe(topic, text, LogOffset(at), 100, QueueOffset(at), stored_ms)
+        wheel.holds_to = LogOffset(self.end)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_what_waits_is_what_the_log_says_whenever_the_power_is_cut(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timer_waiting, "FRESH", 8)
+    monkeypatch.setattr(timer_waiting, "INLINE", 2)
+    chance = random.Random(seed)
+    disk = new_disk(seed)
+    model = Model(chance)
+    now_ms = NOW_MS
+    wheel = new_wheel(disk)
+    for _ in range(12):
+        wheel = new_wheel(disk)
+        disk.cut_power(at=chance.randrange(1, 400))
+        try:
+            oldest = LogOffset(0) if model.events else None
+            wheel.recover(LogOffset(0), LogOffset(model.end), oldest)
+            model.show(wheel)
+            for _ in range(120):
+                step = chance.randrange(16)
+                if step < 6:
+                    model.park()
+                elif step < 8:
+                    model.roll()
+                elif step < 10:
+                    model.recall()
+                elif step < 13:
+                    now_ms += chance.randrange(100)
+                    for timed in wheel.due(now_ms, chance.randrange(1, 5)):
+                        deliver_ms, _, newest = model.live[timed.origin]
+                        assert (timed.due_ms, timed.log_offset) == (deliver_ms, newest)
+                        if chance.randrange(4):
+                            model.delivered(timed)
+                        else:
+                            wheel.give_back(timed)
+                elif step < 15:
+                    model.show(wheel)
+                    wheel.begin_sync(merging=bool(chance.randrange(4))).now()
+                model.show(wheel)
+            model.show(wheel)
+            places = [newest for _, _, newest in model.live.values()]
+            assert sorted(waiting(wheel)) == sorted(places)
+            assert len(wheel) == len(model.live)
+            wheel.close()
+        except PowerCut:
+            pass
+        disk.heal()
+        disk.crash()

@@ -62,6 +62,8 @@ TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
 TIMER_OUT_MS: Final = "TIMER_OUT_MS"
 TIMER_DEL_UNIQ_KEY: Final = "TIMER_DEL_UNIQKEY"
 TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"
+#: Ours: when and where in the log the message first waited that a record is about.
+TIMER_ORIGIN: Final = "TIMER_ORIGIN"
 START_DELIVER_TIME: Final = "__STARTDELIVERTIME"
 
 # Request and reply.
@@ -134,6 +136,7 @@ RESERVED: Final = frozenset(
         TIMER_OUT_MS,
         TIMER_DEL_UNIQ_KEY,
         TIMER_DELAY_LEVEL,
+        TIMER_ORIGIN,
         CORRELATION_ID,
         REPLY_TO_CLIENT,
         TTL,

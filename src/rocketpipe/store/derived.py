@@ -85,7 +85,7 @@ class Derived:
             entries=config.index_entries,
             clock=clock,
         )
-        self.timer = TimerWheel(disk, layout.timer)
+        self.timer = TimerWheel(disk, self._files, layout.timer)
         self.dispatcher = Dispatcher(
             commit_log,
             positions,
@@ -226,6 +226,7 @@ class Derived:
 
     def close(self) -> None:
         """Close the files; nothing is written."""
+        self.timer.close()
         self._files.close()
 
 

@@ -7,13 +7,17 @@ they are found and not looked at: our broker never reads them, and writes them a
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.findings import Kind, Report
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
-from rocketpipe.store.timer_wheel import PENDING, parse_pending
+from rocketpipe.store.timer_entry import KIND_AT, Timed
+from rocketpipe.store.timer_files import PENDING, WAITING, parse_pending, parse_waiting
+from rocketpipe.store.timer_run import RunDamaged, read_run
 
 
 class TimerCheck:
@@ -40,22 +44,45 @@ class TimerCheck:
         layout, report = self._layout, self._report
         if layout.timer.name not in self._disk.names(layout.root):
             return
-        snapshot = Snapshot(self._disk, layout.timer / PENDING)
         try:
-            saved = snapshot.load(parse_pending)
+            if not self._check_waiting(Snapshot(self._disk, layout.timer / WAITING)):
+                self._check_pending(Snapshot(self._disk, layout.timer / PENDING))
         except SnapshotDamaged as damage:
             report.add(Kind.TIMER_DAMAGED, damage.path, 0, str(damage))
+        except RunDamaged as damage:
+            report.add(Kind.TIMER_DAMAGED, damage.path, 0, str(damage))
+
+    def _check_waiting(self, snapshot: Snapshot) -> bool:
+        found = snapshot.load(parse_waiting)
+        if found is None:
+            return False
+        saved, runs, _ = found
+        if saved.holds_to > self._report.end_offset:
+            return True  # they are of a log that was cut since, and are not used
+        for entry in (*saved.fresh, *saved.out):
+            self._check(snapshot.path, entry)
+        for named in runs:
+            path = self._layout.timer / named.name
+            if path.name not in self._disk.names(path.parent):
+                raise RunDamaged(path, "is not there")
+            for number, entry in enumerate(read_run(self._disk, path, named.facts)):
+                if number >= named.taken:
+                    self._check(path, entry)
+        return True
+
+    def _check_pending(self, snapshot: Snapshot) -> None:
+        saved = snapshot.load(parse_pending)
+        if saved is not None and saved.holds_to <= self._report.end_offset:
+            for timed in saved.pending:
+                self._check(snapshot.path, timed.entry())
+
+    def _check(self, path: Path, entry: bytes) -> None:
+        timed = Timed.of(entry)
+        at = int(timed.log_offset)
+        # What went with the log before it was due the broker tells of when it opens.
+        if not entry[KIND_AT] or at < self._report.first_offset:
             return
-        if saved is None:
-            return
-        holds_to, waiting = saved
-        if holds_to > report.end_offset:
-            return  # they are of a log that was cut since, and are not used
-        for timed in waiting:
-            at = int(timed.log_offset)
-            if at < report.first_offset:
-                continue  # it went with the log before it was due, as the broker says when it opens
-            found = self._records.get(at)
-            if found != (timed.size, timed.queue_offset):
-                detail = f"{timed.size} bytes, queue offset {timed.queue_offset}; there: {found}"
-                report.add(Kind.TIMER_ENTRY_DANGLING, snapshot.path, at, detail)
+        found = self._records.get(at)
+        if found != (timed.size, timed.queue_offset):
+            detail = f"{timed.size} bytes, queue offset {timed.queue_offset}; there: {found}"
+            self._report.add(Kind.TIMER_ENTRY_DANGLING, path, at, detail)

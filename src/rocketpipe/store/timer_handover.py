@@ -22,26 +22,27 @@ An entry of the timer log:
 
 Where no entry fits, a file ends in the bytes that remain (4), zeros (8) and the blank magic (4).
 
-The broker reads the timer queue on behind the message of the last entry. If that one was delivered
-already it gets an entry all the same, due in a second that has passed: nobody looks there again.
+Entries of one second are delivered in their order, which is that of their moments. The broker reads
+the timer queue on behind the message of the last entry, so that is the last of the timer topic: it
+gets an entry in a second that has passed, where nobody looks again, beside its own if it waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
+from itertools import groupby, islice
 from pathlib import Path
 from struct import Struct
 from typing import Final
 
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.record.hot import java_hash
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY
 from rocketpipe.store.layout import UNFINISHED, StoreLayout, file_name
 from rocketpipe.store.queue_set import QueueSet
-from rocketpipe.store.timer_wheel import PRECISION_MS, Timed
+from rocketpipe.store.timer_entry import PRECISION_MS, Timed
 
 CHECK: Final = Struct(">7q")
 CHECK_BYTES: Final = 4096
@@ -53,6 +54,8 @@ LOG_FILE_BYTES: Final = 104_857_600
 ROLL_WINDOW_MS: Final = 172_800 * PRECISION_MS
 
 _DEFAULT, _ROLL = 1, 2
+#: So many entries are written at a time.
+_AT_ONCE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ def hand_over(
 ) -> None:
     """Leave everything so that an Apache broker delivers what waits, once, and nothing again.
 
-    To be called when nothing more will be delivered. ``last`` is ``None`` if there never was a
+    To be called when nothing more will be delivered. ``pending`` has the first due first, and is
+    written as it comes: it need not be in memory. ``last`` is ``None`` if there never was a
     message in the timer topic.
 
     Raises:
@@ -127,28 +131,30 @@ def hand_over(
     """
     written_ms = now_ms // PRECISION_MS * PRECISION_MS
     timer_log = layout.root / "timerlog"
-    entries = _entries(sorted(pending, key=lambda timed: timed.queue_offset), last, written_ms)
-    files = _files(entries, log_file_bytes)
     _remove_old(disk, layout, timer_log)
+    entries = _linked(_entries(pending, last, written_ms), log_file_bytes)
     total = 0
-    if files:
-        disk.make_directory(timer_log)
-        for number, data in enumerate(files):
-            total = number * log_file_bytes + len(data)
-            with disk.create(timer_log / file_name(number * log_file_bytes)) as file:
-                file.truncate(log_file_bytes)
-                file.write(data, 0)
-                file.sync()
+    for number, portions in groupby(entries, key=lambda entry: entry[0] // log_file_bytes):
+        if not number:
+            disk.make_directory(timer_log)
+        base = number * log_file_bytes
+        with disk.create(timer_log / file_name(base)) as file:
+            file.truncate(log_file_bytes)
+            while some := list(islice(portions, _AT_ONCE)):
+                data = b"".join(entry for _, entry in some)
+                file.write(data, some[0][0] - base)
+                total = some[0][0] + len(data)
+            file.sync()
+    if total:
         disk.sync_directory(timer_log)
     end = last.queue_offset + 1 if last else 0
     _write_check(disk, layout, TimerCheck(written_ms, total, end, end, 0, now_ms, 1))
 
 
 def _entries(
-    pending: list[Timed], last: LastTimed | None, written_ms: int
-) -> list[tuple[int, int, int, int, int, int]]:
+    pending: Iterable[Timed], last: LastTimed | None, written_ms: int
+) -> Iterator[tuple[int, int, int, int, int, int]]:
     """Give second, kind, delay, log offset, size and hash of each entry, in order."""
-    entries: list[tuple[int, int, int, int, int, int]] = []
     for timed in pending:
         due_ms, kind = max(timed.out_ms, written_ms), _DEFAULT
         beyond_ms = due_ms - written_ms - ROLL_WINDOW_MS
@@ -157,32 +163,33 @@ def _entries(
             # As Apache does: half way, if little would be left for the second leg.
             part = 2 if beyond_ms < ROLL_WINDOW_MS // 3 else 1
             due_ms = written_ms + ROLL_WINDOW_MS // part
-        topic_hash = java_hash(timed.key.rpartition("+")[0])
-        delay_ms = due_ms - written_ms
-        entries.append((due_ms, kind, delay_ms, timed.log_offset, timed.size, topic_hash))
-    if last is not None and (not pending or pending[-1].queue_offset < last.queue_offset):
+        yield due_ms, kind, due_ms - written_ms, timed.log_offset, timed.size, timed.topic
+    if last is not None:
         passed = (written_ms - PRECISION_MS, _DEFAULT, -PRECISION_MS)
-        entries.append((*passed, last.log_offset, last.size, 0))
-    return entries
+        yield (*passed, last.log_offset, last.size, 0)
 
 
-def _files(entries: list[tuple[int, int, int, int, int, int]], file_bytes: int) -> list[bytearray]:
-    files: list[bytearray] = []
+def _linked(
+    entries: Iterable[tuple[int, int, int, int, int, int]], file_bytes: int
+) -> Iterator[tuple[int, bytes]]:
+    """Give the position in the timer log and the bytes of each entry, and of what ends a file."""
     newest: dict[int, int] = {}
+    at = 0
     for due_ms, kind, delay_ms, log_offset, size, topic_hash in entries:
-        if files and len(files[-1]) + ENTRY.size + BLANK.size > file_bytes:
-            files[-1] += BLANK.pack(file_bytes - len(files[-1]), 0, BLANK_MAGIC)
-            files.append(bytearray())
-        elif not files:
-            files.append(bytearray())
-        at = (len(files) - 1) * file_bytes + len(files[-1])
+        left = file_bytes - at % file_bytes
+        if left < ENTRY.size + BLANK.size:
+            yield at, BLANK.pack(left, 0, BLANK_MAGIC)
+            at += left
         written_ms = due_ms - delay_ms
         before = newest.get(due_ms, -1)
-        files[-1] += ENTRY.pack(
-            *(ENTRY.size, before, kind, written_ms, delay_ms, log_offset, size, topic_hash, 0)
+        yield (
+            at,
+            ENTRY.pack(
+                *(ENTRY.size, before, kind, written_ms, delay_ms, log_offset, size, topic_hash, 0)
+            ),
         )
         newest[due_ms] = at
-    return files
+        at += ENTRY.size
 
 
 def _remove_old(disk: Disk, layout: StoreLayout, timer_log: Path) -> None:

@@ -4,111 +4,68 @@ Everything here follows from the log. The dispatcher shows it every record, and 
 
     a record of the timer topic          a message waits until it is due
       … with TIMER_ROLL_TIMES            the same message as one before it, which no longer counts
-      … with TIMER_DEL_UNIQKEY           the message of this topic and key is cancelled
+      … with TIMER_DEL_UNIQKEY           messages are taken back
     TIMER_DEQUEUE_MS in another topic    a message was delivered there
 
-so that a message is delivered once, however often the broker starts anew. What waits is saved now
-and then, to spare reading the log from the oldest of them:
+so that a message is delivered once, however often the broker starts anew. Which message a record is
+about it says by TIMER_ORIGIN. Where it does not, as with those of Apache's brokers and of versions
+before this one, it is found by topic, unique key and second: all that are taken back, or the oldest
+that was put again or delivered.
 
-    timer/pending.json    {"holds_to": log offset, "pending": [[due ms, TIMER_OUT_MS, log offset,
-                           size, queue offset, topic and key], …]}
+However many wait, few of them are in memory: those that came last, and those that are handed out.
+The others are in files that are written once and merged beside the loop (`timer_run`), and what of
+all this is good is in a small file that is saved now and then:
 
-RocketMQ keeps time in whole seconds: TIMER_OUT_MS is the second before the one in which a message
-is due. The properties of the producer say when exactly, and that is when it is due here.
+    timer/waiting.json   {"holds_to": log offset, "noted_to": log offset, "count": of all that wait,
+                          "moved": how many were put off, "next": number of the next run,
+                          "runs": [[number, entries, checksum, lowest origin, highest origin,
+                                    oldest record, since ms, entries handed out], …],
+                          "fresh": [entry in hex, …], "out": [entry in hex, …]}
+    timer/<number>       runs, the oldest first
+
+What "out" has was handed out, and is due again after a restart unless the log shows otherwise.
+Without these files, or with damaged ones, the log is read from the oldest message of the timer
+topic on. ``pending.json``, which versions before this one wrote, is taken over.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Generator
+from typing import Final
 
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.properties import read_text
-from rocketpipe.store.disk import Disk
+from rocketpipe.record.hot import java_hash
 from rocketpipe.store.hot import value_of
-from rocketpipe.store.side_work import Portion
-from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
+from rocketpipe.store.timer_entry import (
+    ENTRY_BYTES,
+    KEY,
+    KIND_AT,
+    PLACE,
+    PLACE_BYTES,
+    PRECISION_MS,
+    Timed,
+    due_ms,
+    hashed,
+    is_number,
+    places_in,
+)
+from rocketpipe.store.timer_waiting import EVER, WaitingMessages
 
 log = logging.getLogger(__name__)
 
-#: What TIMER_OUT_MS is rounded to.
-PRECISION_MS: Final = 1000
-#: The file in which it is saved what waits.
-PENDING: Final = "pending.json"
-MAX_DELAY_MS: Final = 3 * 24 * 3600 * 1000
+#: So often a second is looked through for a key before it is kept what it has.
+_MANY_OF_A_SECOND: Final = 8
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Timed:
-    """A message that waits: when it is due, and where it is in the log."""
+class TimerWheel(WaitingMessages):
+    """What waits, as the log shows it."""
 
-    due_ms: int
-    log_offset: LogOffset
-    size: int
-    queue_offset: QueueOffset
-    out_ms: int
-    #: Real topic and unique key, with ``+`` between them, as a recall names it.
-    key: str
-
-
-def out_ms(deliver_ms: int) -> int:
-    """What TIMER_OUT_MS has to be for a message that is to be delivered at ``deliver_ms``."""
-    return (deliver_ms - 1) // PRECISION_MS * PRECISION_MS
-
-
-def due_ms(properties: bytes, out: int, stored_ms: int) -> int:
-    """When a message of the timer topic is due, to the millisecond, and never too early."""
-    latest = out + 2 * PRECISION_MS
-    for name, unit_ms, base_ms in (
-        (b"TIMER_DELAY_SEC\x01", 1000, stored_ms),
-        (b"TIMER_DELAY_MS\x01", 1, stored_ms),
-        (b"TIMER_DELIVER_MS\x01", 1, 0),
-    ):
-        text = value_of(properties, name)
-        if text:
-            exact = base_ms + int(text) * unit_ms if _is_number(text) else 0
-            # Of a message that was put again for the rest of its delay, the delay says nothing.
-            return exact if out <= exact <= latest else out + PRECISION_MS
-    return out + PRECISION_MS
-
-
-def _is_number(text: bytes) -> bool:
-    return text.isdigit() and len(text) <= 18
-
-
-class TimerWheel:
-    """Messages by the time at which they are due. Every one is kept in memory, some 400 bytes each.
-
-    `due` hands a message out; it stays noted until the log shows that it was delivered, or `done`
-    says so, and comes again after a restart if neither happened.
-    """
-
-    def __init__(self, disk: Disk, directory: Path) -> None:
-        self._pending: dict[int, Timed] = {}
-        self._heap: list[tuple[int, int]] = []
-        self._keys: defaultdict[str, set[int]] = defaultdict(set)
-        self._handed_out: set[int] = set()
-        self._directory = directory
-        self._disk = disk
-        self._snapshot = Snapshot(disk, directory / PENDING)
-        self._synced_to = LogOffset(0)
-        #: What every record before it says is noted here. The dispatcher moves it.
-        self.holds_to = LogOffset(0)
-
-    def __len__(self) -> int:
-        return len(self._pending)
-
-    @property
-    def synced_to(self) -> LogOffset:
-        """Up to where the saved state knows the log."""
-        return self._synced_to
+    #: Which second was asked for by keys last, how often, and what it has if that was often.
+    _asked: tuple[int, int] = (-1, 0)
+    _second: tuple[int, dict[int, list[Timed]]] | None = None
 
     def observe(
         self,
@@ -119,116 +76,101 @@ class TimerWheel:
         queue_offset: QueueOffset,
         stored_ms: int,
     ) -> None:
-        """Take note of a record of the log; to do it again is no harm."""
-        if log_offset < self.holds_to:
+        """Take note of a record of the log; to do it again is no harm.
+
+        Raises:
+            DiskError: What waits in memory cannot be written; this one was noted.
+        """
+        if log_offset < self.holds_to or log_offset < self._noted_to:
             return
+        self._noted_to = log_offset + size
         if topic != TIMER_TOPIC:
             if b"TIMER_DEQUEUE_MS\x01" in properties:
                 self._delivered(topic, properties)
             return
         out = value_of(properties, b"TIMER_OUT_MS\x01")
-        real_topic = value_of(properties, b"REAL_TOPIC\x01")
-        if not _is_number(out) or not real_topic:
+        real_topic = read_text(value_of(properties, b"REAL_TOPIC\x01"))
+        if not is_number(out) or not real_topic:
             log.warning("record of the timer topic has no due time log_offset=%d", log_offset)
             return
+        places = places_in(value_of(properties, b"TIMER_ORIGIN\x01"))
         recalled = value_of(properties, b"TIMER_DEL_UNIQKEY\x01")
         if recalled:
-            self.cancel(read_text(recalled))
+            key = hashed(read_text(recalled))
+            for place in places or self._known(key, int(out)):
+                self._forget(place, key)
             return
-        key = _key(read_text(real_topic), properties)
-        if value_of(properties, b"TIMER_ROLL_TIMES\x01"):
-            self._forget_first(key, int(out))
+        key = _key(real_topic, properties)
         exact = due_ms(properties, int(out), stored_ms)
-        self._add(Timed(exact, log_offset, size, queue_offset, int(out), key))
+        at_ms, origin = exact, log_offset
+        again = bool(value_of(properties, b"TIMER_ROLL_TIMES\x01"))
+        if again and len(places) == 1:
+            at_ms, origin = PLACE.unpack(places[0])
+        elif again:
+            for place in self._known(key, int(out))[:1]:
+                self._forget(place, key)
+        timed = Timed(
+            *(exact, log_offset, size, queue_offset, int(out), key, java_hash(real_topic)),
+            *(stored_ms, LogOffset(origin), at_ms),
+        )
+        self._add(timed, first=origin == log_offset)
 
     def _delivered(self, topic: str, properties: bytes) -> None:
         out = value_of(properties, b"TIMER_OUT_MS\x01")
-        if _is_number(out):
-            self._forget_first(_key(topic, properties), int(out))
-
-    def _forget_first(self, key: str, out: int) -> None:
-        """Forget the oldest message with this key and time: another may have been sent twice."""
-        same = [at for at in self._keys.get(key, ()) if self._pending[at].out_ms == out]
-        if same:
-            self._forget(min(same))
-
-    def _add(self, timed: Timed) -> None:
-        if timed.log_offset not in self._pending:
-            self._pending[timed.log_offset] = timed
-            self._keys[timed.key].add(timed.log_offset)
-            heappush(self._heap, (timed.due_ms, timed.log_offset))
-
-    def _forget(self, log_offset: int) -> None:
-        timed = self._pending.pop(log_offset, None)
-        if timed is None:
+        if not is_number(out):
             return
-        self._handed_out.discard(log_offset)
-        same = self._keys[timed.key]
-        same.discard(log_offset)
-        if not same:
-            del self._keys[timed.key]
-        if len(self._heap) > 2 * len(self._pending) + 1024:
-            # Many were cancelled before their time: what is left of them would never go.
-            self._refill_heap()
+        key = _key(topic, properties)
+        places = places_in(value_of(properties, b"TIMER_ORIGIN\x01"))
+        for place in places[:1] or self._known(key, int(out))[:1]:
+            self._forget(place, key)
 
-    def _refill_heap(self) -> None:
-        self._heap = [
-            (timed.due_ms, at) for at, timed in self._pending.items() if at not in self._handed_out
-        ]
-        heapify(self._heap)
+    def _known(self, key: int, out: int) -> list[bytes]:
+        """The places of what waits, or is handed out, with a key and a second, the oldest first."""
+        second, times = self._asked
+        self._asked = (out, times + 1 if second == out else 1)
+        same = [timed for timed in self._out_now() if (timed.key, timed.out_ms) == (key, out)]
+        if self._asked[1] < _MANY_OF_A_SECOND:
+            same += finished(self.alike(key, out))
+        else:
+            if self._second is None or self._second[0] != out:
+                self._second = out, self._by_key(out)
+            same += [timed for timed in self._second[1].get(key, ()) if self.waits(timed)]
+        return [timed.place for timed in sorted(same, key=lambda timed: timed.origin)]
 
-    def due(self, now_ms: int, limit: int) -> list[Timed]:
-        """Hand out at most ``limit`` messages that are due, the longest overdue first.
-
-        None is handed out twice before `give_back`.
-        """
-        found: list[Timed] = []
-        while self._heap and self._heap[0][0] <= now_ms and len(found) < limit:
-            _, at = heappop(self._heap)
-            timed = self._pending.get(at)
-            if timed is not None and at not in self._handed_out:
-                self._handed_out.add(at)
-                found.append(timed)
+    def _by_key(self, out: int) -> dict[int, list[Timed]]:
+        """All that waits of a second: whoever names many of it by their keys names all."""
+        found: dict[int, list[Timed]] = {}
+        for entry in self._waiting(*_span(out)):
+            timed = Timed.of(entry)
+            if timed.out_ms == out:
+                found.setdefault(timed.key, []).append(timed)
         return found
 
-    def next_due_ms(self) -> int | None:
-        """When `due` will have something next; None while nothing waits."""
-        while self._heap and (
-            self._heap[0][1] not in self._pending or self._heap[0][1] in self._handed_out
-        ):
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+    def _add(self, timed: Timed, *, first: bool) -> None:
+        if timed.out_ms == self._asked[0]:
+            self._asked, self._second = (-1, 0), None
+        super()._add(timed, first=first)
 
-    def done(self, timed: Timed) -> None:
-        """Say that a message was delivered: its copy is in the log."""
-        self._forget(timed.log_offset)
+    def alike(self, key: int, out: int) -> Generator[None, None, list[Timed]]:
+        """Find what waits with a key and a second; whenever it yields, others may have a turn.
 
-    def give_back(self, timed: Timed) -> None:
-        """Say that a message which was handed out could not be delivered: it is due again."""
-        if timed.log_offset in self._handed_out:
-            self._handed_out.discard(timed.log_offset)
-            heappush(self._heap, (timed.due_ms, timed.log_offset))
-
-    def cancel(self, key: str) -> int:
-        """Forget what waits with ``topic+uniqueKey``; gives how many that were.
-
-        A message that was handed out is not called back. To survive a restart, a record that
-        says so has to be in the log: TIMER_DEL_UNIQKEY is for that.
+        What is handed out is not among it. How the others wait by now `newest` says.
         """
-        found = [at for at in self._keys.get(key, ()) if at not in self._handed_out]
-        for at in found:
-            self._forget(at)
-        return len(found)
-
-    def waits(self, key: str) -> bool:
-        """Whether a message with ``topic+uniqueKey`` waits and was not handed out."""
-        return any(at not in self._handed_out for at in self._keys.get(key, ()))
-
-    def pending(self, begin_ms: int, end_ms: int) -> Iterator[Timed]:
-        """List what is due from ``begin_ms`` to below ``end_ms``, the first due first."""
-        return iter(
-            sorted(timed for timed in self._pending.values() if begin_ms <= timed.due_ms < end_ms)
-        )
+        needle = key.to_bytes(8, "big")
+        low, high = (bytes(PLACE_BYTES), EVER) if self._moved else _span(out)
+        first: dict[bytes, bytes] = {}
+        for data in self._slices(low, high):
+            at = data.find(needle)
+            while at >= 0:
+                start = at - KEY.start
+                if start % ENTRY_BYTES == 0:
+                    entry = data[start : start + ENTRY_BYTES]
+                    place = entry[:PLACE_BYTES]
+                    first[place] = min(entry, first.get(place, entry))
+                at = data.find(needle, at + 1)
+            yield
+        found = (Timed.of(entry) for entry in first.values() if entry[KIND_AT])
+        return sorted(timed for timed in found if timed.out_ms == out)
 
     def recover(
         self, log_first: LogOffset, log_end: LogOffset, oldest: LogOffset | None
@@ -238,104 +180,37 @@ class TimerWheel:
         ``oldest`` is the first record of the timer topic that is still in the log, if there is one.
 
         Raises:
-            DiskError: The file cannot be read.
+            DiskError: The files cannot be read, or those of no use not be removed.
         """
-        saved = self._load()
-        if saved is None or saved[0] > log_end:
-            start = log_end if oldest is None else oldest
-        else:
-            start = saved[0]
-            lost = 0
-            for timed in saved[1]:
-                if timed.log_offset >= log_first:
-                    self._add(timed)
-                else:
-                    lost += 1
-            if lost:
-                log.warning("timed messages went with the log before they were due count=%d", lost)
-        self.holds_to = self._synced_to = LogOffset(max(start, log_first))
+        self._log_first = log_first
+        saved = self._files.load(log_end)
+        start = log_end if oldest is None else oldest
+        if saved is not None:
+            start = saved.holds_to
+            self._count, self._moved, self._noted_to = saved.count, saved.moved, saved.noted_to
+            for entry in saved.fresh:
+                self._put_and_settle(entry)
+            for timed in saved.pending:
+                self._add(timed, first=True)
+        self.holds_to = LogOffset(max(start, log_first))
+        self._synced_to = self.holds_to
         return self.holds_to
 
-    def truncate(self, log_end: LogOffset, oldest: LogOffset | None) -> LogOffset:
-        """Forget what follows from records that are not before ``log_end``, durably.
 
-        Gives the offset in the log from which to dispatch again: a delivery that was cut off
-        has not happened.
-
-        Raises:
-            DiskError: The state cannot be saved.
-        """
-        self._pending.clear()
-        self._keys.clear()
-        self._handed_out.clear()
-        self._heap.clear()
-        self.holds_to = LogOffset(min(log_end, log_end if oldest is None else oldest))
-        self.sync()
-        return self.holds_to
-
-    def delete_before(self, log_offset: LogOffset) -> int:
-        """Forget messages that are gone from the log; gives how many."""
-        gone = [at for at in self._pending if at < log_offset]
-        for at in gone:
-            self._forget(at)
-        if gone:
-            log.warning("timed messages went with the log before they were due count=%d", len(gone))
-        return len(gone)
-
-    def sync(self) -> None:
-        """Save what waits; ``synced_to`` moves up.
-
-        Raises:
-            DiskError: It could not be saved.
-        """
-        self.begin_sync().now()
-
-    def begin_sync(self) -> Portion:
-        """Have what waits now saved, as `sync` does."""
-        rows = [
-            [
-                timed.due_ms,
-                timed.out_ms,
-                timed.log_offset,
-                timed.size,
-                timed.queue_offset,
-                timed.key,
-            ]
-            for timed in self._pending.values()
-        ]
-        holds_to = self.holds_to
-        text = json.dumps({"holds_to": holds_to, "pending": rows}).encode()
-
-        def note() -> None:
-            self._synced_to = holds_to
-
-        return Portion(lambda: self._snapshot.save(text), note)
-
-    def _load(self) -> tuple[LogOffset, list[Timed]] | None:
-        if self._directory.name not in self._disk.names(self._directory.parent):
-            return None
+def finished(search: Generator[None, None, list[Timed]]) -> list[Timed]:
+    """Search without a pause."""
+    while True:
         try:
-            return self._snapshot.load(parse_pending)
-        except SnapshotDamaged as damage:
-            log.warning("what waits for its time is read from the log again reason=%s", damage)
-            return None
+            next(search)
+        except StopIteration as end:
+            found: list[Timed] = end.value
+            return found
 
 
-def _key(topic: str, properties: bytes) -> str:
-    return f"{topic}+{read_text(value_of(properties, b'UNIQ_KEY' + bytes([1])))}"
+def _span(out: int) -> tuple[bytes, bytes]:
+    """Between which places messages are of this TIMER_OUT_MS, unless they were put off."""
+    return PLACE.pack(out, 0), PLACE.pack(out + 2 * PRECISION_MS + 1, 0)
 
 
-def parse_pending(text: bytes) -> tuple[LogOffset, list[Timed]]:
-    """Read what was saved: up to where it knows the log, and what waits.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    whole: Any = json.loads(text)
-    try:
-        return LogOffset(whole["holds_to"]), [
-            Timed(due, LogOffset(at), size, QueueOffset(number), out, key)
-            for due, out, at, size, number, key in whole["pending"]
-        ]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"nothing that waits: {error!r}") from error
+def _key(topic: str, properties: bytes) -> int:
+    return hashed(f"{topic}+{read_text(value_of(properties, b'UNIQ_KEY' + bytes([1])))}")

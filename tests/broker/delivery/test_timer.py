@@ -12,10 +12,12 @@ import pytest
 from tests.broker.sending_parts import HOST, SendingParts, put
 from tests.broker.stepped_clock import HOUR_MS, SteppedClock
 
+from rocketpipe.broker.delivery import timer
 from rocketpipe.broker.delivery.timer import TICK_MS, Timers
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.ids import RecallHandle
 from rocketpipe.model.names import TIMER_TOPIC
+from rocketpipe.store import timer_wheel
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.errors import StoreFull
 from rocketpipe.testing.clock import ManualClock
@@ -212,6 +214,154 @@ async def test_what_is_put_again_on_the_way_is_due_when_it_was(opened: Open, how
     await parts.pass_by(waiting.due_ms - parts.clock.now_ms())
     (message,) = parts.stored("t")
     assert (message.body, message.properties["TIMER_ROLL_TIMES"]) == (b"a", "1")
+
+
+# Several of one key
+
+
+async def test_two_of_one_key_and_second_come_once_each_over_a_restart(opened: Open) -> None:
+    parts = opened()
+    for body, delay_ms in ((b"later", 5900), (b"sooner", 5800)):
+        text = f"UNIQ_KEY\x01same\x02TIMER_DELAY_MS\x01{delay_ms}\x02".encode()
+        await parts.intake.put([parts.parking.parked(put(body=body, properties=text))])
+    first, second = parts.stored(TIMER_TOPIC)
+    assert first.properties["TIMER_OUT_MS"] == second.properties["TIMER_OUT_MS"]
+    await parts.pass_by(5800)
+    assert parts.bodies() == [b"sooner"]
+    parts = opened()
+    await parts.pass_by(100)
+    assert parts.bodies() == [b"sooner", b"later"]
+    parts = opened()
+    await parts.pass_by(60_000)
+    assert parts.bodies() == [b"sooner", b"later"]
+    assert len(parts.store.derived.timer) == 0
+
+
+async def test_a_recall_takes_all_of_its_key_and_second_and_no_other(opened: Open) -> None:
+    parts = opened()
+    handle = await parts.park(b"a", 5000)
+    await parts.park(b"a", 5000)  # a producer that got no answer
+    await parts.park(b"a", 9000)
+    await parts.timers.recall(handle, "p", HOST)
+    parts = opened()
+    await parts.pass_by(8999)
+    assert parts.bodies() == []
+    await parts.pass_by(1)
+    assert parts.bodies() == [b"a"]
+
+
+async def test_hundreds_of_one_key_and_second_are_taken_back_together(opened: Open) -> None:
+    parts = opened()
+    for _ in range(250):
+        handle = await parts.park(b"a", 5000)
+    await parts.timers.recall(handle, "p", HOST)
+    assert len(parts.store.derived.timer) == 0
+    parts = opened()
+    assert len(parts.store.derived.timer) == 0
+    await parts.pass_by(60_000)
+    assert parts.bodies() == []
+
+
+async def test_a_message_of_another_key_with_its_hash_is_not_taken_back(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timer_wheel, "hashed", lambda _: 7)
+    monkeypatch.setattr(timer, "hashed", lambda _: 7)
+    parts = opened()
+    handle = await parts.park(b"a", 5000)
+    await parts.park(b"b", 5000)
+    await parts.timers.recall(handle, "p", HOST)
+    await parts.pass_by(9000)
+    assert parts.bodies() == [b"b"]
+
+
+# Taken back while it is put again
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("at", range(6))
+async def test_what_is_taken_back_while_long_waits_are_put_again_never_comes(
+    opened: Open, at: int, restart: bool
+) -> None:
+    parts = opened(reserved_hours=4)
+    handles = [await parts.park(b"%d" % number, 5 * HOUR_MS) for number in range(4)]
+    await parts.clock.advance(2 * HOUR_MS)
+    rolling = asyncio.ensure_future(parts.timers.roll())
+    for _ in range(at):
+        await asyncio.sleep(0)
+    for handle in handles[1:3]:
+        await parts.timers.recall(handle, "p", HOST)
+    await rolling
+    if restart:
+        parts = opened(reserved_hours=4)
+    assert len(parts.store.derived.timer) == 2
+    await parts.pass_by(9 * HOUR_MS)
+    assert parts.bodies() == [b"0", b"3"]
+
+
+async def test_what_is_being_taken_back_is_not_put_again_meanwhile(opened: Open) -> None:
+    parts = opened(flush=FlushMode.SYNC, reserved_hours=4)
+    handle = await parts.park(b"a", 5 * HOUR_MS)
+    parts.store.flush()
+    parts.durability.dispatch()
+    await parts.clock.advance(2 * HOUR_MS)
+    recalling = asyncio.ensure_future(parts.timers.recall(handle, "p", HOST))
+    for _ in range(4):
+        await asyncio.sleep(0)
+    # Whoever asked has gone; that it is taken back is in the log.
+    recalling.cancel()
+    await asyncio.wait([recalling])
+    await parts.timers.roll()
+    parts.store.flush()
+    parts.durability.dispatch()
+    assert [each.tags for each in parts.stored(TIMER_TOPIC)] == [None, "_RECALL_TAG_"]
+    assert len(parts.store.derived.timer) == 0
+    assert not parts.timers._recalling or await parts.pass_by(0) is None
+    assert not parts.timers._recalling
+
+
+async def test_what_is_put_again_is_taken_back_by_the_handle_of_its_send(opened: Open) -> None:
+    parts = opened(reserved_hours=4)
+    handle = await parts.park(b"a", 5 * HOUR_MS)
+    await parts.clock.advance(2 * HOUR_MS)
+    await parts.timers.roll()
+    parts = opened(reserved_hours=4)
+    await parts.timers.recall(handle, "p", HOST)
+    parts = opened(reserved_hours=4)
+    await parts.pass_by(9 * HOUR_MS)
+    assert parts.bodies() == []
+
+
+async def test_what_was_put_off_is_taken_back_and_put_again(tmp_path: Path) -> None:
+    clock = SteppedClock(1_700_000_000_250)
+    parts = TimedParts(tmp_path, clock, reserved_hours=4)
+    try:
+        handle = await parts.park(b"a", 3 * HOUR_MS)
+        await parts.park(b"b", 3 * HOUR_MS)
+        await parts.pass_by(0)
+        clock.step(12 * HOUR_MS)
+        await parts.pass_by(2 * HOUR_MS)
+        await parts.timers.recall(handle, "p", HOST)
+        await parts.timers.roll()
+        assert len(parts.store.derived.timer) == 1
+        await parts.pass_by(HOUR_MS - 1)
+        assert parts.bodies() == []
+        await parts.pass_by(1)
+        assert parts.bodies() == [b"b"]
+        assert len(parts.store.derived.timer) == 0
+    finally:
+        parts.abandon()
+
+
+async def test_thousands_that_are_due_at_once_come_all_and_in_order(opened: Open) -> None:
+    parts = opened()
+    for number in range(3000):
+        await parts.park(b"%d" % number, 5000 + number % 3)
+    await parts.pass_by(6000)
+    assert parts.bodies() == [b"%d" % n for n in sorted(range(3000), key=lambda n: n % 3)]
+    parts = opened()
+    await parts.pass_by(6000)
+    assert len(parts.bodies()) == 3000
 
 
 @pytest.mark.parametrize("step_ms", [50, HOUR_MS, 24 * HOUR_MS])

@@ -2,14 +2,16 @@
 
 DELAY above 0                        SCHEDULE_TOPIC_XXXX; timers are dropped, a level counts more
 TIMER_DELAY_SEC, TIMER_DELAY_MS,     rmq_sys_wheel_timer, with TIMER_OUT_MS, REAL_TOPIC and
-TIMER_DELIVER_MS, the first that is  REAL_QID; 13 beyond timerMaxDelaySec
+TIMER_DELIVER_MS, the first that is  REAL_QID; 13 beyond timerMaxDelaySec, 2 while
+                                     maxWaitingTimers wait
 … a moment that has passed           its own topic, as a message without a delay
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sized
 from typing import Final
 
 from rocketpipe.broker.delivery.delay import DelayLevels
@@ -20,7 +22,7 @@ from rocketpipe.model import properties
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.store.message_store import Put
-from rocketpipe.store.timer_wheel import out_ms
+from rocketpipe.store.timer_entry import out_ms
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _LEVEL: Final = re.compile(r"\+?[0-9]{1,10}")
@@ -29,17 +31,30 @@ _LEVEL: Final = re.compile(r"\+?[0-9]{1,10}")
 class Parking:
     """Sends messages to where they wait, if they are to."""
 
-    def __init__(self, delays: DelayLevels, clock: Clock, *, most_ms: int | None) -> None:
-        """``most_ms`` is the longest that a message waits for its moment; None for no limit."""
+    def __init__(
+        self,
+        delays: DelayLevels,
+        clock: Clock,
+        *,
+        most_ms: int | None,
+        waiting: Sized = (),
+        most_waiting: int = sys.maxsize,
+    ) -> None:
+        """``most_ms`` is the longest that a message waits for its moment; None for no limit.
+
+        None is taken while there are ``most_waiting`` in ``waiting``.
+        """
         self._delays = delays
         self._clock = clock
         self._most_ms = most_ms
+        self._waiting = waiting
+        self._most_waiting = most_waiting
 
     def parked(self, put: Put) -> Put:
         """The message where it waits; or as it was, if it asks for no delay.
 
         Raises:
-            RequestRejected: It asks for a time that is none, or is too far away.
+            RequestRejected: It asks for a time that is none, or is too far away, or too many wait.
         """
         given = properties.decode_bytes(put.properties)
         level = given.get(properties.DELAY, "")
@@ -56,6 +71,12 @@ class Parking:
             return put
         if self._most_ms is not None and deliver_ms - now_ms > self._most_ms:
             raise self._illegal()
+        if len(self._waiting) >= self._most_waiting:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_BUSY,
+                f"{self._most_waiting} timed messages wait on this broker, and no more may: send "
+                "it once some have been delivered, or raise maxWaitingTimers",
+            )
         changes = {
             properties.TIMER_OUT_MS: str(out_ms(deliver_ms)),
             properties.REAL_TOPIC: put.topic,

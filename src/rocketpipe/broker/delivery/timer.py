@@ -3,7 +3,8 @@
 The wheel knows from the log what waits; this hands it out. A copy in its own topic carries
 TIMER_DEQUEUE_MS, and is what says that a message was delivered, to the wheel of the next run too:
 so it is delivered once, whenever the broker dies. What is taken back is a record as well, with
-TIMER_DEL_UNIQKEY, before it is answered.
+TIMER_DEL_UNIQKEY, before it is answered. Which message a record is about it says by TIMER_ORIGIN:
+several may have one unique key.
 
 What waits for longer than half the time for which the log is kept is put again on the way, with
 TIMER_ROLL_TIMES, so that it does not go with the log.
@@ -17,7 +18,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from contextlib import closing
 from dataclasses import replace
+from math import inf
 from typing import Final, NamedTuple
 
 from rocketpipe.broker.delivery.destinations import Destinations
@@ -27,13 +30,14 @@ from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreEr
 from rocketpipe.model import properties
 from rocketpipe.model.ids import RecallHandle
 from rocketpipe.model.names import TIMER_TOPIC
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
 from rocketpipe.store.group_mark import strip_mark
 from rocketpipe.store.message_store import MessageStore, Put
-from rocketpipe.store.timer_wheel import Timed, out_ms
+from rocketpipe.store.timer_entry import Timed, hashed, origin_text, out_ms
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +50,8 @@ ROLL_EVERY_MS: Final = 600_000
 _BATCH: Final = 64
 _MOST_STEPS: Final = 64
 _HOUR_MS: Final = 3_600_000
+#: So many messages of one key are taken back by one record.
+_RECALLED_AT_ONCE: Final = 100
 _RECALL_TAG: Final = "_RECALL_TAG_"
 _DELAYS: Final = frozenset((properties.TIMER_DELAY_SEC, properties.TIMER_DELAY_MS))
 
@@ -100,8 +106,9 @@ class Timers:
         self._wheel = store.derived.timer
         self._intake = intake
         self._clock = clock
-        #: What is being taken back, and so not delivered.
-        self._recalling: set[str] = set()
+        #: What is being taken back, and so neither delivered nor put again: by where it first
+        #: stood in the log, and up to where that has to be dispatched.
+        self._recalling: dict[LogOffset, float] = {}
         self._rolled_at_ms = clock.monotonic_ms()
         self._trouble: str | None = None
         self._steps = _Steps(clock)
@@ -127,9 +134,11 @@ class Timers:
         """Deliver all that is due by now."""
         held: list[Timed] = []
         self._steps.look(self._store.positions.written)
+        self._forget_recalled()
         try:
-            while due := self._wheel.due(self._clock.now_ms(), _BATCH):
-                held += [timed for timed in due if timed.key in self._recalling]
+            while self._wheel.is_due(self._clock.now_ms()):
+                due = self._wheel.due(self._clock.now_ms(), _BATCH)
+                held += [timed for timed in due if self._is_recalled(timed)]
                 if not await self._deliver([each for each in due if each not in held]):
                     break
                 await asyncio.sleep(0)
@@ -153,9 +162,11 @@ class Timers:
                 else:
                     puts.append(put)
             await self._put(puts, waiting)
-        except StoreError as error:
+        except BaseException as error:
             for timed in waiting:
                 self._wheel.give_back(timed)
+            if not isinstance(error, StoreError):
+                raise
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 log.warning("timed messages wait, and are tried again reason=%s", error)
@@ -208,6 +219,7 @@ class Timers:
         stamps = {
             properties.TIMER_ENQUEUE_MS: str(record.stored_ms),
             properties.TIMER_DEQUEUE_MS: str(now_ms),
+            properties.TIMER_ORIGIN: origin_text([timed]),
         }
         put = _copy(record, stamps)._replace(topic=topic, queue_id=int(queue_id))
         return self._intake.room.squeezed(put)
@@ -235,55 +247,114 @@ class Timers:
         Raises:
             StoreError: The store takes nothing now.
         """
-        keep_ms = self._store.config.reserved_hours * _HOUR_MS
         now_ms = self._clock.now_ms()
-        for timed in list(self._wheel.pending(now_ms + ROLL_EVERY_MS, now_ms + (1 << 40))):
-            record = self._record(timed)
-            if record is None or now_ms - record.stored_ms < keep_ms // 2:
-                continue
-            text = record.properties.get(properties.TIMER_ROLL_TIMES, "0")
-            times = int(text) + 1 if text.isascii() and text.isdigit() and len(text) < 9 else 1
-            # By its delay it would be due that long after it was put again: the moment is said.
-            moment = {
-                properties.TIMER_DELAY_SEC: None,
-                properties.TIMER_DELAY_MS: None,
-                properties.TIMER_DELIVER_MS: str(timed.due_ms),
-                properties.TIMER_ROLL_TIMES: str(times),
-            }
-            again = self._intake.room.fitted(_copy(record, moment))
-            if again is None:
-                log.error(
-                    "timed message has no room to be put again, and goes with the log if that goes "
-                    "before its time offset_id=%s",
-                    record.offset_id,
-                )
-                continue
-            await self._intake.put([again])
-            await asyncio.sleep(0)
+        stored_ms = now_ms - self._store.config.reserved_hours * _HOUR_MS // 2
+        with closing(self._wheel.stored_before(stored_ms, now_ms + ROLL_EVERY_MS)) as portions:
+            for some in portions:
+                for timed in some:
+                    if self._is_recalled(timed):
+                        continue
+                    if not self._wheel.waits(timed):
+                        self._wheel.is_stale(timed)
+                        continue
+                    if (put := self._again(timed, stored_ms)) is not None:
+                        await self._intake.put([put])
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0)
+
+    def _again(self, timed: Timed, stored_ms: int) -> Put | None:
+        """A message to be put again; None if it is not old enough, or cannot be read."""
+        record = self._record(timed)
+        if record is None or record.stored_ms > stored_ms:
+            return None
+        text = record.properties.get(properties.TIMER_ROLL_TIMES, "0")
+        times = int(text) + 1 if text.isascii() and text.isdigit() and len(text) < 9 else 1
+        # By its delay it would be due that long after it was put again: the moment is said.
+        moment = {
+            properties.TIMER_DELAY_SEC: None,
+            properties.TIMER_DELAY_MS: None,
+            properties.TIMER_DELIVER_MS: str(timed.due_ms),
+            properties.TIMER_ROLL_TIMES: str(times),
+            properties.TIMER_ORIGIN: origin_text([timed]),
+        }
+        again = self._intake.room.fitted(_copy(record, moment))
+        if again is None:
+            log.error(
+                "timed message has no room to be put again, and goes with the log if that goes "
+                "before its time offset_id=%s",
+                record.offset_id,
+            )
+        return again
 
     # Taking back
 
     async def recall(self, handle: RecallHandle, group: str, born_host: bytes) -> None:
         """Take a message back: on return it is never delivered.
 
+        That is every message with the topic, the unique key and the second of the handle: a
+        producer that got no answer may have sent it twice.
+
         Raises:
             RequestRejected: It does not wait (any more), or this could not be stored.
         """
         key = f"{handle.topic}+{handle.unique_key}"
-        now_ms = self._clock.now_ms()
-        if not self._wheel.waits(key) or key in self._recalling:
+        found = await self._found(hashed(key), out_ms(handle.deliver_ms))
+        synced, taken = True, 0
+        for start in range(0, len(found), _RECALLED_AT_ONCE):
+            # From here to the append nobody has a turn.
+            newest = map(self._wheel.newest, found[start : start + _RECALLED_AT_ONCE])
+            some = [timed for timed in newest if timed and self._may_be_recalled(timed, handle)]
+            if some:
+                taken += len(some)
+                synced &= await self._take_back(some, handle, group, born_host)
+        if not taken:
             raise RequestRejected(
                 ResponseCode.ILLEGAL_OPERATION,
                 f"recall failed, no message {handle.unique_key} of {handle.topic} waits here: it "
                 "was delivered, or taken back before",
             )
+        if not synced:
+            raise RequestRejected(
+                ResponseCode.FLUSH_DISK_TIMEOUT,
+                "the recall is stored and not durable yet: it may be delivered all the same",
+            )
+
+    async def _found(self, key: int, out: int) -> list[Timed]:
+        """What may wait with a key and a second."""
+        search = self._wheel.alike(key, out)
+        try:
+            while True:
+                next(search)
+                await asyncio.sleep(0)
+        except StopIteration as end:
+            found: list[Timed] = end.value
+            return found
+        finally:
+            search.close()
+
+    def _may_be_recalled(self, timed: Timed, handle: RecallHandle) -> bool:
+        if self._is_recalled(timed):
+            return False
+        record = self._record(timed)
+        said = {} if record is None else record.properties
+        return (said.get(properties.REAL_TOPIC), said.get(properties.UNIQ_KEY)) == (
+            handle.topic,
+            handle.unique_key,
+        )
+
+    async def _take_back(
+        self, some: list[Timed], handle: RecallHandle, group: str, born_host: bytes
+    ) -> bool:
+        """Store that messages are taken back; False if that is not durable yet."""
+        now_ms = self._clock.now_ms()
         told = {
             properties.TAGS: _RECALL_TAG,
-            properties.TIMER_DEL_UNIQ_KEY: key,
+            properties.TIMER_DEL_UNIQ_KEY: f"{handle.topic}+{handle.unique_key}",
             properties.UNIQ_KEY: handle.unique_key,
             properties.TIMER_DELIVER_MS: str(handle.deliver_ms),
             properties.BORN_TIMESTAMP: str(now_ms),
             properties.TIMER_OUT_MS: str(out_ms(handle.deliver_ms)),
+            properties.TIMER_ORIGIN: origin_text(some),
             properties.REAL_TOPIC: handle.topic,
             properties.REAL_QUEUE_ID: "0",
             properties.PRODUCER_GROUP: group or None,
@@ -298,16 +369,24 @@ class Timers:
             born_ms=now_ms,
             born_host=born_host,
         )
-        self._recalling.add(key)
+        for timed in some:
+            self._recalling[timed.origin] = inf
         try:
             stored = await self._intake.take([put], wait=True)
         finally:
-            self._recalling.discard(key)
-        if not stored.synced:
-            raise RequestRejected(
-                ResponseCode.FLUSH_DISK_TIMEOUT,
-                "the recall is stored and not durable yet: it may be delivered all the same",
-            )
+            # Whether or not anybody waits for it, it may be in the log: then the wheel sees it.
+            for timed in some:
+                self._recalling[timed.origin] = self._store.positions.written
+        return stored.synced
+
+    def _is_recalled(self, timed: Timed) -> bool:
+        """Whether a message is being taken back, and the wheel does not know yet."""
+        return self._recalling.get(timed.origin, -1) > self._store.positions.dispatched
+
+    def _forget_recalled(self) -> None:
+        dispatched = self._store.positions.dispatched
+        for origin in [each for each, upto in self._recalling.items() if upto <= dispatched]:
+            del self._recalling[origin]
 
 
 def _copy(record: RecordView, changes: dict[str, str | None] | dict[str, str]) -> Put:
