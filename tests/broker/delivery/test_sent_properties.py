@@ -40,6 +40,9 @@ def test_a_usual_text_is_plain(text: str) -> None:
         "TIMER_DELIVER_MS\x011",
         "__STARTDELIVERTIME\x011",
         "POP_CK\x01x",
+        "TIMER_DEQUEUE_MS\x011",
+        "TIMER_ROLL_TIMES\x011",
+        "TIMER_ORIGIN\x011+2",
         "__RMQ.TRANSIENT.TOPIC_SYS_FLAG\x011",
         "MSG_REGION\x01r",
         "TRACE_ON\x01false",
@@ -83,7 +86,10 @@ def test_a_plain_text_gets_the_brokers_own_behind_it(stamp: Stamp) -> None:
 
 
 def test_notes_of_clients_go_and_the_brokers_own_replace_what_was_there(stamp: Stamp) -> None:
-    raw = b"POP_CK\x01x\x02CLUSTER\x01other\x02UNIQ_KEY\x01K\x02__RMQ.TRANSIENT.GROUP_SYS_FLAG\x011"
+    raw = b"TIMER_ORIGIN\x011+2\x02TIMER_DEQUEUE_MS\x015\x02TIMER_ROLL_TIMES\x011\x02"
+    raw += (
+        b"POP_CK\x01x\x02CLUSTER\x01other\x02UNIQ_KEY\x01K\x02__RMQ.TRANSIENT.GROUP_SYS_FLAG\x011"
+    )
     assert decode_bytes(stamp.stamped(raw)) == {"UNIQ_KEY": "K", **OURS}
 
 

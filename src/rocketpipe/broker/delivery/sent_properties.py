@@ -6,6 +6,8 @@ DELAY                          how long consumers wait
 TIMER_…                        the moment at which it shows
 TRAN_MSG                       it waits for its producer's decision
 POP_CK, __RMQ.TRANSIENT.…      a client's own notes, which are not kept
+TIMER_DEQUEUE_MS, _ROLL_TIMES, only a broker says of a message that it has waited: not kept either
+TIMER_ORIGIN
 MSG_REGION, TRACE_ON, CLUSTER  the broker's own, which replace what was there
 """
 
@@ -33,6 +35,9 @@ _TRANSIENT: Final = (
     properties.POP_CK,
     properties.TRANSIENT_TOPIC_SYS_FLAG,
     properties.TRANSIENT_GROUP_SYS_FLAG,
+    properties.TIMER_DEQUEUE_MS,
+    properties.TIMER_ROLL_TIMES,
+    properties.TIMER_ORIGIN,
 )
 _OURS: Final = (properties.MSG_REGION, properties.TRACE_ON, properties.CLUSTER)
 _SPECIAL: Final = (
