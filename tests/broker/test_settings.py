@@ -36,6 +36,7 @@ OUR_OWN = {
     "stagedExpiry",
     "stagedLedgerTime",
     "maxOpenTransactions",
+    "maxWaitingTimers",
     "fastPortEnable",
     "offsetCommit",
     "exitOnStoreFailure",

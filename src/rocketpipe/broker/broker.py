@@ -181,7 +181,13 @@ async def broker(
             pins = Pins()
             destinations = Destinations(topics, supply)
             delays = DelayLevels(store, intake, tables.delays, clock, pins, destinations)
-            parking = Parking(delays, clock, most_ms=store.config.timer_max_delay_ms)
+            parking = Parking(
+                delays,
+                clock,
+                most_ms=store.config.timer_max_delay_ms,
+                waiting=store.derived.timer,
+                most_waiting=store.config.max_waiting_timers,
+            )
             half_room = HalfRoom(config.max_open_transactions)
             retries = Retries(store, supply, delays, locks, clock, stats)
             cold = ColdReads(config, store, clock)

@@ -109,6 +109,12 @@ STORE_SETTINGS: Final[tuple[Setting, ...]] = (
         times=1000,
     ),
     _store(
+        "max_waiting_timers",
+        "maxWaitingTimers",
+        "how many timed messages may wait; beyond that, sends of more are refused",
+        least=1,
+    ),
+    _store(
         "timer_log_bytes",
         "mappedFileSizeTimerLog",
         "the size of the timer's files, as an Apache broker would find them",

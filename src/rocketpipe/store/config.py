@@ -64,6 +64,8 @@ class StoreConfig:
     delay_levels: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     #: The longest delay of a timed message; ``None`` for no limit.
     timer_max_delay_ms: int | None = 3 * 24 * 3600 * 1000
+    #: How many timed messages may wait at a time, some 80 bytes of disk each beside their records.
+    max_waiting_timers: int = 10_000_000
     #: How long the files are that an Apache broker keeps timed messages in; we leave it some.
     timer_log_bytes: int = 100 << 20
 

@@ -83,3 +83,20 @@ def test_without_a_limit_any_time_is_waited_for(parts: SendingParts) -> None:
     parking = Parking(parts.delays, parts.clock, most_ms=None)
     text = f"TIMER_DELAY_MS\x01{1000 * DAYS_MS}".encode()
     assert parking.parked(put(properties=text)).topic == TIMER_TOPIC
+
+
+def test_no_more_wait_than_the_broker_is_meant_to_hold(parts: SendingParts) -> None:
+    waiting: list[int] = []
+    parking = Parking(parts.delays, parts.clock, most_ms=None, waiting=waiting, most_waiting=2)
+    timed = put(properties=b"TIMER_DELAY_MS\x015")
+    for number in range(2):
+        assert parking.parked(timed).topic == TIMER_TOPIC
+        waiting.append(number)
+    with pytest.raises(RequestRejected, match="2 timed messages wait.*maxWaitingTimers") as refused:
+        parking.parked(timed)
+    assert refused.value.code == 2
+    # Others are none of them.
+    assert parking.parked(put(properties=b"DELAY\x012")).topic == SCHEDULE_TOPIC
+    assert parking.parked(put(properties=b"")).topic == put().topic
+    waiting.pop()
+    assert parking.parked(timed).topic == TIMER_TOPIC
