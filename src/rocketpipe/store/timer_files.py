@@ -140,6 +140,7 @@ class TimerFiles:
         self._gone: list[Path] = []
         self._merge: TimerMerge | None = None
         self._merging_aside = False
+        self._damaged = False
         self._readers = 0
         self._lost = self._dangling = 0
         #: When the last message was handed out.
@@ -311,7 +312,7 @@ class TimerFiles:
 
     def _planned(self, log_first: LogOffset) -> TimerMerge | None:
         """What is being merged, or ought to be."""
-        if self._merge is None:
+        if self._merge is None and not self._damaged:
             window = self._window(log_first)
             if window is not None:
                 runs = self.runs[slice(*window)]
@@ -341,6 +342,11 @@ class TimerFiles:
     def _work(self, merge: TimerMerge, most: int) -> None:
         try:
             merge.work(most)
+        except RunDamaged as damage:
+            merge.given_up = True
+            if not self._damaged:
+                self._damaged = True  # the next opening reads the log again
+                log.error("timed messages on disk are damaged, restart to mend it: %s", damage)
         except DiskError as error:
             if not error.no_room:
                 raise

@@ -92,7 +92,9 @@ def test_no_more_wait_than_the_broker_is_meant_to_hold(parts: SendingParts) -> N
     for number in range(2):
         assert parking.parked(timed).topic == TIMER_TOPIC
         waiting.append(number)
-    with pytest.raises(RequestRejected, match="2 timed messages wait.*maxWaitingTimers") as refused:
+    with pytest.raises(
+        RequestRejected, match=r"2 timed messages wait.*maxWaitingTimers"
+    ) as refused:
         parking.parked(timed)
     assert refused.value.code == 2
     # Others are none of them.

@@ -332,6 +332,30 @@ async def test_what_is_put_again_is_taken_back_by_the_handle_of_its_send(opened:
     assert parts.bodies() == []
 
 
+async def test_what_falls_due_while_long_waits_are_put_again_does_not_wait_for_them(
+    tmp_path: Path,
+) -> None:
+    clock = SteppedClock(1_700_000_000_250)
+    parts = TimedParts(tmp_path, clock, reserved_hours=4)
+    try:
+        for number in range(50):
+            await parts.park(b"%d" % number, 5 * HOUR_MS)
+        await clock.advance(2 * HOUR_MS)
+        text = f"TIMER_DELIVER_MS\x01{clock.now_ms() + 1000}\x02".encode()
+        await parts.intake.put([parts.parking.parked(put(body=b"soon", properties=text))])
+        rolling = asyncio.ensure_future(parts.timers.roll())
+        await asyncio.sleep(0)
+        clock.step(1000)
+        await rolling
+        (soon,) = parts.stored("t")
+        assert soon.body == b"soon"
+        again = parts.stored(TIMER_TOPIC)[51:]
+        assert len(again) == 50
+        assert soon.log_offset < again[5].log_offset
+    finally:
+        parts.abandon()
+
+
 async def test_what_was_put_off_is_taken_back_and_put_again(tmp_path: Path) -> None:
     clock = SteppedClock(1_700_000_000_250)
     parts = TimedParts(tmp_path, clock, reserved_hours=4)

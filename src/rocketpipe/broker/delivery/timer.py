@@ -132,8 +132,14 @@ class Timers:
 
     async def deliver_due(self) -> None:
         """Deliver all that is due by now."""
-        held: list[Timed] = []
         self._steps.look(self._store.positions.written)
+        await self._deliver_now()
+        if self._clock.monotonic_ms() - self._rolled_at_ms >= ROLL_EVERY_MS:
+            self._rolled_at_ms = self._clock.monotonic_ms()
+            await self.roll()
+
+    async def _deliver_now(self) -> None:
+        held: list[Timed] = []
         self._forget_recalled()
         try:
             while self._wheel.is_due(self._clock.now_ms()):
@@ -145,9 +151,6 @@ class Timers:
         finally:
             for timed in held:
                 self._wheel.give_back(timed)
-        if self._clock.monotonic_ms() - self._rolled_at_ms >= ROLL_EVERY_MS:
-            self._rolled_at_ms = self._clock.monotonic_ms()
-            await self.roll()
 
     async def _deliver(self, due: list[Timed]) -> bool:
         """Store copies of messages in their own topics; False if the store takes none now."""
@@ -260,6 +263,7 @@ class Timers:
                     if (put := self._again(timed, stored_ms)) is not None:
                         await self._intake.put([put])
                     await asyncio.sleep(0)
+                    await self._deliver_now()  # nobody waits for those that wait for long
                 await asyncio.sleep(0)
 
     def _again(self, timed: Timed, stored_ms: int) -> Put | None:
