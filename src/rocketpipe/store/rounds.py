@@ -188,7 +188,8 @@ class Rounds:
         parts: list[Portion] = []
         try:
             if self._first_portion:
-                parts += [self._derived.timer.begin_sync(), self._derived.index.begin_sync()]
+                timer = self._derived.timer.begin_sync(aside=self.worker.aside)
+                parts += [timer, self._derived.index.begin_sync()]
             queues, is_last = self._derived.queues.begin_sync(_PORTION if self.worker.aside else 1)
             parts.append(queues)
         except Exception as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.side_work import Portion
 from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
 from rocketpipe.store.timer_entry import ENTRY_BYTES, PLACE, PLACE_BYTES, Timed, hashed
-from rocketpipe.store.timer_run import RunDamaged, RunFacts, TimerMerge, TimerRun
+from rocketpipe.store.timer_run import STEP, RunDamaged, RunFacts, TimerMerge, TimerRun
 
 log = logging.getLogger(__name__)
 
@@ -218,10 +218,16 @@ class TimerFiles:
         self._next += 1
         return path
 
-    def begin_sync(self, saved: Saved, log_first: LogOffset | None) -> Portion:
+    def begin_sync(
+        self,
+        saved: Saved,
+        log_first: LogOffset | None,
+        pause: Callable[[], object] = lambda: None,
+    ) -> Portion:
         """Have all runs, and what is in none, survive a power cut, and some runs merged.
 
-        ``log_first`` is where the log begins, or None if nothing is to be merged now.
+        ``log_first`` is where the log begins, or None if nothing is to be merged now; ``pause`` is
+        called now and then while something is.
 
         Raises:
             DiskError: A file cannot be opened.
@@ -250,7 +256,7 @@ class TimerFiles:
                 if path.name in names:
                     self._disk.remove(self._directory / path.name)
             if merge is not None:
-                self._work(merge, _BUDGET)
+                self._work(merge, pause)
 
         def note() -> None:
             files.note()
@@ -339,9 +345,12 @@ class TimerFiles:
             most *= _FAN
         return None
 
-    def _work(self, merge: TimerMerge, most: int) -> None:
+    def _work(self, merge: TimerMerge, pause: Callable[[], object]) -> None:
         try:
-            merge.work(most)
+            for _ in range(_BUDGET // STEP):
+                if merge.work(STEP):
+                    break
+                pause()
         except RunDamaged as damage:
             merge.given_up = True
             if not self._damaged:

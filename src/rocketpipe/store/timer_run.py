@@ -31,6 +31,9 @@ from rocketpipe.store.timer_entry import (
 #: So many entries are read at a time.
 BLOCK: Final = 256
 BLOCK_BYTES: Final = BLOCK * ENTRY_BYTES
+#: So many entries are merged at a stretch: other threads have to wait meanwhile.
+STEP: Final = 1024
+_LEAST: Final = 16
 _TOP: Final = (1 << 64) - 1
 _CHECK_BYTES: Final = 64 * BLOCK_BYTES
 
@@ -286,7 +289,7 @@ class TimerMerge:
 
     def _next(self) -> list[bytes]:
         """The next entries of all, in order; places are never parted."""
-        wanted = BLOCK
+        wanted = max(_LEAST, STEP // len(self._sources))
         while True:
             for source in self._sources:
                 source.fill(wanted)

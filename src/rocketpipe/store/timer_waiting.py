@@ -9,6 +9,7 @@ next, or when their runs are merged: so nothing has to be looked for.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from heapq import heapify, heappop, heappush, merge
@@ -46,6 +47,8 @@ MOST_OUT: Final = 1024
 _MOST_PASSED: Final = 4096
 #: So many entries are looked through before others have a turn.
 _SLICE: Final = 4096
+#: How long a merge leaves the processor to others after each stretch.
+_BREATH_S: Final = 0.001
 EVER: Final = b"\xff" * PLACE_BYTES
 
 
@@ -337,8 +340,10 @@ class WaitingMessages:
         """
         self.begin_sync(merging=False).now()
 
-    def begin_sync(self, *, merging: bool = True) -> Portion:
+    def begin_sync(self, *, merging: bool = True, aside: bool = False) -> Portion:
         """Have what waits now saved, as `sync` does, and runs merged if there are many.
+
+        ``aside`` says that it is waited for on another thread, which is to leave room for this one.
 
         Raises:
             DiskError: What waits in memory cannot be written.
@@ -355,7 +360,9 @@ class WaitingMessages:
         if len(self._fresh) > INLINE:
             self._settle_for_good()
         saved.fresh = list(self._fresh.values())
-        portion = self._files.begin_sync(saved, self._log_first if merging else None)
+        portion = self._files.begin_sync(
+            saved, self._log_first if merging else None, _breathe if aside else lambda: None
+        )
 
         def note() -> None:
             portion.note()
@@ -370,6 +377,11 @@ class WaitingMessages:
     def close(self) -> None:
         """Let go of what is open beside the files that are shared; nothing is written."""
         self._files.close()
+
+
+def _breathe() -> None:
+    """Let other threads run, which a thread that computes does not."""
+    threading.Event().wait(_BREATH_S)
 
 
 def _each(run: TimerRun, low: bytes, high: bytes) -> Iterator[bytes]:
