@@ -15,8 +15,8 @@ from rocketpipe.store.timer_entry import (
     forgotten,
     hashed,
     origin_text,
+    origins_in,
     out_ms,
-    places_in,
 )
 
 
@@ -85,12 +85,15 @@ def test_entries_are_in_the_order_of_their_times_and_then_of_sending() -> None:
 
 def test_an_origin_is_read_as_it_was_written() -> None:
     some = [timed(100, origin=7), timed(200, at_ms=11_000, origin=1 << 60)]
-    assert origin_text(some) == f"10000+7,11000+{1 << 60}"
-    assert places_in(origin_text(some).encode()) == [each.place for each in some]
+    assert origin_text(some) == f"10000+7,10000+{1 << 60}+11000"
+    first, second = origins_in(origin_text(some).encode())
+    assert first.place == first.when_due == some[0].place
+    assert second.place == some[1].place
+    assert second.when_due == timed(0, origin=1 << 60).place
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"+", b"1", b"1+2,", b"1+2+3", b"-1+2", b"1+x", b"9" * 20 + b"+1", b"1 +2"]
+    "text", [b"", b"+", b"1", b"1+2,", b"1+2+3+4", b"-1+2", b"1+x", b"9" * 20 + b"+1", b"1 +2"]
 )
 def test_what_is_no_origin_says_nothing(text: bytes) -> None:
-    assert places_in(text) == []
+    assert origins_in(text) == []

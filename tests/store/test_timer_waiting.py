@@ -15,7 +15,9 @@ from tests.store.timer_parts import (
     waiting,
 )
 
-from rocketpipe.store import timer_waiting
+from rocketpipe.model.offsets import LogOffset
+from rocketpipe.store import snapshot, timer_waiting
+from rocketpipe.store.snapshot import Snapshot
 from rocketpipe.store.timer_entry import hashed, out_ms
 from rocketpipe.store.timer_waiting import FRESH, MOST_OUT
 from rocketpipe.store.timer_wheel import finished
@@ -102,3 +104,34 @@ def test_a_reader_finds_the_files_of_runs_that_are_merged_meanwhile(
     assert [timed.log_offset for timed in finished(search)] == [n * 1600 + 300 for n in range(8)]
     wheel.begin_sync().now()
     assert len(runs_of(disk)) == 1
+
+
+def test_the_file_that_is_saved_whole_stays_small_whatever_waits(
+    disk: SimDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "MAX_SNAPSHOT_BYTES", 400_000)
+    wheel = new_wheel(disk)
+    for number in range(6000):
+        park(wheel, NOW_MS + number, number * 100, f"u{number}")
+    assert len(wheel.due(NOW_MS + 6000, 10_000)) == MOST_OUT  # the most that it ever has
+    wheel.holds_to = LogOffset(600_000)
+    for _ in range(3):
+        wheel.sync()
+    again = new_wheel(disk)
+    assert again.recover(LogOffset(0), LogOffset(600_000), None) == 600_000
+    assert len(waiting(again)) == len(again) == 6000
+
+
+def test_what_a_version_before_saved_and_cannot_be_read_is_read_from_the_log(
+    disk: SimDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ROOT / "timer" / "pending.json"
+    Snapshot(disk, path).save(b'{"holds_to":100,"pending":[]}' + b" " * 5000)
+    monkeypatch.setattr(snapshot, "MAX_SNAPSHOT_BYTES", 4000)
+    wheel = new_wheel(disk)
+    assert wheel.recover(LogOffset(0), LogOffset(500), LogOffset(300)) == 300
+    park(wheel, NOW_MS, 300)
+    wheel.holds_to = LogOffset(500)
+    wheel.sync()
+    assert path not in disk.files()
+    assert new_wheel(disk).recover(LogOffset(0), LogOffset(500), LogOffset(300)) == 500

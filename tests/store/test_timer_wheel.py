@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from tests.store.timer_parts import (
     DAY_MS,
+    EVER,
     NOW_MS,
     ROOT,
     deliver,
@@ -24,7 +26,7 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.hot import java_hash
 from rocketpipe.store import timer_waiting
 from rocketpipe.store.snapshot import Snapshot
-from rocketpipe.store.timer_entry import Timed, hashed, out_ms
+from rocketpipe.store.timer_entry import Timed, hashed, origin_text, out_ms
 from rocketpipe.store.timer_wheel import TimerWheel, finished
 from rocketpipe.testing.disk import SimDisk
 from rocketpipe.testing.sim_fault import PowerCut
@@ -204,7 +206,31 @@ def test_what_was_put_off_comes_later_and_is_found(disk: SimDisk) -> None:
     assert wheel.waits(found)
     (again,) = wheel.due(NOW_MS + 90_000, 1)
     assert (again.due_ms, again.log_offset) == (timed.due_ms, timed.log_offset)
-    deliver(wheel, NOW_MS, 100, TIMER_ORIGIN=origin(NOW_MS + 90_000, 0))
+    deliver(wheel, NOW_MS, 100, TIMER_ORIGIN=origin_text([again]))
+    assert len(wheel) == 0
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("ends", [deliver, recall])
+def test_what_was_put_off_ends_whether_that_is_known_after_a_restart_or_not(
+    disk: SimDisk, known: bool, ends: Callable[..., None]
+) -> None:
+    wheel = new_wheel(disk)
+    park(wheel, NOW_MS, 0)
+    wheel.holds_to = LogOffset(100)
+    wheel.sync()
+    (timed,) = wheel.due(NOW_MS, 1)
+    wheel.give_back(replace(timed, due_ms=NOW_MS + 90_000))
+    if known:
+        wheel.sync()
+    (found,) = finished(wheel.alike(timed.key, timed.out_ms))
+    wheel = new_wheel(disk)
+    assert wheel.recover(LogOffset(0), LogOffset(500), None) == 100
+    park(wheel, NOW_MS, 100, TIMER_ROLL_TIMES=1, TIMER_ORIGIN=origin_text([found]))
+    assert (waiting(wheel), len(wheel)) == ([100], 1)
+    ends(wheel, NOW_MS, 200, TIMER_ORIGIN=origin_text([found]))
+    assert (waiting(wheel), len(wheel)) == ([], 0)
+    assert wheel.due(NOW_MS + 100_000, 9) == []
     assert len(wheel) == 0
 
 
@@ -384,27 +410,31 @@ class Model:
         self.live[self.end] = (deliver_ms, key, self.end)
         self._note(TIMER_TOPIC, properties(deliver_ms, key))
 
-    def roll(self) -> None:
+    def _mark(self, wheel: TimerWheel, first: int) -> str:
+        self.show(wheel)
+        return origin_text([each for each in wheel.pending(0, EVER) if each.origin == first])
+
+    def roll(self, wheel: TimerWheel) -> None:
         if self.live:
             first = self.chance.choice(sorted(self.live))
             deliver_ms, key, _ = self.live[first]
+            mark = self._mark(wheel, first)
             self.live[first] = (deliver_ms, key, self.end)
-            mark = origin(deliver_ms, first)
             text = properties(deliver_ms, key, TIMER_ROLL_TIMES=1, TIMER_ORIGIN=mark)
             self._note(TIMER_TOPIC, text)
 
-    def recall(self) -> None:
+    def recall(self, wheel: TimerWheel) -> None:
         if self.live:
             first = self.chance.choice(sorted(self.live))
+            mark = self._mark(wheel, first)
             deliver_ms, key, _ = self.live.pop(first)
-            mark = origin(deliver_ms, first)
             named = f"orders+{key}"
             text = properties(deliver_ms, key, TIMER_DEL_UNIQKEY=named, TIMER_ORIGIN=mark)
             self._note(TIMER_TOPIC, text)
 
     def delivered(self, timed: Timed) -> None:
         deliver_ms, key, _ = self.live.pop(timed.origin)
-        mark = origin(timed.at_ms, timed.origin)
+        mark = origin_text([timed])
         self._note("orders", properties(deliver_ms, key, TIMER_DEQUEUE_MS=1, TIMER_ORIGIN=mark))
 
     def show(self, wheel: TimerWheel) -> None:
@@ -414,7 +444,7 @@ class Model:
         wheel.holds_to = LogOffset(self.end)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", [*range(12), 26, 81, 136])
 def test_what_waits_is_what_the_log_says_whenever_the_power_is_cut(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,18 +467,20 @@ def test_what_waits_is_what_the_log_says_whenever_the_power_is_cut(
                 if step < 6:
                     model.park()
                 elif step < 8:
-                    model.roll()
+                    model.roll(wheel)
                 elif step < 10:
-                    model.recall()
+                    model.recall(wheel)
                 elif step < 13:
                     now_ms += chance.randrange(100)
                     for timed in wheel.due(now_ms, chance.randrange(1, 5)):
                         deliver_ms, _, newest = model.live[timed.origin]
                         assert (timed.due_ms, timed.log_offset) == (deliver_ms, newest)
-                        if chance.randrange(4):
+                        if chance.randrange(3):
                             model.delivered(timed)
-                        else:
+                        elif chance.randrange(2):
                             wheel.give_back(timed)
+                        else:
+                            wheel.give_back(replace(timed, due_ms=now_ms + chance.randrange(500)))
                 elif step < 15:
                     model.show(wheel)
                     wheel.begin_sync(merging=bool(chance.randrange(4))).now()

@@ -19,8 +19,10 @@ The first 16 bytes are the place of an entry. Of entries with one place only the
 the message waits no longer, or else the newest of its records.
 
 A message may stand in the log more often than once: it is put again on the way, taken back, and
-delivered. Such a record says by TIMER_ORIGIN which one it is about: the place, as two numbers with
-a plus between them; of one that takes back, as many as it takes back, with commas between them.
+delivered. Such a record says by TIMER_ORIGIN which one it is about: when it is due and where it
+first stood, and when it is handed out if it was put off, with a plus between them; of one that
+takes back, as many as it takes back, with commas between them. That a message was put off is in no
+record, and may be unknown after a restart: then it has the place of its due time.
 
 RocketMQ keeps time in whole seconds: TIMER_OUT_MS is the second before the one in which a message
 is due. The properties of the producer say when exactly, and that is when it is due here.
@@ -33,7 +35,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.hot import value_of
@@ -54,7 +56,7 @@ KEY: Final = slice(61, 69)
 FIRST_AT: Final = 73
 
 _TOP: Final = (1 << 64) - 1
-_PLACE: Final = re.compile(rb"([0-9]{1,19})\+([0-9]{1,19})")
+_ORIGIN: Final = re.compile(rb"([0-9]{1,19})\+([0-9]{1,19})(?:\+([0-9]{1,19}))?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -80,6 +82,11 @@ class Timed:
     def place(self) -> bytes:
         """What the wheel knows it by."""
         return PLACE.pack(self.at_ms, self.origin)
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether it is handed out at another time than when it is due."""
+        return self.at_ms != self.due_ms
 
     def entry(self, *, waits: bool = True, first: bool = True) -> bytes:
         """As bytes."""
@@ -133,23 +140,33 @@ def hashed(named: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def origin_text(places: Iterable[Timed]) -> str:
+class Origin(NamedTuple):
+    """Which message a record is about: its place, and that which it has unless it was put off."""
+
+    place: bytes
+    when_due: bytes
+
+
+def origin_text(messages: Iterable[Timed]) -> str:
     """What TIMER_ORIGIN says about messages."""
-    return ",".join(f"{timed.at_ms}+{timed.origin}" for timed in places)
+    return ",".join(
+        f"{timed.due_ms}+{timed.origin}" + (f"+{timed.at_ms}" if timed.is_put_off else "")
+        for timed in messages
+    )
 
 
-def places_in(text: bytes) -> list[bytes]:
+def origins_in(text: bytes) -> list[Origin]:
     """Read what TIMER_ORIGIN says; empty if that is nothing that was ever written there."""
-    places = []
+    found = []
     for part in text.split(b","):
-        match = _PLACE.fullmatch(part)
+        match = _ORIGIN.fullmatch(part)
         if match is None:
             return []
-        at_ms, origin = int(match[1]), int(match[2])
-        if max(at_ms, origin) > _TOP:
+        due, origin, at = int(match[1]), int(match[2]), int(match[3] or match[1])
+        if max(due, origin, at) > _TOP:
             return []
-        places.append(PLACE.pack(at_ms, origin))
-    return places
+        found.append(Origin(PLACE.pack(at, origin), PLACE.pack(due, origin)))
+    return found
 
 
 def out_ms(deliver_ms: int) -> int:

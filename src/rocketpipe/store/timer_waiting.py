@@ -108,7 +108,7 @@ class WaitingMessages:
             # If the older one is in no run, this one takes its place.
             first = older is None if fresh is None else bool(fresh[FIRST_AT])
         self._count += 1
-        self._moved += timed.at_ms != timed.due_ms
+        self._moved += timed.is_put_off
         self._put_and_settle(timed.entry(first=first))
 
     def _put(self, entry: bytes) -> None:
@@ -214,7 +214,7 @@ class WaitingMessages:
             return None
         at_ms = _at_ms(first)
         self._files.near_ms = max(self._files.near_ms, at_ms)
-        if at_ms != Timed.of(first).due_ms:
+        if Timed.of(first).is_put_off:
             self._moved = max(0, self._moved - 1)
         if first[RECORD] > record_bytes(self._log_first):
             self._count -= 1
@@ -243,8 +243,8 @@ class WaitingMessages:
             return
         was = Timed.of(entry)
         if timed.due_ms != was.due_ms:
-            self._moved += 1
             was = replace(was, at_ms=timed.due_ms)
+        self._moved += was.is_put_off
         self._put(was.entry())
 
     # What waits

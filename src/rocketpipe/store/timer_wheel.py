@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Final
 
 from rocketpipe.model.names import TIMER_TOPIC
@@ -46,11 +47,12 @@ from rocketpipe.store.timer_entry import (
     PLACE,
     PLACE_BYTES,
     PRECISION_MS,
+    Origin,
     Timed,
     due_ms,
     hashed,
     is_number,
-    places_in,
+    origins_in,
 )
 from rocketpipe.store.timer_waiting import EVER, WaitingMessages
 
@@ -93,36 +95,76 @@ class TimerWheel(WaitingMessages):
         if not is_number(out) or not real_topic:
             log.warning("record of the timer topic has no due time log_offset=%d", log_offset)
             return
-        places = places_in(value_of(properties, b"TIMER_ORIGIN\x01"))
+        origins = origins_in(value_of(properties, b"TIMER_ORIGIN\x01"))
         recalled = value_of(properties, b"TIMER_DEL_UNIQKEY\x01")
         if recalled:
             key = hashed(read_text(recalled))
-            for place in places or self._known(key, int(out)):
+            self._end(origins, key)
+            for place in [] if origins else self._known(key, int(out)):
                 self._forget(place, key)
             return
-        key = _key(real_topic, properties)
         exact = due_ms(properties, int(out), stored_ms)
-        at_ms, origin = exact, log_offset
-        again = bool(value_of(properties, b"TIMER_ROLL_TIMES\x01"))
-        if again and len(places) == 1:
-            at_ms, origin = PLACE.unpack(places[0])
-        elif again:
-            for place in self._known(key, int(out))[:1]:
-                self._forget(place, key)
+        key = _key(real_topic, properties)
         timed = Timed(
             *(exact, log_offset, size, queue_offset, int(out), key, java_hash(real_topic)),
-            *(stored_ms, LogOffset(origin), at_ms),
+            *(stored_ms, log_offset, exact),
         )
-        self._add(timed, first=origin == log_offset)
+        if not value_of(properties, b"TIMER_ROLL_TIMES\x01"):
+            self._add(timed, first=True)
+        elif len(origins) == 1:
+            self._put_again(timed, origins[0])
+        else:
+            for place in self._known(key, int(out))[:1]:
+                self._forget(place, key)
+            self._add(timed, first=True)
+
+    def _put_again(self, timed: Timed, origin: Origin) -> None:
+        at_ms, first = PLACE.unpack(origin.place)
+        timed = replace(timed, origin=LogOffset(first), at_ms=at_ms)
+        elsewhere = []
+        if origin.place != origin.when_due:
+            elsewhere = [place for place in self._places(origin) if place != origin.place]
+            for place in elsewhere:
+                self._forget(place, timed.key)
+        self._add(timed, first=bool(elsewhere))
 
     def _delivered(self, topic: str, properties: bytes) -> None:
         out = value_of(properties, b"TIMER_OUT_MS\x01")
         if not is_number(out):
             return
         key = _key(topic, properties)
-        places = places_in(value_of(properties, b"TIMER_ORIGIN\x01"))
-        for place in places[:1] or self._known(key, int(out))[:1]:
+        origins = origins_in(value_of(properties, b"TIMER_ORIGIN\x01"))
+        self._end(origins[:1], key)
+        for place in [] if origins else self._known(key, int(out))[:1]:
             self._forget(place, key)
+
+    def _end(self, origins: list[Origin], key: int) -> None:
+        for origin in origins:
+            if origin.place == origin.when_due:
+                self._forget(origin.place, key)
+                continue
+            for place in self._places(origin):
+                self._forget(place, key)
+
+    def _places(self, origin: Origin) -> list[bytes]:
+        """Where a message is that was put off: a restart may know of none, or of some of it."""
+        found = [place for place in set(origin) if self._has(place)]
+        if found or not self._moved:
+            return found
+        needle = origin.place[8:16]
+        seen: set[bytes] = set()
+        for data in self._slices(bytes(PLACE_BYTES), EVER):
+            at = data.find(needle)
+            while at >= 0:
+                if at % ENTRY_BYTES == 8:
+                    seen.add(data[at - 8 : at + 8])
+                at = data.find(needle, at + 1)
+        return [place for place in sorted(seen) if self._has(place)]
+
+    def _has(self, place: bytes) -> bool:
+        """Whether a message waits at a place, or was handed out from it."""
+        found = self._out.get(place) or self._deciding(place)
+        return found is not None and bool(found[KIND_AT])
 
     def _known(self, key: int, out: int) -> list[bytes]:
         """The places of what waits, or is handed out, with a key and a second, the oldest first."""
