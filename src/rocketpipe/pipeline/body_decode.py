@@ -1,43 +1,73 @@
-"""Bodies as text, or as the typed fields of JSON objects.
+"""Bodies as text, or as the typed fields of JSON objects, a batch at a time.
 
-A batch is parsed at once. If that fails it is parted, again and again, until what cannot be
-decoded is found: those rows have NULL in every decoded column and the reason in `ERROR_COLUMN`,
-all others what they hold. So one bad body costs some parsing, and never a row or the stream.
+``json_fields`` is the definition: it reads one body and says what did not fit. Here a batch is
+parsed at once where that cannot come out otherwise. Arrow's reader takes objects one after the
+other out of one buffer, wherever they begin and end: so each body is first proven to be one whole
+object by itself, by a parser that builds nothing. Only then is the n-th object the n-th body.
 
-    missing field, or null          NULL
-    field that nobody asked for     left out
-    5 for a DOUBLE                  5.0
-    "5" for a number, 5 for text    a bad body: JSON says what it is
-    DATE, TIMESTAMP, DECIMAL        text, as ISO 8601 has them; DECIMAL also as "1.50"
+    not one object by itself       read alone, as the definition has it
+    the batch does not parse       parted, until what is short enough is read row by row
+    MAP, or a zone of one's own    row by row: Arrow reads neither
+
+Either way a row has what its own body holds, or NULL and the reason in `ERROR_COLUMN`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, tzinfo
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from rocketpipe.pipeline.byte_runs import is_utf8, texts
+from rocketpipe.pipeline.json_fields import (
+    BEHIND_MOMENTS_US,
+    FIRST_MOMENT_US,
+    MAX_DEPTH,
+    FieldReader,
+    NotAnObject,
+    is_too_deep,
+)
 from rocketpipe.pipeline.rows import ERROR_COLUMN, TEXT_COLUMN
 
 _MAX_REASON: Final = 300
+#: A batch that does not parse is parted in so many, until parts are so short.
+_PARTS: Final = 8
+_ROW_BY_ROW: Final = 256
+#: Arrow counts the bytes of a block in 32 bits.
+_MAX_BLOCK: Final = 1 << 30
+
+
+class _Object(msgspec.Struct):
+    """Any JSON object: none of its fields is asked for, all are passed over."""
+
+
+_prove: Final = msgspec.json.Decoder(_Object).decode
 
 
 def decoded_columns(
-    bodies: pa.Array, decode: str | None, fields: Sequence[pa.Field]
+    bodies: pa.Array,
+    decode: str | None,
+    fields: Sequence[pa.Field],
+    *,
+    zone: tzinfo = UTC,
+    lost: Mapping[int, str] | None = None,
 ) -> dict[str, pa.Array]:
-    """The decoded columns of these bodies, each as the Arrow field says, with the error's."""
+    """The decoded columns of these bodies, each as the Arrow field says, with the error's.
+
+    ``lost`` are the rows that have no body, and why.
+    """
     wanted = [field for field in fields if field.name != ERROR_COLUMN]
-    errors: dict[int, str] = {}
+    errors: dict[int, str] = dict(lost or {})
     if decode == "text":
         columns = {TEXT_COLUMN: _as_text(bodies, errors)}
     else:
-        columns = _as_json(bodies, wanted, errors)
+        columns = _Batch(bodies, wanted, zone, errors).columns()
     reasons: list[str | None] = [None] * len(bodies) if errors else []
     for row, reason in errors.items():
         reasons[row] = reason[:_MAX_REASON]
@@ -53,111 +83,209 @@ def _as_text(bodies: pa.Array, errors: dict[int, str]) -> pa.Array:
     read: list[str | None] = []
     for row, body in enumerate(bodies.to_pylist()):
         try:
-            read.append(body.decode("utf-8"))
+            read.append(None if body is None else body.decode("utf-8"))
         except UnicodeDecodeError as error:
             errors[row] = f"not UTF-8 at byte {error.start}"
             read.append(None)
     return pa.array(read, pa.string())
 
 
-def _as_json(
-    bodies: pa.Array, fields: Sequence[pa.Field], errors: dict[int, str]
-) -> dict[str, pa.Array]:
-    target = pa.schema(fields)
-    rows = np.arange(len(bodies))
-    pieces = _parsed(bodies, rows, target, errors)
-    if not pieces:
-        return {field.name: pa.nulls(len(bodies), field.type) for field in fields}
-    if len(pieces) == 1 and pieces[0][0].size == len(bodies):
-        return {field.name: pieces[0][1].column(field.name) for field in fields}
-    kept = np.concatenate([rows for rows, _ in pieces])
-    place = np.full(len(bodies), -1, np.int64)
-    place[kept] = np.arange(kept.size)
-    index = pa.array(place, mask=place < 0)
-    return {
-        field.name: pa.concat_arrays(
-            [_one_array(batch.column(field.name)) for _, batch in pieces]
-        ).take(index)
-        for field in fields
-    }
+Rows = Any
+"""Numbers of rows, as an array of numpy's."""
 
 
-Piece = tuple[Any, pa.RecordBatch]
+class _Batch:
+    """The JSON bodies of one batch, and what has been read of them so far."""
 
+    def __init__(
+        self, bodies: pa.Array, fields: Sequence[pa.Field], zone: tzinfo, errors: dict[int, str]
+    ) -> None:
+        self._values: list[bytes | None] = bodies.to_pylist()
+        self._are_utf8 = is_utf8(bodies)
+        self._schema = pa.schema(fields)
+        self._zone = zone
+        self._errors = errors
+        self._reader = FieldReader(fields, zone)
+        #: Rows, in any order, and their columns.
+        self._pieces: list[tuple[Rows, pa.RecordBatch]] = []
 
-def _parsed(bodies: pa.Array, rows: Any, target: pa.Schema, errors: dict[int, str]) -> list[Piece]:
-    """Rows that could be parsed, with their columns; the reasons of all others are noted."""
-    try:
-        return [(rows, _typed(bodies.to_pylist(), target))]
-    except (pa.ArrowException, ValueError):
-        pass
-    # First what is no JSON at all, which Python tells row by row and faster than bisecting does.
-    good = []
-    values = bodies.to_pylist()
-    for position, body in enumerate(values):
-        reason = _syntax_problem(body)
-        if reason is None:
-            good.append(position)
+    def columns(self) -> dict[str, pa.Array]:
+        """Each field of each row."""
+        count = len(self._values)
+        rows = np.arange(count)
+        if self._are_utf8 and all(_is_read_at_once(field.type) for field in self._schema):
+            proven = self._proven()
+            if not proven.all():
+                self._row_by_row(rows[~proven])
+            self._at_once(rows if proven.all() else rows[proven])
         else:
-            errors[int(rows[position])] = reason
-    return _halved([values[at] for at in good], rows[good], target, errors)
+            self._row_by_row(rows)
+        if len(self._pieces) == 1 and self._pieces[0][0].size == count:
+            # All of them, and so in order.
+            [(_, batch)] = self._pieces
+            return {name: batch.column(name) for name in self._schema.names}
+        place = np.full(count, -1, np.int64)
+        kept = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in self._pieces)])
+        place[kept] = np.arange(kept.size)
+        index = pa.array(place, mask=place < 0)
+        return {
+            field.name: pa.concat_arrays(
+                [pa.nulls(0, field.type), *(batch.column(field.name) for _, batch in self._pieces)]
+            ).take(index)
+            for field in self._schema
+        }
 
+    def _proven(self) -> Any:
+        """Which bodies are one whole object each, and not too deep for any parser."""
+        try:
+            for value in self._values:
+                _prove(value)  # type: ignore[arg-type]  # None is refused as well
+        except (msgspec.MsgspecError, RecursionError, TypeError):
+            good = np.fromiter(map(_is_object, self._values), np.bool_, len(self._values))
+        else:
+            good = np.ones(len(self._values), np.bool_)
+        for row, value in enumerate(self._values):
+            if value is not None and len(value) > 2 * MAX_DEPTH and is_too_deep(value):
+                good[row] = False
+        return good
 
-def _halved(
-    values: list[bytes], rows: Any, target: pa.Schema, errors: dict[int, str]
-) -> list[Piece]:
-    if not values:
-        return []
-    try:
-        return [(rows, _typed(values, target))]
-    except (pa.ArrowException, ValueError) as error:
-        if len(values) == 1:
-            errors[int(rows[0])] = _told(error)
-            return []
-    middle = len(values) // 2
-    return [
-        *_halved(values[:middle], rows[:middle], target, errors),
-        *_halved(values[middle:], rows[middle:], target, errors),
-    ]
+    def _at_once(self, rows: Rows) -> None:
+        """Read proven rows with as few calls as that takes."""
+        if not rows.size:
+            return
+        try:
+            self._pieces.append((rows, self._parsed([self._values[row] for row in rows.tolist()])))
+            return
+        except (pa.ArrowException, ValueError):
+            pass
+        if rows.size <= _ROW_BY_ROW:
+            self._row_by_row(rows)
+            return
+        for some in np.array_split(rows, _PARTS):
+            self._at_once(some)
 
+    def _parsed(self, values: list[Any]) -> pa.RecordBatch:
+        """Parse bodies that are proven to be one object each.
 
-def _typed(values: list[bytes], target: pa.Schema) -> pa.RecordBatch:
-    """Parse one object a line, and have each column of its type.
-
-    Raises:
-        ArrowException: If one is no object, or has a field of another type.
-        ValueError: If there are not as many objects as bodies.
-    """
-    # A line is an object, so that there is none inside it: blanks mean the same to JSON.
-    lines = b"\n".join(values)
-    if lines.count(b"\n") != len(values) - 1 or b"\r" in lines:
-        values = [value.replace(b"\n", b" ").replace(b"\r", b" ") for value in values]
+        Raises:
+            ArrowException: If one is no JSON after all, or has a value that does not fit as it is.
+            ValueError: If they are too many, or Arrow found more or fewer than there are.
+        """
+        values.append(b"")  # a line's end behind the last, so that no block is parted inside one
         lines = b"\n".join(values)
-    as_written = pa.schema([pa.field(field.name, _as_written(field.type)) for field in target])
-    table = pj.read_json(
-        pa.BufferReader(lines),
-        read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 16),
-        parse_options=pj.ParseOptions(
-            explicit_schema=as_written, unexpected_field_behavior="ignore"
-        ),
+        if len(lines) > _MAX_BLOCK:
+            raise ValueError("more than a block holds")
+        table = pj.read_json(
+            pa.BufferReader(lines),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 16),
+            parse_options=pj.ParseOptions(
+                explicit_schema=pa.schema(
+                    [pa.field(field.name, _as_written(field.type)) for field in self._schema]
+                ),
+                unexpected_field_behavior="ignore",
+            ),
+        )
+        if table.num_rows != len(values) - 1:
+            raise ValueError(f"{table.num_rows} objects in {len(values) - 1} bodies")
+        columns = [
+            self._typed(_one_array(table.column(field.name)), field.type) for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _typed(self, column: pa.Array, kind: pa.DataType) -> pa.Array:
+        """From the type that Arrow read to the one that was asked for; raises as ``_parsed``."""
+        if column.type == kind:
+            return column
+        if pa.types.is_floating(kind):
+            return column.cast(kind, safe=False)
+        if not pa.types.is_timestamp(kind) or kind.tz is None:
+            return _shown(pc.cast(column, kind, safe=True))
+        try:
+            return _shown(pc.cast(column, kind, safe=True))
+        except pa.ArrowInvalid:
+            if self._zone is not UTC:
+                raise
+            # Perhaps all of them name no offset.
+            return _shown(pc.cast(column, pa.timestamp("us"), safe=True)).cast(kind)
+
+    def _row_by_row(self, rows: Rows) -> None:
+        """Read as the definition says; what has no fields is noted and left out."""
+        kept: list[int] = []
+        read: list[list[Any]] = []
+        for row in rows.tolist():
+            body = self._values[row]
+            if body is None:
+                continue
+            try:
+                values, misfits = self._reader.read(body)
+            except NotAnObject as error:
+                self._errors[row] = str(error)
+                continue
+            if misfits is not None:
+                self._errors[row] = misfits
+            kept.append(row)
+            read.append(values)
+        if not kept:
+            return
+        columns = [
+            _from_python(list(values), field.type)
+            for values, field in zip(zip(*read, strict=True), self._schema, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        self._pieces.append((np.array(kept, np.int64), batch))
+
+
+def _is_object(body: bytes | None) -> bool:
+    try:
+        _prove(body)  # type: ignore[arg-type]
+    except (msgspec.MsgspecError, RecursionError, TypeError):
+        return False
+    return True
+
+
+def _is_read_at_once(kind: pa.DataType) -> bool:
+    """Whether Arrow reads it as the definition does, or refuses."""
+    types = pa.types
+    if types.is_timestamp(kind) or types.is_date(kind) or types.is_float32(kind):
+        return True
+    return _is_plain(kind)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether it is one of JSON's own types, or made of them."""
+    types = pa.types
+    if types.is_list(kind):
+        return _is_plain(kind.value_type)
+    if types.is_struct(kind):
+        return all(_is_plain(field.type) for field in kind)
+    plain = (
+        types.is_boolean,
+        types.is_integer,
+        types.is_float64,
+        types.is_string,
+        types.is_decimal,
     )
-    if table.num_rows != len(values):
-        raise ValueError(f"{table.num_rows} objects in {len(values)} bodies")
-    columns = [
-        pc.cast(_one_array(table.column(field.name)), field.type, safe=True) for field in target
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=target)
+    return any(is_it(kind) for is_it in plain)
 
 
 def _as_written(kind: pa.DataType) -> pa.DataType:
     """The type that JSON has for it."""
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return pa.string()
-    if pa.types.is_list(kind):
-        return pa.list_(_as_written(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _as_written(field.type)) for field in kind])
+    if pa.types.is_float32(kind):
+        return pa.float64()
     return kind
+
+
+def _shown(times: pa.Array) -> pa.Array:
+    """The same times, if Spark can show them all; raises ValueError otherwise."""
+    if pa.types.is_timestamp(times.type):
+        ends = pc.min_max(times.cast(pa.int64())).as_py()
+        if ends["min"] is not None and not (
+            ends["min"] >= FIRST_MOMENT_US and ends["max"] < BEHIND_MOMENTS_US
+        ):
+            raise ValueError("a year that cannot be shown")
+    return times
 
 
 def _one_array(column: Any) -> pa.Array:
@@ -166,19 +294,7 @@ def _one_array(column: Any) -> pa.Array:
     return column
 
 
-def _syntax_problem(body: bytes) -> str | None:
-    try:
-        value = json.loads(body)
-    except UnicodeDecodeError as error:
-        return f"not UTF-8 at byte {error.start}"
-    except json.JSONDecodeError as error:
-        return f"not JSON: {error}"
-    except RecursionError:
-        return "not JSON: nested too deeply"
-    if not isinstance(value, dict):
-        return "not a JSON object"
-    return None
-
-
-def _told(error: Exception) -> str:
-    return str(error).removeprefix("JSON parse error: ").split("\n", 1)[0]
+def _from_python(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_float32(kind):
+        return pa.array(values, pa.float64()).cast(kind, safe=False)
+    return pa.array(values, kind)
