@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from datetime import UTC
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -53,6 +55,9 @@ def test_every_option_arrives() -> None:
             "maxOffsetsPerTrigger": "10",
             "maxBytesPerTrigger": "2m",
             "onGap": "SKIP",
+            "onBadMessage": "Quarantine",
+            "quarantinePath": "file:/srv/odd",
+            "timeZone": "Europe/Oslo",
             "columns": "body, queue_id",
             "decode": "json",
             "decodeSchema": "city STRING",
@@ -69,6 +74,9 @@ def test_every_option_arrives() -> None:
     assert (options.min_partitions, options.max_bytes_per_partition) == (3, 1 << 20)
     assert (options.max_offsets_per_trigger, options.max_bytes_per_trigger) == (10, 2 << 20)
     assert (options.on_gap, options.columns) == ("skip", ("body", "queue_id"))
+    assert (options.on_bad_message, options.quarantine) == ("quarantine", Path("/srv/odd"))
+    assert options.zone == ZoneInfo("Europe/Oslo")
+    assert ReadOptions.parse(GOOD).zone is UTC
     assert options.decode == "json"
     assert options.decode_schema is not None
     assert options.decode_schema.names == ["city"]
@@ -92,6 +100,16 @@ def test_every_option_arrives() -> None:
             "leave one of them out",
         ),
         ({"onGap": "ignore"}, "onGap", "choose one of fail, skip"),
+        ({"onBadMessage": "drop"}, "onBadMessage", "choose one of fail, null, skip, quarantine"),
+        ({"onBadMessage": "quarantine"}, "quarantinePath", "is missing"),
+        ({"quarantinePath": "/odd"}, "quarantinePath", 'is for .option("onBadMessage"'),
+        (
+            {"onBadMessage": "quarantine", "quarantinePath": "s3://x/y"},
+            "quarantinePath",
+            "is on s3, and messages are kept on a disk",
+        ),
+        ({"timeZone": "UTC"}, "timeZone", "is for JSON bodies"),
+        ({"decode": "json", "timeZone": "Oslo"}, "timeZone", "is no zone here"),
         ({"decode": "avro"}, "decode", "choose one of json, text"),
         ({"decodeSchema": "a int"}, "decodeSchema", 'add .option("decode", "json")'),
         ({"decode": "json", "decodeSchema": "a"}, "decodeSchema", 'write it like "city STRING'),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import sys
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from tests.waiting import PATIENCE_S
 
-from rocketpipe.errors import ConnectionLost
+from rocketpipe import Producer
+from rocketpipe.broker.broker import broker
+from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.errors import ConnectionLost, RequestRejected
 from rocketpipe.model.flags import Compression, with_compression
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.namesrv.config import NamesrvConfig
+from rocketpipe.namesrv.server import name_server
 from rocketpipe.pipeline import broker_reading, log_reading, reading
+from rocketpipe.pipeline.batch import BatchReader
 from rocketpipe.pipeline.broker_places import BrokerPlaces
 from rocketpipe.pipeline.filters import Wanted
 from rocketpipe.pipeline.gaps import MessagesGone
@@ -29,9 +38,10 @@ from rocketpipe.pipeline.options import ReadOptions
 from rocketpipe.pipeline.places import Places
 from rocketpipe.pipeline.ranges import Part, QueueRange
 from rocketpipe.pipeline.reading import read_part
-from rocketpipe.pipeline.rows import SCHEMA, UnreadableMessage
+from rocketpipe.pipeline.rows import ERROR_COLUMN, SCHEMA, UnreadableMessage
 from rocketpipe.pipeline.selection import Selection
-from rocketpipe.store.config import FlushMode
+from rocketpipe.record.codec import RecordView
+from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing import Cluster
@@ -196,6 +206,96 @@ def test_a_body_that_does_not_inflate_is_named_with_its_place_either_way(
             rows_of(*way)
 
 
+def test_a_bad_message_is_null_skipped_or_kept_aside_as_the_option_says(
+    servers: Cluster, store_path: Path, send_raw: Any, tmp_path: Path
+) -> None:
+    flag = with_compression(0, Compression.ZLIB)
+    for number in range(6):
+        send_raw("bad-ones", zlib.compress(b'{"n": %d}' % number), sys_flag=flag)
+        send_raw("bad-ones", b"not zlib at all", sys_flag=flag, properties="TAGS\x01odd")
+    schema = (
+        StructType([*NUMBERS.fields, SCHEMA["tags"]])
+        .add("n", "integer")
+        .add(ERROR_COLUMN, "string")
+    )
+    good = [None if at % 2 else at // 2 for at in range(12)]
+    for way, (part, given) in enumerate(
+        both_ways(servers, store_path, "bad-ones", 12, decode="json", batch_rows=5)
+    ):
+        rows = rows_of(part, replace(given, on_bad_message="null"), schema)
+        assert [row["queue_offset"] for row in rows] == list(range(12))
+        assert [row["n"] for row in rows] == good
+        assert all((row["body"] is None) == (row["n"] is None) for row in rows)
+        assert {row["tags"] for row in rows if row["body"] is None} == {"odd"}
+        assert "zlib" in rows[1][ERROR_COLUMN]
+        rows = rows_of(part, replace(given, on_bad_message="skip"), schema)
+        assert [row["n"] for row in rows] == [0, 1, 2, 3, 4, 5]
+        kept = tmp_path / f"kept-{way}"
+        keeping = replace(given, on_bad_message="quarantine", quarantine=kept)
+        for _ in range(2):  # a task that is tried again keeps nothing twice
+            assert [row["n"] for row in rows_of(part, keeping, schema)] == [0, 1, 2, 3, 4, 5]
+        files = sorted(path.name for path in (kept / "bad-ones").iterdir())
+        odd = sorted(
+            f"broker-a-0-{at}.{end}" for at in range(1, 12, 2) for end in ("json", "record")
+        )
+        assert files == odd
+        told = json.loads((kept / "bad-ones" / "broker-a-0-3.json").read_text())
+        assert (told["queue_offset"], "zlib" in told["reason"]) == (3, True)
+        record = RecordView((kept / "bad-ones" / "broker-a-0-3.record").read_bytes())
+        assert (record.queue_offset, record.stored_body) == (3, b"not zlib at all")
+
+
+def test_a_bad_message_that_cannot_be_kept_aside_is_not_dropped(
+    servers: Cluster, store_path: Path, send_raw: Any, tmp_path: Path
+) -> None:
+    send_raw("unkept", b"not zlib", sys_flag=with_compression(0, Compression.ZLIB))
+    (tmp_path / "file").write_bytes(b"")
+    part, given = both_ways(servers, store_path, "unkept", 1)[0]
+    keeping = replace(given, on_bad_message="quarantine", quarantine=tmp_path / "file")
+    with pytest.raises(UnreadableMessage, match="it is not kept in"):
+        rows_of(part, keeping, NUMBERS)
+
+
+def test_a_body_that_only_lacks_a_library_here_is_no_bad_message(
+    servers: Cluster, store_path: Path, send_raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    body = zstandard.ZstdCompressor().compress(b"fine")
+    send_raw("no-library", body, sys_flag=with_compression(0, Compression.ZSTD))
+    part, given = both_ways(servers, store_path, "no-library", 1)[0]
+    skipping = replace(given, on_bad_message="skip")
+    assert [row["body"] for row in rows_of(part, skipping, NUMBERS)] == [b"fine"]
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(UnreadableMessage, match="pip install"):
+        rows_of(part, skipping, NUMBERS)
+
+
+async def test_a_read_needs_no_group_that_somebody_made(tmp_path: Path) -> None:
+    """As brokers are run where groups are made by hand."""
+    async with name_server(NamesrvConfig(port=0)) as namesrv:
+        config = BrokerConfig(
+            data=tmp_path,
+            name_servers=(namesrv,),
+            port=0,
+            auto_create_groups=False,
+            store=StoreConfig.embedded(tmp_path),
+        )
+        async with broker(config):
+            async with Producer(namesrv) as producer:
+                for number in range(8):
+                    await producer.send("no-group", b"%d" % number)
+
+            def read(**options: str) -> list[bytes]:
+                given = {"nameServer": namesrv, "subscribe": "no-group", **options}
+                reader = BatchReader(ReadOptions.parse(given), NUMBERS)
+                batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+                return sorted(row["body"] for batch in batches for row in batch.to_pylist())
+
+            assert await asyncio.to_thread(read) == [b"%d" % number for number in range(8)]
+            with pytest.raises(RequestRejected, match=r"group \[made-by-nobody\] does not exist"):
+                await asyncio.to_thread(read, groupId="made-by-nobody")
+
+
 def test_many_portions_and_batches_make_the_same_rows(
     servers: Cluster, store_path: Path, send_raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +399,62 @@ def test_what_retention_took_after_the_plan_is_a_gap(closed_store: Path) -> None
         assert directory.log.first_offset == left
         kept = [range(directory.ends("plain", number)[0], 60) for number in (0, 1)]
     assert bodies_of(rows) == [2 * at for at in kept[0]] + [2 * at + 1 for at in kept[1]]
+
+
+def test_what_retention_takes_during_a_task_is_a_gap(
+    closed_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task has looked at the directory, and read some of it, when files go."""
+    monkeypatch.setattr(log_reading, "READ_BYTES", 300)
+    part = whole(LogPlaces(closed_store), "plain")
+    segments = sorted((closed_store / "commitlog").iterdir())
+    assert len(segments) > 3
+    for policy in ("fail", "skip"):
+        given = options(path=closed_store, on_gap=policy, batch_rows=1000)
+        batches = read_part(part, given, NUMBERS, ALL)
+        rows = next(batches).to_pylist()
+        seen = len(rows)
+        for segment in segments[:2]:
+            segment.rename(segment.with_suffix(".gone"))
+        if policy == "fail":
+            with pytest.raises(MessagesGone) as caught:
+                list(batches)
+            assert caught.value.gap.count > 0
+            for segment in segments[:2]:
+                segment.with_suffix(".gone").rename(segment)
+    rows += [row for batch in batches for row in batch.to_pylist()]
+    with LogDirectory(closed_store) as directory:
+        left = [range(directory.ends("plain", number)[0], 60) for number in (0, 1)]
+    offsets = [(row["queue_id"], row["queue_offset"]) for row in rows]
+    assert 0 < left[0].start < 60
+    # What was read from the file that is open may come; nothing is missing behind the gap.
+    expected = [(number, at) for number in (0, 1) for at in left[number]]
+    assert [place for place in offsets if place in set(expected)] == expected
+    assert offsets[:seen] == [(0, at) for at in range(seen)]
+    assert all(int(row["body"]) == 2 * row["queue_offset"] + row["queue_id"] for row in rows)
+
+
+@pytest.mark.parametrize("at", [30, 95], ids=["its place", "its body"])
+@pytest.mark.parametrize("policy", ["null", "skip", "quarantine"])
+def test_a_record_that_is_damaged_in_the_log_goes_alone(
+    closed_store: Path, tmp_path: Path, at: int, policy: Any
+) -> None:
+    segment = min((closed_store / "commitlog").iterdir())
+    data = bytearray(segment.read_bytes())
+    data[at] ^= 4
+    segment.write_bytes(data)
+    part = whole(LogPlaces(closed_store), "plain")
+    kept = tmp_path / "kept" if policy == "quarantine" else None
+    given = options(path=closed_store, on_bad_message=policy, quarantine=kept)
+    rows = rows_of(part, given)
+    assert len(rows) == 120 - (policy != "null")
+    if policy == "null":
+        [bad] = [row for row in rows if row["body"] is None]
+        assert (bad["topic"], bad["queue_id"], bad["queue_offset"]) == ("plain", 0, 0)
+    assert sorted(int(row["body"]) for row in rows if row["body"]) == list(range(1, 120))
+    if kept is not None:
+        record = (kept / "plain" / "broker-a-0-0.record").read_bytes()
+        assert record == bytes(data[: len(record)])
 
 
 @pytest.mark.parametrize("at", [30, 95], ids=["its place", "its body"])

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.types import (
     DoubleType,
     IntegerType,
+    LongType,
     MapType,
     StringType,
     StructType,
@@ -84,8 +85,9 @@ def test_where_bodies_are_json_other_columns_are_their_fields() -> None:
         check_columns(schema, options(decode="text"))
     with pytest.raises(ColumnError, match="which bodies are not read as"):
         check_columns(
-            StructType().add("m", MapType(StringType(), StringType())), options(decode="json")
+            StructType().add("m", MapType(IntegerType(), StringType())), options(decode="json")
         )
+    check_columns(StructType().add("m", MapType(StringType(), LongType())), options(decode="json"))
     with pytest.raises(ColumnError, match="column 'city' may be NULL"):
         check_columns(
             StructType().add("city", StringType(), nullable=False), options(decode="json")

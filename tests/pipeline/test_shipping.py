@@ -60,10 +60,11 @@ def test_every_part_of_a_read_can_be_imported_from_the_zip(archive: Path) -> Non
 
 def test_what_is_registered_is_unpickled_without_us_and_then_finds_us(archive: Path) -> None:
     said = run(
+        "from pyspark.sql.types import StructType\n"
         "source = pickle.loads(pickled)({'subscribe': 'a'})\n"
         "assert 'rocketpipe' not in sys.modules\n"
         "try:\n"
-        "    source.streamReader(None)\n"
+        "    source.streamReader(StructType())\n"
         "except ValueError as error:\n"
         "    print(source.name(), type(error).__module__, error)\n",
         pickled=cloudpickle.dumps(source_found_at(str(archive))),

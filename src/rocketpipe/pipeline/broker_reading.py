@@ -23,6 +23,8 @@ from rocketpipe.client.session import Session
 from rocketpipe.errors import RecordError, RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.subscription import EVERYTHING
+from rocketpipe.pipeline.bad_messages import Unreadable, damaged_rows
+from rocketpipe.pipeline.byte_runs import Ints, Mask
 from rocketpipe.pipeline.filters import Wanted
 from rocketpipe.pipeline.gaps import Gap
 from rocketpipe.pipeline.log_decode import DamagedRecord, Records, walk
@@ -66,8 +68,8 @@ class _Held:
 
 def read_brokers(
     part: Part, options: ReadOptions, wanted: Wanted
-) -> Iterator[tuple[QueueRange, Records | Gap]]:
-    """The records of a part's ranges, and what of them is missing, in the order of each queue.
+) -> Iterator[tuple[QueueRange, Records | Gap | Unreadable]]:
+    """The records of a part's ranges, and what is missing or damaged, queue by queue.
 
     Raises:
         UnreadableMessage: If what a broker gave are no records.
@@ -109,29 +111,51 @@ def _expression(wanted: Wanted) -> str:
     return " || ".join(sorted(tags)) if "*" not in tags else EVERYTHING
 
 
-def _records(portion: _Portion, batch_rows: int, *, dense: bool) -> Iterator[Records | Gap]:
+def _records(
+    portion: _Portion, batch_rows: int, *, dense: bool
+) -> Iterator[Records | Gap | Unreadable]:
     part = portion.part
     body = portion.bodies[0] if len(portion.bodies) == 1 else b"".join(portion.bodies)
     try:
-        records = Records(body, *walk(body))
-    except DamagedRecord as error:
-        raise _unreadable(part, portion.start + error.row, error.reason) from error
-    except RecordError as error:
+        starts, sizes = walk(body)
+    except RecordError as error:  # which one is bad cannot be told, nor where the next begins
         raise _unreadable(part, portion.start, error.reason) from error
-    offsets = records.queue_offsets
+    stop = min(portion.next, part.end)
+    try:
+        records = Records(body, starts, sizes)
+        there = records.queue_offsets
+    except DamagedRecord:
+        damaged = damaged_rows(body, starts, sizes)
+        is_good = ~np.isin(np.arange(starts.size), list(damaged))
+        records = Records(body, starts[is_good], sizes[is_good])
+        # A damaged record's own word for where it is counts no more than the rest of it.
+        there = _offsets_about(records.queue_offsets, is_good, portion.start)
+        for row, reason in damaged.items():
+            if there[row] < stop:
+                record = body[int(starts[row]) : int(starts[row] + sizes[row])]
+                yield Unreadable(part.queue, int(there[row]), reason, record)
     if dense:
-        stop = min(portion.next, part.end)
-        edges = np.concatenate([[portion.start - 1], offsets[offsets < stop], [stop]])
+        edges = np.concatenate([[portion.start - 1], there[there < stop], [stop]])
         for hole in np.flatnonzero(np.diff(edges) > 1).tolist():
             first, following = QueueOffset(int(edges[hole]) + 1), QueueOffset(int(edges[hole + 1]))
             yield Gap(part.queue, first, following)
-    if offsets.size and int(offsets[-1]) >= min(portion.next, part.end):
-        records = records.take(np.flatnonzero(offsets < min(portion.next, part.end)))
+    offsets = records.queue_offsets
+    if offsets.size and int(offsets[-1]) >= stop:
+        records = records.take(np.flatnonzero(offsets < stop))
     if records.count <= batch_rows:
         yield records
         return
     for row in range(0, records.count, batch_rows):
         yield records.take(np.arange(row, min(row + batch_rows, records.count)))
+
+
+def _offsets_about(offsets: Ints, is_good: Mask, start: QueueOffset) -> Ints:
+    """The offsets of all records, where those of the good ones are known: the others follow."""
+    rows = np.arange(is_good.size)
+    known = np.full(is_good.size, -1, np.int64)
+    known[is_good] = offsets
+    before = np.maximum.accumulate(np.where(is_good, rows, -1))
+    return np.where(before >= 0, known[before] + rows - before, start + rows)
 
 
 def _unreadable(part: QueueRange, offset: int, reason: str) -> UnreadableMessage:

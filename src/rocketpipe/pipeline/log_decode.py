@@ -9,7 +9,7 @@ done record by record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from struct import Struct
 from typing import Any, Final
@@ -87,6 +87,11 @@ class DamagedRecord(RecordError):
         self.queue_id = queue_id
         self.queue_offset = queue_offset
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether nothing is wrong with the record, but a library to read it is missing here."""
+        return self.__cause__ is not None and isinstance(self.__cause__.__cause__, ImportError)
+
 
 def walk(buffer: bytes | memoryview) -> tuple[Ints, Ints]:
     """Where records that follow each other start, as in a pull body, and their sizes.
@@ -123,6 +128,7 @@ class Records:
         starts: Ints,
         sizes: Ints,
         inflated: list[bytes] | None = None,
+        lost: Mapping[int, str] | None = None,
     ) -> None:
         assert len(buffer) <= MAX_BUFFER_BYTES
         self._buffer = buffer
@@ -132,6 +138,8 @@ class Records:
         self.count = int(starts.size)
         #: The bodies of those that are compressed, where somebody has inflated them already.
         self._inflated = inflated
+        #: Rows whose bodies cannot be read, and why: these are NULL.
+        self.lost: Mapping[int, str] = lost or {}
         if not self.count:
             return
         assert bool((self._starts[1:] >= self._stops[:-1]).all())
@@ -205,7 +213,48 @@ class Records:
 
     def take(self, rows: Ints) -> Records:
         """Just some of the records, in the same order."""
-        return Records(self._buffer, self._starts[rows], (self._stops - self._starts)[rows])
+        sizes = (self._stops - self._starts)[rows]
+        lost: dict[int, str] = {}
+        if self.lost:
+            places = enumerate(rows.tolist())
+            lost = {row: self.lost[before] for row, before in places if before in self.lost}
+        return Records(self._buffer, self._starts[rows], sizes, lost=lost)
+
+    def without_bodies(self, lost: Mapping[int, str]) -> Records:
+        """The same records, of which these rows have no bodies, for the reasons given."""
+        sizes = self._stops - self._starts
+        return Records(self._buffer, self._starts, sizes, lost={**self.lost, **lost})
+
+    def unreadable_topics(self) -> dict[int, str]:
+        """The rows that do not say which topic they are of."""
+        found = runs(self._buffer, self._topic_at, self._topic_bytes)
+        rows = () if is_utf8(found) else range(self.count)
+        reason = "a topic that is not UTF-8"
+        return {row: reason for row in rows if not is_utf8(found.slice(row, 1))}
+
+    def unreadable_bodies(self) -> dict[int, str]:
+        """The rows whose bodies are not those that were stored, or do not inflate, and why.
+
+        Raises:
+            DamagedRecord: If one cannot be told, as a library is missing.
+        """
+        stored = runs(self._buffer, self._body_at, self._body_bytes)
+        sums = np.fromiter(map(crc32, stored.to_pylist()), np.uint32, self.count)
+        doubtful = ((sums & 0x7FFFFFFF) != self._head["crc"]) | (self._sys_flag & COMPRESSED != 0)
+        found: dict[int, str] = {}
+        for row in np.flatnonzero(doubtful).tolist():
+            try:
+                if row not in self.lost:
+                    self._read_body(row)
+            except DamagedRecord as error:
+                if error.is_ours:
+                    raise
+                found[row] = error.reason
+        return found
+
+    def raw(self, row: int) -> bytes:
+        """The bytes of one record."""
+        return bytes(self._buffer[int(self._starts[row]) : int(self._stops[row])])
 
     def parted(self, limit: int) -> Iterator[Records]:
         """Inflate bodies; part the records so that those of each part have no more than that.
@@ -215,7 +264,7 @@ class Records:
         Raises:
             DamagedRecord: If a body is not the one that was stored, or does not inflate.
         """
-        packed = np.flatnonzero(self._sys_flag & COMPRESSED).tolist() if self.count else []
+        packed = self._packed().tolist() if self.count else []
         if not packed:
             yield self
             return
@@ -232,7 +281,13 @@ class Records:
 
     def _run(self, first: int, last: int, inflated: list[bytes]) -> Records:
         sizes = (self._stops - self._starts)[first:last]
-        return Records(self._buffer, self._starts[first:last], sizes, inflated)
+        lost = {row - first: why for row, why in self.lost.items() if first <= row < last}
+        return Records(self._buffer, self._starts[first:last], sizes, inflated, lost)
+
+    def _packed(self) -> Ints:
+        """The rows whose bodies are compressed, and can be read."""
+        rows = np.flatnonzero(self._sys_flag & COMPRESSED)
+        return rows[~np.isin(rows, list(self.lost))] if self.lost else rows
 
     @property
     def queue_offsets(self) -> Ints:
@@ -327,17 +382,21 @@ class Records:
         # The checksum is a step for each record, but one in C; nothing else would notice a bit
         # that flipped on the disk.
         found = np.fromiter(map(crc32, bodies.to_pylist()), np.uint32, self.count)
-        wrong = np.flatnonzero((found & 0x7FFFFFFF) != stored)
-        if wrong.size:
-            self._read_body(int(wrong[0]))
-        packed = np.flatnonzero(self._sys_flag & COMPRESSED)
-        if not packed.size:
-            return bodies
-        inflated = self._inflated
-        if inflated is None:
-            inflated = [self._read_body(row) for row in packed.tolist()]
-        assert len(inflated) == packed.size
-        return replaced(bodies, packed, inflated)
+        for row in np.flatnonzero((found & 0x7FFFFFFF) != stored).tolist():
+            if row not in self.lost:
+                self._read_body(row)  # which raises
+        packed = self._packed()
+        if packed.size:
+            inflated = self._inflated
+            if inflated is None:
+                inflated = [self._read_body(row) for row in packed.tolist()]
+            assert len(inflated) == packed.size
+            bodies = replaced(bodies, packed, inflated)
+        if self.lost:
+            is_lost = np.zeros(self.count, np.bool_)
+            is_lost[list(self.lost)] = True
+            bodies = pc.if_else(pa.array(is_lost), pa.scalar(None, pa.binary()), bodies)
+        return bodies
 
     def _read_body(self, row: int) -> bytes:
         try:

@@ -37,6 +37,8 @@ from rocketpipe.store.log_scan import LogFiles
 from rocketpipe.store.snapshot import Snapshot
 
 _CHUNK_BYTES: Final = 8 << 20
+#: Files go one after the other: who looks so often sees them as they are.
+_LOOKS: Final = 10
 _HEAD_BYTES: Final = 76
 _SYS_FLAG_AT: Final = 36
 _STORED_AT: Final = 56
@@ -77,7 +79,7 @@ class LogDirectory(Closing):
             check_format(self._disk, path)
             # First of all: whatever it speaks of is in the files that are looked at afterwards.
             checkpoint = read_checkpoint(self._disk, self._layout.checkpoint)
-            self.log = LogFiles(self._disk, self._layout.commit_log)
+            self.log = log_files(self._disk, self._layout.commit_log)
         except (DiskError, StoreError) as error:
             raise LogNotFound(path, f"cannot be read ({error})") from error
         own = None if checkpoint.foreign else checkpoint.own
@@ -115,6 +117,20 @@ class LogDirectory(Closing):
         except OSError as error:
             raise DiskError("read", file.path, error) from error
         return read
+
+    def begins_later(self) -> bool:
+        """Look at the log's files again; whether the oldest ones were removed meanwhile.
+
+        Raises:
+            LogNotFound: If it cannot be read any more.
+        """
+        before = self.log.first_offset
+        self.log.close()
+        try:
+            self.log = log_files(self._disk, self._layout.commit_log)
+        except (DiskError, StoreError) as error:
+            raise LogNotFound(self.path, f"cannot be read ({error})") from error
+        return self.log.first_offset > before
 
     def _opened(self, log_offset: int) -> tuple[int, DiskFile]:
         if self._segment is not None:
@@ -174,7 +190,12 @@ class LogDirectory(Closing):
         """When the record at an offset of the log was stored; −1 if the log does not have it."""
         if not self.log.first_offset <= log_offset < self.log.end:
             return -1
-        head = self.log.read(log_offset, _HEAD_BYTES)
+        try:
+            head = self.log.read(log_offset, _HEAD_BYTES)
+        except DiskError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return -1  # removed since this looked
         if len(head) < _HEAD_BYTES:
             return -1
         at = _STORED_AT + (12 if head[_SYS_FLAG_AT + 3] & 0x10 else 0)
@@ -208,6 +229,22 @@ class LogDirectory(Closing):
             )
             for queue, pieces in found.items()
         }
+
+
+def log_files(disk: Disk, directory: Path) -> LogFiles:
+    """The files of a log; the oldest may be removed while this looks at them.
+
+    Raises:
+        DiskError: If they cannot be read.
+        OddSegment: If they do not follow each other.
+    """
+    for _ in range(_LOOKS):
+        try:
+            return LogFiles(disk, directory)
+        except DiskError as error:
+            if error.errno != errno.ENOENT or not directory.is_dir():
+                raise
+    return LogFiles(disk, directory)
 
 
 def _walked(log: LogFiles, at: int, stop: int) -> Iterator[tuple[str, int, Ints, Entries]]:

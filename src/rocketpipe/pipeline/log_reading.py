@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.pipeline.bad_messages import Unreadable, damaged_rows
 from rocketpipe.pipeline.byte_runs import Ints
 from rocketpipe.pipeline.filters import Wanted
 from rocketpipe.pipeline.gaps import Gap
@@ -22,7 +23,6 @@ from rocketpipe.pipeline.log_decode import DamagedRecord, Records
 from rocketpipe.pipeline.log_directory import LogDirectory
 from rocketpipe.pipeline.queue_view import NO_TAG_CODE, Entries, chosen
 from rocketpipe.pipeline.ranges import QueueRange
-from rocketpipe.pipeline.rows import UnreadableMessage
 from rocketpipe.record.hot import java_hash
 from rocketpipe.record.layout import MAX_RECORD_BYTES
 from rocketpipe.store.disk import DiskError
@@ -37,11 +37,12 @@ _MAX_BETWEEN: Final = 16 << 10
 
 def read_log(
     directory: LogDirectory, part: QueueRange, wanted: Wanted, batch_rows: int
-) -> Iterator[Records | Gap]:
-    """The records of a range, and what of it is missing, in the order of the queue.
+) -> Iterator[Records | Gap | Unreadable]:
+    """The records of a range, what of it is missing or damaged, in about the order of the queue.
+
+    Files that the broker removes meanwhile are a gap as well: the log just begins later.
 
     Raises:
-        UnreadableMessage: If the log does not have what the queue says.
         DiskError: If the files cannot be read.
     """
     view = directory.queue(part.queue.topic, part.queue.queue_id)
@@ -58,7 +59,7 @@ def read_log(
             kept &= np.isin(entries["tag"], hashes)
         entries, offsets = chosen(entries, kept), offsets[kept]
         for first, last in _portions(entries, directory.log.segment_bytes):
-            yield _records(directory, part, entries[first:last], offsets[first:last])
+            yield from _portion(directory, part, entries[first:last], offsets[first:last])
 
 
 def _hashes(wanted: Wanted) -> Ints | None:
@@ -95,47 +96,67 @@ def _portions(entries: Entries, segment_bytes: int) -> list[tuple[int, int]]:
     return list(pairwise(places))
 
 
-def _records(directory: LogDirectory, part: QueueRange, entries: Entries, offsets: Ints) -> Records:
-    log = directory.log
-    at, end, apart = _breaks(entries, log.segment_bytes)
+def _portion(
+    directory: LogDirectory, part: QueueRange, entries: Entries, offsets: Ints
+) -> Iterator[Records | Gap | Unreadable]:
+    """What the log has of these entries; of some it may have lost the file by now."""
+    while offsets.size:
+        log = directory.log
+        gone = entries["at"] < log.first_offset
+        if gone.any():
+            yield from _gaps(part, offsets[gone])
+            entries, offsets = chosen(entries, ~gone), offsets[~gone]
+            continue
+        at, end, _ = _breaks(entries, log.segment_bytes)
+        sizes = end - at
+        wrong = (sizes <= 0) | (sizes > MAX_RECORD_BYTES) | (end > log.end)
+        for row in np.flatnonzero(wrong).tolist():
+            reason = f"its queue says {sizes[row]} bytes at {at[row]} of the log"
+            yield Unreadable(part.queue, int(offsets[row]), reason)
+        entries, offsets = chosen(entries, ~wrong), offsets[~wrong]
+        try:
+            if offsets.size:
+                yield from _records(directory, part, entries, offsets)
+            return
+        except DiskError as error:
+            if error.errno != errno.ENOENT or not directory.begins_later():
+                raise
+
+
+def _records(
+    directory: LogDirectory, part: QueueRange, entries: Entries, offsets: Ints
+) -> Iterator[Records | Unreadable]:
+    at, end, apart = _breaks(entries, directory.log.segment_bytes)
     sizes = end - at
-    wrong = (sizes <= 0) | (sizes > MAX_RECORD_BYTES) | (end > log.end)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise _unreadable(
-            part, offsets[row], f"its queue says {sizes[row]} bytes at {at[row]} of the log"
-        )
     firsts = np.flatnonzero(apart)
     lasts = np.concatenate([firsts[1:], [entries.size]]) - 1
     lengths = end[lasts] - at[firsts]
     fills = np.concatenate([[0], np.cumsum(lengths)])
-    # Not zeroed first: each byte of it is read, or an error raised.
+    # Not zeroed first: each byte of it is read, or its records are not looked at.
     buffer = memoryview(np.empty(int(fills[-1]), np.uint8).data)
     edges = pairwise(fills.tolist())
+    short = np.zeros(entries.size, np.bool_)
     for run, ((start, stop), place) in enumerate(zip(edges, at[firsts].tolist(), strict=True)):
-        try:
-            read = directory.read_into(buffer[start:stop], place)
-        except DiskError as error:
-            if error.errno != errno.ENOENT:
-                raise
-            first = offsets[firsts[run]]
-            raise _unreadable(part, first, "its file was removed from the log") from error
+        read = directory.read_into(buffer[start:stop], place)
         if read != stop - start:
-            raise _unreadable(part, offsets[lasts[run]], "the file of the log ends before it does")
+            of_run = slice(int(firsts[run]), int(lasts[run]) + 1)
+            short[of_run] = end[of_run] > place + read
     starts = at + np.repeat(fills[:-1] - at[firsts], lasts - firsts + 1)
+    bad = dict.fromkeys(np.flatnonzero(short).tolist(), "the file of the log ends before it does")
+    good = ~short
     try:
-        records = Records(buffer, starts, sizes)
-    except DamagedRecord as error:
-        raise _unreadable(part, offsets[error.row], error.reason) from error
-    elsewhere = np.flatnonzero(records.log_offsets != at)
-    if elsewhere.size:
-        row = int(elsewhere[0])
-        raise _unreadable(
-            part, offsets[row], f"at {at[row]} of the log is a record that says it is elsewhere"
-        )
-    return records
-
-
-def _unreadable(part: QueueRange, offset: int, reason: str) -> UnreadableMessage:
-    queue = part.queue
-    return UnreadableMessage(queue.broker_name, queue.queue_id, int(offset), reason)
+        records = Records(buffer, starts[good], sizes[good])
+    except DamagedRecord:
+        rows = np.flatnonzero(good)
+        damaged = damaged_rows(buffer, starts[good], sizes[good])
+        bad |= {int(rows[row]): reason for row, reason in damaged.items()}
+        good[list(bad)] = False
+        records = Records(buffer, starts[good], sizes[good])
+    rows = np.flatnonzero(good)
+    for row in np.flatnonzero(records.log_offsets != at[good]).tolist():
+        place = int(at[rows[row]])
+        bad[int(rows[row])] = f"at {place} of the log is a record that says it is elsewhere"
+    for row, reason in sorted(bad.items()):
+        record = b"" if short[row] else bytes(buffer[starts[row] : starts[row] + sizes[row]])
+        yield Unreadable(part.queue, int(offsets[row]), reason, record)
+    yield records.take(np.flatnonzero(~np.isin(rows, list(bad)))) if bad else records

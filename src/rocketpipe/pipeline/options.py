@@ -16,9 +16,12 @@
     maxOffsetsPerTrigger  the most messages that a stream takes at once
     maxBytesPerTrigger    or bytes, about
     onGap                 fail or skip, where messages have aged out
+    onBadMessage          fail, null, skip or quarantine, where one cannot be read
+    quarantinePath        for quarantine: the directory in which such messages are kept
     columns               the columns to give, with ',' between
     decode                json or text: what bodies hold
     decodeSchema          the columns of a body that is JSON, as SQL writes them
+    timeZone              where times in bodies are from that name no offset
     keys                  only messages with one of these keys, with ',' between
     pushDown              true: conditions of a WHERE are used to read less
     batchRows             the most rows handed over at once
@@ -32,19 +35,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, Literal, TypeVar, cast
+from typing import Final, Literal, TypeVar, cast, get_args
 from urllib.parse import unquote, urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql.types import StructType
 
 from rocketpipe.client.name_servers import NameServers
 from rocketpipe.errors import InvalidName
-from rocketpipe.model.names import check_consumer_group
+from rocketpipe.model.names import TOOLS_CONSUMER_GROUP, check_consumer_group
+from rocketpipe.pipeline import table_options
+from rocketpipe.pipeline.bad_messages import OnBadMessage
 from rocketpipe.pipeline.ddl import SchemaTextError, parse_schema
 from rocketpipe.pipeline.edges import Edge
 from rocketpipe.pipeline.filters import Wanted
+from rocketpipe.pipeline.gaps import OnGap
 from rocketpipe.pipeline.option_text import (
     EARLIEST,
     LATEST,
@@ -70,16 +78,22 @@ MAX_BYTES_PER_PARTITION: Final = "maxBytesPerPartition"
 MAX_OFFSETS_PER_TRIGGER: Final = "maxOffsetsPerTrigger"
 MAX_BYTES_PER_TRIGGER: Final = "maxBytesPerTrigger"
 ON_GAP: Final = "onGap"
+ON_BAD_MESSAGE: Final = "onBadMessage"
+QUARANTINE_PATH: Final = "quarantinePath"
 COLUMNS: Final = "columns"
 DECODE: Final = "decode"
 DECODE_SCHEMA: Final = "decodeSchema"
+TIME_ZONE: Final = "timeZone"
 KEYS: Final = "keys"
 PUSH_DOWN: Final = "pushDown"
 BATCH_ROWS: Final = "batchRows"
 MAX_PULL_BYTES: Final = "maxPullBytes"
 
-DEFAULT_GROUP: Final = "rocketpipe-spark"
-"""In whose name brokers are asked where no group was given; nothing is committed for it."""
+DEFAULT_GROUP: Final = TOOLS_CONSUMER_GROUP
+"""In whose name brokers are asked where no group was given; nothing is committed for it.
+
+Every broker has it from its first start, ours and Apache's, also where groups are made by hand.
+"""
 
 DEFAULT_PARTITION_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_BATCH_ROWS: Final = 50_000
@@ -106,9 +120,12 @@ _KNOWN: Final = {
         MAX_OFFSETS_PER_TRIGGER,
         MAX_BYTES_PER_TRIGGER,
         ON_GAP,
+        ON_BAD_MESSAGE,
+        QUARANTINE_PATH,
         COLUMNS,
         DECODE,
         DECODE_SCHEMA,
+        TIME_ZONE,
         KEYS,
         PUSH_DOWN,
         BATCH_ROWS,
@@ -126,6 +143,7 @@ _CALLED_ELSEWHERE: Final = {
     "consumergroup": GROUP_ID,
     "kafka.group.id": GROUP_ID,
     "failondataloss": ON_GAP,
+    "mode": ON_BAD_MESSAGE,
     "maxrecordsperpartition": MAX_BYTES_PER_PARTITION,
 }
 
@@ -150,11 +168,14 @@ class ReadOptions:
     max_bytes_per_partition: int = DEFAULT_PARTITION_BYTES
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
-    on_gap: Literal["fail", "skip"] = "fail"
+    on_gap: OnGap = "fail"
+    on_bad_message: OnBadMessage = "fail"
+    quarantine: Path | None = None
     columns: tuple[str, ...] = ()
     """Empty: all of them."""
     decode: Literal["json", "text"] | None = None
     decode_schema: StructType | None = None
+    time_zone: str = "UTC"
     keys: frozenset[str] | None = None
     push_down: bool = False
     batch_rows: int = DEFAULT_BATCH_ROWS
@@ -167,10 +188,13 @@ class ReadOptions:
         Raises:
             OptionError: If one is missing, unknown or wrong.
         """
-        given = {name.lower(): value.strip() for name, value in options.items()}
+        given = table_options.given(options)
         for name in sorted(given.keys() - _KNOWN.keys()):
             raise OptionError(name, f"is unknown: {_suggestion(name)}")
         name_servers, path = _where(given)
+        on_bad_message = one_of(
+            ON_BAD_MESSAGE, given.get(ON_BAD_MESSAGE.lower(), "fail"), get_args(OnBadMessage)
+        )
         decode, decode_schema = _decoding(given)
         return cls(
             selection=Selection.parse(given),
@@ -188,12 +212,14 @@ class ReadOptions:
             max_offsets_per_trigger=_given(given, MAX_OFFSETS_PER_TRIGGER, count, None),
             max_bytes_per_trigger=_given(given, MAX_BYTES_PER_TRIGGER, byte_count, None),
             on_gap=cast(
-                'Literal["fail", "skip"]',
-                one_of(ON_GAP, given.get(ON_GAP.lower(), "fail"), ("fail", "skip")),
+                "OnGap", one_of(ON_GAP, given.get(ON_GAP.lower(), "fail"), get_args(OnGap))
             ),
+            on_bad_message=cast("OnBadMessage", on_bad_message),
+            quarantine=_quarantine(given, on_bad_message),
             columns=_names(given, COLUMNS),
             decode=decode,
             decode_schema=decode_schema,
+            time_zone=_time_zone(given, decode),
             keys=frozenset(_names(given, KEYS)) or None,
             push_down=_given(given, PUSH_DOWN, flag, False),
             batch_rows=_limited(given, BATCH_ROWS, count, DEFAULT_BATCH_ROWS, MOST_BATCH_ROWS),
@@ -201,6 +227,11 @@ class ReadOptions:
                 given, MAX_PULL_BYTES, byte_count, DEFAULT_PULL_BYTES, MOST_PULL_BYTES
             ),
         )
+
+    @property
+    def zone(self) -> tzinfo:
+        """Where times are from that name no offset."""
+        return UTC if self.time_zone == "UTC" else ZoneInfo(self.time_zone)
 
     @property
     def wanted(self) -> Wanted:
@@ -247,7 +278,8 @@ def _where(given: Mapping[str, str]) -> tuple[str | None, Path | None]:
         raise OptionError(
             NAME_SERVER,
             f'is missing: add .option("{NAME_SERVER}", "127.0.0.1:9876"), or '
-            f'.option("{PATH}", "<store directory>") to read a log on disk',
+            f'.option("{PATH}", "<store directory>") to read a log on disk'
+            + ("" if given else table_options.FORGOTTEN),
         )
     if servers and path and GROUP_ID.lower() not in given:
         raise OptionError(
@@ -258,16 +290,46 @@ def _where(given: Mapping[str, str]) -> tuple[str | None, Path | None]:
     return _name_servers(servers) if servers else None, _path(path) if path else None
 
 
-def _path(text: str) -> Path:
+def _quarantine(given: Mapping[str, str], on_bad_message: str) -> Path | None:
+    text = given.get(QUARANTINE_PATH.lower())
+    if on_bad_message == "quarantine" and not text:
+        raise OptionError(
+            QUARANTINE_PATH,
+            f'is missing: {ON_BAD_MESSAGE}=quarantine needs .option("{QUARANTINE_PATH}", '
+            '"<directory>"), on a disk that all executors see under this name',
+        )
+    if text and on_bad_message != "quarantine":
+        raise OptionError(
+            QUARANTINE_PATH, f'is for .option("{ON_BAD_MESSAGE}", "quarantine"): add that'
+        )
+    return _path(text, QUARANTINE_PATH, "messages are kept on") if text else None
+
+
+def _time_zone(given: Mapping[str, str], decode: str | None) -> str:
+    name = given.get(TIME_ZONE.lower())
+    if not name:
+        return "UTC"
+    if decode != "json":
+        raise OptionError(TIME_ZONE, f'is for JSON bodies: add .option("{DECODE}", "json")')
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise OptionError(
+            TIME_ZONE, f'is {name!r}, which is no zone here: write it like "Europe/Oslo" or "UTC"'
+        ) from None
+    return name
+
+
+def _path(text: str, option: str = PATH, what: str = "a log is read from") -> Path:
     # A scheme of one letter is a drive of Windows.
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", text)
     if scheme is None:
         return Path(text).absolute()  # tasks run in directories of their own
     if scheme[1].lower() != "file":
         raise OptionError(
-            PATH,
-            f"is on {scheme[1]}, and a log is read from a disk: give the directory under which the "
-            "driver and all executors have it mounted",
+            option,
+            f"is on {scheme[1]}, and {what} a disk: give the directory under which the driver and "
+            "all executors have it mounted",
         )
     return Path(unquote(urlsplit(text).path)).absolute()
 

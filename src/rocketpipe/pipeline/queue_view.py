@@ -83,11 +83,16 @@ class QueueView:
                 return
             raise
         self._bases = sorted(base for name in names if (base := offset_of(name)) is not None)
-        if self._bases:
-            with self._disk.open(
-                self._directory / file_name(self._bases[0]), writable=False
-            ) as file:
-                self._file_bytes = file.size()
+        while self._bases:
+            path = self._directory / file_name(self._bases[0])
+            try:
+                with self._disk.open(path, writable=False) as file:
+                    self._file_bytes = file.size()
+                return
+            except DiskError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                del self._bases[0]  # the oldest go while this looks
 
     def _end_of_files(self) -> int:
         """Where zeros begin: entries are written in order, and none has a size of 0."""

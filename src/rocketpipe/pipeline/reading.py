@@ -7,7 +7,6 @@ Inflated bodies come on top: a batch with more than `BATCH_BYTES` of them is spl
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,16 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.bad_messages import Unreadable, settle
 from rocketpipe.pipeline.body_decode import decoded_columns
 from rocketpipe.pipeline.byte_runs import Mask
 from rocketpipe.pipeline.filters import Wanted
-from rocketpipe.pipeline.gaps import Gap, MessagesGone
+from rocketpipe.pipeline.gaps import Gap, missing
 from rocketpipe.pipeline.log_decode import DamagedRecord, Records
 from rocketpipe.pipeline.options import ReadOptions
 from rocketpipe.pipeline.ranges import Part, QueueRange
-from rocketpipe.pipeline.rows import SCHEMA, UnreadableMessage, arrow_schema
-
-log = logging.getLogger(__name__)
+from rocketpipe.pipeline.rows import ERROR_COLUMN, SCHEMA, arrow_schema
 
 BATCH_BYTES: Final = 32 << 20
 """More of what was compressed is not handed over at once, unless one body is longer."""
@@ -38,33 +37,81 @@ def read_part(
 
     Raises:
         MessagesGone: If messages of the part are no more, and ``onGap`` is fail.
-        UnreadableMessage: If a record is damaged, or its body does not inflate.
+        UnreadableMessage: If a record is damaged, or its body does not inflate, and
+            ``onBadMessage`` is fail.
         LogNotFound: If the log cannot be seen from here.
         ConnectionLost: If a broker stays out of reach.
     """
     target = arrow_schema(schema)
-    has_bodies = any(name == "body" or name not in SCHEMA.names for name in target.names)
     for queue_range, found in _found(part, options, wanted):
         if isinstance(found, Gap):
-            if options.on_gap == "fail":
-                raise MessagesGone(found)
-            log.warning("messages are gone and skipped gap=%s", found)
-            continue
-        try:
-            chosen = _chosen(found, wanted)
-            for records in chosen.parted(BATCH_BYTES) if has_bodies else (chosen,):
-                if records.count:
-                    yield _batch(records, queue_range.queue.broker_name, target, options)
-        except DamagedRecord as error:
-            queue = queue_range.queue
-            raise UnreadableMessage(
-                queue.broker_name, queue.queue_id, error.queue_offset, error.reason
-            ) from error
+            missing(found, options.on_gap)
+        elif isinstance(found, Unreadable):
+            settle(found, options.on_bad_message, options.quarantine)
+            if options.on_bad_message == "null" and wanted.keys is None:
+                yield _stub(found, target)
+        else:
+            yield from _rows(_chosen(found, wanted), queue_range.queue, target, options)
+
+
+def _rows(
+    records: Records, queue: MessageQueue, target: pa.Schema, options: ReadOptions
+) -> Iterator[pa.RecordBatch]:
+    """The batches of some records; those of them that cannot be read go as the options say."""
+    has_bodies = any(name == "body" or name not in SCHEMA.names for name in target.names)
+    done = 0
+    try:
+        for some in records.parted(BATCH_BYTES) if has_bodies else (records,):
+            if some.count:
+                batch = _batch(some, queue.broker_name, target, options)
+                done += some.count
+                yield batch
+        return
+    except DamagedRecord as error:
+        damaged = error
+    if damaged.is_ours:
+        raise Unreadable(queue, damaged.queue_offset, damaged.reason).error from damaged
+    # Some were handed over already; of the rest it is now found out which are bad.
+    rest = records.take(np.arange(done, records.count))
+    nameless = rest.unreadable_topics() if "topic" in target.names else {}
+    if nameless:
+        for row, reason in nameless.items():
+            bad = Unreadable(queue, int(rest.queue_offsets[row]), reason, rest.raw(row))
+            settle(bad, options.on_bad_message, options.quarantine)
+            if options.on_bad_message == "null":
+                yield _stub(bad, target)
+        rest = rest.take(np.setdiff1d(np.arange(rest.count), list(nameless)))
+    lost = rest.unreadable_bodies() if has_bodies else {}
+    if not (nameless or lost):
+        raise Unreadable(queue, damaged.queue_offset, damaged.reason).error from damaged
+    for row, reason in lost.items():
+        bad = Unreadable(queue, int(rest.queue_offsets[row]), reason, rest.raw(row))
+        settle(bad, options.on_bad_message, options.quarantine)
+    if options.on_bad_message == "null":
+        rest = rest.without_bodies(lost)
+    elif lost:
+        rest = rest.take(np.setdiff1d(np.arange(rest.count), list(lost)))
+    for some in rest.parted(BATCH_BYTES) if has_bodies else (rest,):
+        if some.count:
+            yield _batch(some, queue.broker_name, target, options)
+
+
+def _stub(bad: Unreadable, target: pa.Schema) -> pa.RecordBatch:
+    """A row with what is known of a message of which nothing can be read."""
+    known = {
+        "topic": bad.queue.topic,
+        "broker": bad.queue.broker_name,
+        "queue_id": bad.queue.queue_id,
+        "queue_offset": bad.queue_offset,
+        ERROR_COLUMN: bad.reason,
+    }
+    arrays = [pa.array([known.get(field.name)], field.type) for field in target]
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
 def _found(
     part: Part, options: ReadOptions, wanted: Wanted
-) -> Iterator[tuple[QueueRange, Records | Gap]]:
+) -> Iterator[tuple[QueueRange, Records | Gap | Unreadable]]:
     # Each imports much that the other does not need.
     if options.path is not None:
         from rocketpipe.pipeline.log_directory import LogDirectory
@@ -122,5 +169,7 @@ def _batch(
     if decoded:
         body = columns.get("body")
         body = records.column("body", broker) if body is None else body
-        columns |= decoded_columns(body, options.decode, decoded)
+        columns |= decoded_columns(
+            body, options.decode, decoded, zone=options.zone, lost=records.lost
+        )
     return pa.RecordBatch.from_arrays([columns[field.name] for field in target], schema=target)

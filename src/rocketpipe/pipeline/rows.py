@@ -7,7 +7,8 @@ key where a message has none; its message id is then where it is stored.
 
 With ``decode=text`` there is a column ``text`` beside these, with ``decode=json`` one for each
 field that ``decodeSchema``, or the schema of the read, names. A body that cannot be decoded makes
-them NULL, and ``decode_error`` says why; it is NULL otherwise.
+them NULL, a value that does not fit makes its own column NULL, and ``decode_error`` says why; it is
+NULL otherwise.
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ _PLAIN_TYPES: Final[dict[type[DataType], pa.DataType]] = {
     TimestampNTZType: pa.timestamp("us"),
 }
 _MAY_BE_NULL: Final = frozenset({"tags", "unique_key", "born_timestamp", "store_timestamp"})
+#: What is known of a message of which nothing can be read.
+KNOWN_ANYWAY: Final = frozenset({"topic", "broker", "queue_id", "queue_offset"})
 
 
 class ColumnError(RocketPipeError, ValueError):
@@ -107,7 +110,8 @@ class UnreadableMessage(RocketPipeError):
     def __init__(self, broker: str, queue_id: int, queue_offset: int, reason: str) -> None:
         super().__init__(
             f"message {queue_offset} in queue {queue_id} of broker {broker!r} "
-            f"cannot be read: {reason}"
+            f"cannot be read: {reason}; go on without it with "
+            '.option("onBadMessage", "null"), "skip" or "quarantine"'
         )
         self.broker = broker
         self.queue_id = queue_id
@@ -163,12 +167,15 @@ def check_columns(schema: StructType, options: ReadOptions | None = None) -> Non
     decode = options.decode if options is not None else None
     given = _decoded(options) if options is not None else StructType()
     there = StructType([*SCHEMA.fields, *given.fields])
+    never_null = frozenset(_COLUMNS) - _MAY_BE_NULL
+    if options is not None and options.on_bad_message == "null":
+        never_null = KNOWN_ANYWAY
     for field in schema.fields:
         if field.name in there.names:
             _check_type(field, there[field.name].dataType)
         elif decode != "json":
             raise _unknown(field.name, there.names)
-        if not field.nullable and (field.name in _MAY_BE_NULL or field.name not in _COLUMNS):
+        if not field.nullable and field.name not in never_null:
             raise ColumnError(field.name, "may be NULL: leave out NOT NULL")
     arrow_schema(schema)
     fields = set(schema.names) - set(SCHEMA.names) - {ERROR_COLUMN}
@@ -222,6 +229,8 @@ def _arrow_type(name: str, kind: DataType) -> pa.DataType:
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, ArrayType):
         return pa.list_(_arrow_type(name, kind.elementType))
+    if isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
+        return pa.map_(pa.string(), _arrow_type(name, kind.valueType))
     if isinstance(kind, StructType):
         return pa.struct(
             [pa.field(field.name, _arrow_type(name, field.dataType)) for field in kind.fields]
@@ -229,5 +238,6 @@ def _arrow_type(name: str, kind: DataType) -> pa.DataType:
     raise ColumnError(
         name,
         f"is {kind.simpleString()}, which bodies are not read as: ask for STRING, numbers, "
-        "BOOLEAN, DATE, TIMESTAMP, ARRAY or STRUCT, or take it from the column body",
+        "BOOLEAN, DATE, TIMESTAMP, ARRAY, STRUCT or MAP<STRING, …>, or take it from the column "
+        "body",
     )

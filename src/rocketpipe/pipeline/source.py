@@ -38,11 +38,12 @@ class RocketPipeSource(DataSource):
         from rocketpipe.pipeline.open_places import check_places
         from rocketpipe.pipeline.options import ReadOptions
         from rocketpipe.pipeline.rows import schema_of
+        from rocketpipe.pipeline.table_options import remembering
 
         options = ReadOptions.parse(self.options)
         schema = schema_of(options)
         check_places(options)
-        return schema
+        return remembering(schema, self.options)
 
     def reader(self, schema: StructType) -> BatchReader:
         """A read of what the topics hold now.
@@ -53,8 +54,9 @@ class RocketPipeSource(DataSource):
         """
         from rocketpipe.pipeline.batch import BatchReader, FilteringBatchReader
         from rocketpipe.pipeline.options import ReadOptions
+        from rocketpipe.pipeline.table_options import remembered
 
-        options = ReadOptions.parse(self.options)
+        options = ReadOptions.parse(remembered(schema, self.options))
         kind = FilteringBatchReader if options.push_down else BatchReader
         return kind(options, schema)
 
@@ -67,8 +69,9 @@ class RocketPipeSource(DataSource):
         """
         from rocketpipe.pipeline.options import ReadOptions
         from rocketpipe.pipeline.stream import StreamReader
+        from rocketpipe.pipeline.table_options import remembered
 
-        return StreamReader(ReadOptions.parse(self.options), schema)
+        return StreamReader(ReadOptions.parse(remembered(schema, self.options)), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """A writer of one frame.

@@ -24,6 +24,7 @@ from typing import Final
 from rocketpipe.client.name_servers import NameServers
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import check_producer_group, check_sendable
+from rocketpipe.pipeline import table_options
 from rocketpipe.pipeline.option_text import OptionError, byte_count
 from rocketpipe.record.layout import MAX_BODY_BYTES
 
@@ -105,11 +106,11 @@ class WriteOptions:
         Raises:
             OptionError: If one is missing, unknown or wrong.
         """
-        given = {name.lower(): value.strip() for name, value in options.items()}
+        given = table_options.given(options)
         for name in sorted(given.keys() - _KNOWN.keys() - _SPARKS):
             raise OptionError(name, f"is unknown: {_suggestion(name)}")
         return cls(
-            name_servers=_name_servers(given.get(NAME_SERVER.lower(), "")),
+            name_servers=_name_servers(given),
             topic=_topic(given.get(TOPIC)),
             delivery=_delivery(given.get(DELIVERY)),
             txn=_txn(given.get(TXN)),
@@ -121,9 +122,14 @@ class WriteOptions:
         )
 
 
-def _name_servers(text: str) -> str:
+def _name_servers(given: Mapping[str, str]) -> str:
+    text = given.get(NAME_SERVER.lower())
     if not text:
-        raise OptionError(NAME_SERVER, 'is missing: add .option("nameServer", "127.0.0.1:9876")')
+        raise OptionError(
+            NAME_SERVER,
+            'is missing: add .option("nameServer", "127.0.0.1:9876")'
+            + ("" if given else table_options.FORGOTTEN),
+        )
     try:
         return str(NameServers.parse(text))
     except ValueError as error:

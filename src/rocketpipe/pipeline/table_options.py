@@ -1,0 +1,68 @@
+"""Options of a table in Spark's catalogue: ``CREATE TABLE t USING rocketpipe OPTIONS (…)``.
+
+Spark hands them over once, when the table is made and its columns are asked for: each twice, the
+second time as ``option.name``, among the table's own properties. When the table is read it hands
+over nothing but the columns. So the options travel with these: as metadata of the first one, where
+nobody but this source looks. What is given with the read itself (``WITH (…)``) goes before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql.types import StructField, StructType
+
+METADATA: Final = "rocketpipe.options"
+
+FORGOTTEN: Final = (
+    "; of a table of the catalogue Spark forgets the OPTIONS when it is written to, or was made "
+    "with columns of its own: give them again, with … FROM t WITH (nameServer = '…', …) or "
+    "INSERT INTO t WITH (…)"
+)
+"""What may be amiss where not a single option came."""
+
+_DOUBLED: Final = "option."
+_PROVIDER: Final = "provider"
+_PATH: Final = "path"
+
+
+def is_of_table(options: Mapping[str, str]) -> bool:
+    """Whether Spark asks for a table of its catalogue that is being made."""
+    names = {name.lower() for name in options}
+    return _PROVIDER in names or any(name.startswith(_DOUBLED) for name in names)
+
+
+def given(options: Mapping[str, str]) -> dict[str, str]:
+    """What the user gave, by names in lower case, without what Spark adds for a table."""
+    lower = {name.lower(): value.strip() for name, value in options.items()}
+    if not is_of_table(options):
+        return lower
+    found = {
+        name.removeprefix(_DOUBLED): value
+        for name, value in lower.items()
+        if name.startswith(_DOUBLED)
+    }
+    if _PATH in lower:  # the table's LOCATION
+        found.setdefault(_PATH, lower[_PATH])
+    return found
+
+
+def remembering(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """The same columns, which know the options of their table."""
+    if not is_of_table(options) or not schema.fields:
+        return schema
+    first, *others = schema.fields
+    metadata = {**(first.metadata or {}), METADATA: given(options)}
+    kept = StructField(first.name, first.dataType, first.nullable, metadata)
+    return StructType([kept, *others])
+
+
+def remembered(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a read, with those that its table was made with where it has none itself."""
+    found: dict[str, str] = {}
+    for field in schema.fields:
+        kept = (field.metadata or {}).get(METADATA)
+        if isinstance(kept, dict):
+            found.update({str(name): str(value) for name, value in kept.items()})
+    return {**found, **given(options)}
