@@ -24,6 +24,10 @@ class FakePlaces:
         self.silent: set[str] = set()
         """Brokers out of reach."""
         self.message_bytes = message_bytes
+        self.born_ms: dict[MessageQueue, int] = {}
+        """When message 0 was stored, if not at 0 s."""
+        self.gone: set[str] = set()
+        """Topics that brokers do not have, though NameServers still know them."""
         self.measured: dict[MessageQueue, int] = {}
         """Of how many messages the size was asked for last."""
         self.is_closed = False
@@ -47,6 +51,16 @@ class FakePlaces:
             for each in queues
             if each.broker_name not in self.silent
         }
+
+    def oldest_ms(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, int]:
+        return {
+            each: self.born_ms.get(each, 0) + 1000 * self.held[each][0]
+            for each in queues
+            if each.broker_name not in self.silent and self.held[each][0] < self.held[each][1]
+        }
+
+    def deleted(self, queues: Sequence[MessageQueue]) -> frozenset[MessageQueue]:
+        return frozenset(each for each in queues if each.topic in self.gone)
 
     def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """Message n is stored at n seconds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import logging
 import pickle
 import zlib
 from typing import Any
@@ -176,22 +177,51 @@ def test_messages_that_are_gone_are_missed_loudly(servers: Cluster, send_raw: An
     assert len(rows_of(skipping, Part((longer,), part.addresses))) == 2
 
 
+def offsets(offset: int) -> str:
+    return f'{{"orders": {{"a": {{"0": {offset}}}}}}}'
+
+
 @pytest.mark.parametrize(
-    ("option", "offset", "said"),
-    [("startingOffsets", 1, "no messages 1 to 2 any more"), ("endingOffsets", 9, "7 to 8 any")],
+    ("option", "offset", "error", "said", "left"),
+    [
+        ("startingOffsets", 1, MessagesGone, "no messages 1 to 2 any more", (3, 7)),
+        ("startingOffsets", 8, OptionError, "has 8 for queue 0 of 'orders' .* ends at 7", None),
+        ("endingOffsets", 9, OptionError, "has 9 for queue 0 of 'orders' .* ends at 7", (3, 7)),
+    ],
 )
-def test_offsets_that_a_queue_does_not_have_are_a_gap(
-    monkeypatch: pytest.MonkeyPatch, option: str, offset: int, said: str
+def test_offsets_that_a_queue_does_not_have_are_refused_or_cut(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    option: str,
+    offset: int,
+    error: type[Exception],
+    said: str,
+    left: tuple[int, int] | None,
+) -> None:
+    monkeypatch.setattr(
+        batch_module, "open_places", lambda options: FakePlaces({"orders/a/0": (3, 7)})
+    )
+    given = {"nameServer": "a:1", "subscribe": "orders", option: offsets(offset)}
+    with pytest.raises(error, match=said):
+        BatchReader(ReadOptions.parse(given), NUMBERS).partitions()
+    skipping = BatchReader(ReadOptions.parse(given | {"onGap": "skip"}), NUMBERS)
+    with caplog.at_level(logging.WARNING, "rocketpipe.pipeline"):
+        assert spans(skipping) == ([("orders", 0, *left)] if left else [])
+    assert "skipped" in caplog.text or "the end is taken" in caplog.text
+
+
+def test_a_start_at_the_end_reads_nothing_and_one_behind_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
         batch_module, "open_places", lambda options: FakePlaces({"orders/a/0": (3, 7)})
     )
     given = {"nameServer": "a:1", "subscribe": "orders"}
-    given[option] = f'{{"orders": {{"a": {{"0": {offset}}}}}}}'
-    with pytest.raises(MessagesGone, match=said):
-        BatchReader(ReadOptions.parse(given), NUMBERS).partitions()
-    skipping = BatchReader(ReadOptions.parse(given | {"onGap": "skip"}), NUMBERS)
-    assert spans(skipping) == [("orders", 0, 3, 7)]
+    at_end = BatchReader(ReadOptions.parse(given | {"startingOffsets": offsets(7)}), NUMBERS)
+    assert spans(at_end) == []
+    crossed = given | {"startingOffsets": offsets(6), "endingOffsets": offsets(5)}
+    with pytest.raises(OptionError, match=r"'endingOffsets' has 5 .* begins at 6"):
+        BatchReader(ReadOptions.parse(crossed), NUMBERS).partitions()
 
 
 def test_a_broker_that_does_not_answer_fails_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:

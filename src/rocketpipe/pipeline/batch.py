@@ -20,7 +20,7 @@ from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.edges import Edge
 from rocketpipe.pipeline.gaps import Gap, missing
 from rocketpipe.pipeline.open_places import open_places
-from rocketpipe.pipeline.option_text import EARLIEST, LATEST
+from rocketpipe.pipeline.option_text import EARLIEST, LATEST, OptionError
 from rocketpipe.pipeline.options import ENDING_OFFSETS, STARTING_OFFSETS, ReadOptions
 from rocketpipe.pipeline.places import Ends, Places, QueuesUnreachable
 from rocketpipe.pipeline.ranges import MEASURED_FROM, Part, QueueRange, plan
@@ -99,7 +99,16 @@ class BatchReader(DataSourceReader):
         ends = places.ends(queues)
         if unasked := [queue for queue in queues if queue not in ends]:
             raise QueuesUnreachable(unasked)
+        start = start.within(STARTING_OFFSETS, ends, options.on_gap)
+        end = end.within(ENDING_OFFSETS, ends, options.on_gap)
         begins, finishes = start.resolve(places, queues, ends), end.resolve(places, queues, ends)
+        for queue in sorted(start.offsets.keys() & end.offsets.keys() & ends.keys()):
+            if finishes[queue] < begins[queue]:
+                raise OptionError(
+                    ENDING_OFFSETS,
+                    f"has {finishes[queue]} for queue {queue.queue_id} of {queue.topic!r}, which "
+                    f"{STARTING_OFFSETS} begins at {begins[queue]}: give that or more",
+                )
         ranges = (
             wanted.cut(self._there(queue, begins[queue], finishes[queue], ends[queue]))
             for queue in queues
@@ -113,8 +122,6 @@ class BatchReader(DataSourceReader):
         least, greatest = ends
         if begin < min(least, finish):
             missing(Gap(queue, begin, min(least, finish)), self._options.on_gap)
-        if finish > greatest and begin < finish:
-            missing(Gap(queue, max(begin, greatest), finish), self._options.on_gap)
         start = max(begin, least)
         return QueueRange(queue, start, max(start, min(finish, greatest)))
 

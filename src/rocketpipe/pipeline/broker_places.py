@@ -23,9 +23,11 @@ from rocketpipe.pipeline.places import Ends, UnknownTopic
 from rocketpipe.pipeline.ranges import QueueRange
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import (
+    GetEarliestStoreTime,
     SearchOffsetByTimestamp,
     UpdateConsumerOffset,
 )
+from rocketpipe.protocol.requests.topics import GetTopicStats
 from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger("rocketpipe.pipeline")
@@ -74,6 +76,16 @@ class BrokerPlaces:
         """How far these queues reach; one whose broker cannot be asked now is left out."""
         found = self._here().run(each(queues, self._ends_of))
         return {queue: ends for queue, ends in found.items() if ends is not None}
+
+    def oldest_ms(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, int]:
+        """When the oldest message of each was stored; one of which that is unknown is left out."""
+        found = self._here().run(each(queues, self._oldest_ms))
+        return {queue: stored_ms for queue, stored_ms in found.items() if stored_ms >= 0}
+
+    def deleted(self, queues: Sequence[MessageQueue]) -> frozenset[MessageQueue]:
+        """Those whose broker says that it has no such topic: a missing route is no proof."""
+        found = self._here().run(each(queues, self._is_deleted))
+        return frozenset(queue for queue, is_deleted in found.items() if is_deleted)
 
     def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """The offset of the first message stored at that time or later; the end if none was.
@@ -153,6 +165,30 @@ class BrokerPlaces:
                     _unreachable.suppressed(),
                 )
             return None
+
+    async def _oldest_ms(self, queue: MessageQueue) -> int:
+        request = GetEarliestStoreTime(
+            topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name
+        )
+        try:
+            address = self._session.reader_of(queue, route=await self._route(queue.topic))
+            reply = await self._session.caller.call(address, request, self._session.timeout_ms)
+        except RocketPipeError:
+            return -1
+        return reply.timestamp
+
+    async def _is_deleted(self, queue: MessageQueue) -> bool:
+        address = self._addresses.get(queue.broker_name)
+        if address is None:
+            return False
+        request = GetTopicStats(topic=queue.topic, broker_name=queue.broker_name)
+        try:
+            await self._session.caller.call(address, request, self._session.timeout_ms)
+        except RequestRejected as error:
+            return error.code == ResponseCode.TOPIC_NOT_EXIST
+        except RocketPipeError:
+            return False
+        return False
 
     async def _at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         address = self._session.reader_of(queue, route=await self._route(queue.topic))

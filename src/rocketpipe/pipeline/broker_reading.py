@@ -18,9 +18,10 @@ from typing import Final
 import numpy as np
 
 from rocketpipe.blocking.background import BackgroundLoop
+from rocketpipe.client.admin.fleet import Fleet, NoBroker
 from rocketpipe.client.consumer.pull import PULL_TIMEOUT_MS, pull_request
 from rocketpipe.client.session import Session
-from rocketpipe.errors import RecordError, RocketPipeError
+from rocketpipe.errors import NoRoute, RecordError, RequestRejected, RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.subscription import EVERYTHING
 from rocketpipe.pipeline.bad_messages import Unreadable, damaged_rows
@@ -62,6 +63,8 @@ class _Held:
 
     part: QueueRange
     start: QueueOffset
+    reached: QueueOffset
+    """Up to where answers have come."""
     bodies: list[bytes] = field(default_factory=list)
     size: int = 0
 
@@ -218,7 +221,7 @@ class _Pulls:
     async def _pull_range(self, part: QueueRange) -> None:
         # By tags a broker may look further than it was asked for: then nobody knows where.
         is_dense = self._expression == EVERYTHING
-        held = _Held(part, part.start)
+        held = _Held(part, part.start, part.start)
         reach = _MAX_COUNT if is_dense else part.count
         planned = part.start
         asked: deque[tuple[QueueOffset, QueueOffset, asyncio.Task[PullMessageReply]]] = deque()
@@ -236,12 +239,20 @@ class _Pulls:
                     # As much as an answer has room for is asked for next, or a little more.
                     fitting = following - at if following < stop else count + count // 4 + 1
                     reach = min(max(1, fitting), _MAX_COUNT)
+                held.reached = following
                 while following < stop:
                     again = await self._pull(part, following, stop)
-                    following = await self._take(held, following, stop, again)
+                    held.reached = following = await self._take(held, following, stop, again)
                 if following > stop:  # what is gone does not end with this stretch
                     await _cancel(asked)
                     planned = following
+        except RequestRejected as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            # Deleted, as its broker says: what was not read yet is no more.
+            await self._hand_over(held, held.reached)
+            await self._came.put((part, Gap(part.queue, held.reached, part.end)))
+            return
         finally:
             await _cancel(asked)
         await self._hand_over(held, part.end)
@@ -308,6 +319,13 @@ class _Pulls:
     async def _address(self, part: QueueRange) -> str:
         name = part.queue.broker_name
         if name not in self._addresses:
-            route = await self._session.routes.get(part.queue.topic)
+            try:
+                route = await self._session.routes.get(part.queue.topic)
+            except NoRoute as error:
+                # Whether the topic is deleted, its broker knows.
+                try:
+                    return (await Fleet(self._session).leaders(broker=name))[name]
+                except NoBroker:
+                    raise error from None
             self._addresses[name] = self._session.reader_of(part.queue, route=route)
         return self._addresses[name]

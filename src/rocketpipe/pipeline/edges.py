@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.gaps import OnGap
 from rocketpipe.pipeline.option_text import (
     EARLIEST,
     LATEST,
@@ -18,6 +20,8 @@ from rocketpipe.pipeline.option_text import (
     queue_of,
 )
 from rocketpipe.pipeline.places import Ends, Places
+
+log = logging.getLogger("rocketpipe.pipeline")
 
 EXAMPLE: Final = '{"orders": {"broker-a": {"0": 42, "1": -2}}}'
 
@@ -77,6 +81,33 @@ class Edge:
                 f"{first.broker_name!r}, which is not among those read: look at its topic, broker "
                 "and number",
             )
+
+    def within(self, option: str, ends: Mapping[MessageQueue, Ends], on_gap: OnGap) -> Edge:
+        """The same edge, if no offset given is beyond what there is; one that is may be cut.
+
+        Raises:
+            OptionError: If one is, and ``onGap`` is fail.
+        """
+        beyond = {
+            queue: ends[queue][1]
+            for queue, offset in self.offsets.items()
+            if queue in ends and offset > ends[queue][1]
+        }
+        for queue, end in sorted(beyond.items()):
+            reason = (
+                f"has {self.offsets[queue]} for queue {queue.queue_id} of {queue.topic!r} on "
+                f"broker {queue.broker_name!r}, which ends at {end}"
+            )
+            if on_gap == "fail":
+                raise OptionError(
+                    option,
+                    f"{reason}: give {end} or less, or -1 for the latest; was the topic made "
+                    'anew? .option("onGap", "skip") takes the end instead',
+                )
+            log.warning("option %s %s: the end is taken", option, reason)
+        if not beyond:
+            return self
+        return Edge(self.default, {**self.offsets, **beyond}, self.timestamp_ms)
 
     def resolve(
         self,

@@ -25,6 +25,8 @@ class Gap:
     queue: MessageQueue
     first: QueueOffset
     following: QueueOffset
+    is_anew: bool = False
+    """Whether the queue was made anew: ``first`` is how far it was read before that."""
 
     @property
     def count(self) -> int:
@@ -32,6 +34,12 @@ class Gap:
         return self.following - self.first
 
     def __str__(self) -> str:
+        if self.is_anew:
+            return (
+                f"topic {self.queue.topic!r}: queue {self.queue.queue_id} of broker "
+                f"{self.queue.broker_name!r} was deleted and made anew since it was read up to "
+                f"{self.first}, and begins at {self.following} again"
+            )
         return (
             f"topic {self.queue.topic!r}: queue {self.queue.queue_id} of broker "
             f"{self.queue.broker_name!r} has no messages {self.first} to {self.following - 1} "
@@ -63,7 +71,9 @@ def missing(gap: Gap, on_gap: OnGap) -> None:
     """
     if on_gap == "fail":
         raise MessagesGone(gap)
-    if _gaps.allows():
+    if gap.is_anew:
+        log.warning("queue is read from its start gap=%s", gap)
+    elif _gaps.allows():
         log.warning(
             "messages skipped topic=%s broker=%s queue=%d from=%d to=%d count=%d%s",
             gap.queue.topic,

@@ -66,6 +66,25 @@ class LogPlaces:
         self._is_stale = True
         return found
 
+    def oldest_ms(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, int]:
+        """When the oldest message of each was stored; one of which that is unknown is left out."""
+        directory, found = self._directory, {}
+        for queue in queues:
+            first, end = directory.ends(queue.topic, queue.queue_id)
+            if first < end:
+                entry = directory.queue(queue.topic, queue.queue_id).entries(first, first + 1)[0]
+                found[queue] = directory.stored_ms(int(entry["at"]))
+        return {queue: stored_ms for queue, stored_ms in found.items() if stored_ms >= 0}
+
+    def deleted(self, queues: Sequence[MessageQueue]) -> frozenset[MessageQueue]:
+        """Those that have no entry in any file: a queue that is read has had one."""
+        gone = [
+            queue
+            for queue in queues
+            if not self._directory.queue(queue.topic, queue.queue_id).has_files
+        ]
+        return frozenset(gone)
+
     def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """The offset of the first message stored at that time or later; the end if none was."""
         directory = self._directory

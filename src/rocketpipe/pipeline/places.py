@@ -61,6 +61,12 @@ class Places(Protocol):
     def ends(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, Ends]:
         """How far these queues reach; one that cannot be asked now is left out."""
 
+    def oldest_ms(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, int]:
+        """When the oldest message of each was stored; one of which that is unknown is left out."""
+
+    def deleted(self, queues: Sequence[MessageQueue]) -> frozenset[MessageQueue]:
+        """Those whose topic is known to be no more, where they were."""
+
     def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """The offset of the first message stored at that time or later; the end if none was."""
 

@@ -75,6 +75,11 @@ class QueueView:
             if not self._bases:
                 self.first = int(self._tail_offsets[0])
 
+    @property
+    def has_files(self) -> bool:
+        """Whether there is any file of this queue, or anything in the log that belongs into one."""
+        return bool(self._bases) or self._tail_offsets.size > 0
+
     def _list_files(self) -> None:
         try:
             names = self._disk.names(self._directory)

@@ -8,8 +8,9 @@ has come. The consumer group, if one is named, is told of it so that its lag sho
     broker out of reach       its queues stay where they are; a warning
     topic deleted             the same
     messages aged out         a gap: an error, or a warning and on from what is left
-    topic deleted and made    a gap as well: the offset is beyond the queue's end
-    anew
+    end of a queue lost       a gap as well: as a crash may take what was not synced
+    topic deleted and made    an error, or a warning and on from its start; known by the queue's
+    anew                      oldest message, which is another one
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.admission import share_out, share_out_bytes
 from rocketpipe.pipeline.edges import Edge
 from rocketpipe.pipeline.gaps import Gap, missing
-from rocketpipe.pipeline.offsets import StreamOffset
+from rocketpipe.pipeline.offsets import Oldest, StreamOffset
 from rocketpipe.pipeline.open_places import open_places
 from rocketpipe.pipeline.option_text import LATEST
 from rocketpipe.pipeline.options import STARTING_OFFSETS, ReadOptions
@@ -104,7 +105,9 @@ class StreamReader(*_BASES):  # type: ignore[misc]
                 self._options.selection.pattern,
             )
         ends = self._all_ends(places, queues)
-        self._seen = StreamOffset(start.resolve(places, queues, ends))
+        start = start.within(STARTING_OFFSETS, ends, self._options.on_gap)
+        begins = start.resolve(places, queues, ends)
+        self._seen = StreamOffset(begins, oldest=self._oldest(places, ends))
         return self._seen.to_json()
 
     def latestOffset(  # noqa: N802 - Spark's name
@@ -201,10 +204,16 @@ class StreamReader(*_BASES):  # type: ignore[misc]
 
     def _next(self, start: StreamOffset, *, is_limited: bool) -> StreamOffset:
         places = self._open()
-        there = places.ends(self._queues(places, start))
+        there = dict(places.ends(self._queues(places, start)))
+        grown = {queue: ends for queue, ends in there.items() if ends[1] != start.ends.get(queue)}
+        oldest = self._oldest(places, grown)
+        for queue in self._deleted(places, start, grown):
+            del there[queue]
         if self._until is not None:
-            there = self._available(there, start)
-        begins = {queue: self._begin(queue, start, ends) for queue, ends in there.items()}
+            there = dict(self._available(there, start))
+        begins = {
+            queue: self._begin(places, queue, start, ends, oldest) for queue, ends in there.items()
+        }
         self._latest = StreamOffset(
             {**start.ends, **{queue: greatest for queue, (_, greatest) in there.items()}}
         )
@@ -224,11 +233,31 @@ class StreamReader(*_BASES):  # type: ignore[misc]
                 moved[queue] = begin
         if ends == start.ends:
             return start
-        return StreamOffset(
-            ends,
-            moved,
-            sizes,
-        )
+        return StreamOffset(ends, moved, sizes, {**start.oldest, **oldest})
+
+    def _oldest(
+        self, places: Places, ends: Mapping[MessageQueue, Ends]
+    ) -> dict[MessageQueue, Oldest]:
+        """By what these queues are known again."""
+        stored = places.oldest_ms(list(ends)) if ends else {}
+        return {
+            queue: Oldest(least, stored.get(queue, -1))
+            for queue, (least, greatest) in ends.items()
+            if queue in stored or least == greatest
+        }
+
+    def _deleted(
+        self, places: Places, start: StreamOffset, there: Mapping[MessageQueue, Ends]
+    ) -> frozenset[MessageQueue]:
+        """The queues that end before what was read of them, since their topic is no more."""
+        shorter = [
+            queue for queue, (_, greatest) in there.items() if greatest < start.ends.get(queue, 0)
+        ]
+        gone = places.deleted(shorter) if shorter else frozenset()
+        for topic in sorted({queue.topic for queue in gone}):
+            if _lost.allows():
+                log.warning("topic is deleted topic=%s%s", topic, _lost.suppressed())
+        return gone
 
     def _all_ends(
         self, places: Places, queues: Sequence[MessageQueue]
@@ -272,18 +301,48 @@ class StreamReader(*_BASES):  # type: ignore[misc]
                     continue
             return sorted(found)
 
-    def _begin(self, queue: MessageQueue, start: StreamOffset, ends: Ends) -> QueueOffset:
+    def _begin(
+        self,
+        places: Places,
+        queue: MessageQueue,
+        start: StreamOffset,
+        ends: Ends,
+        oldest: Mapping[MessageQueue, Oldest],
+    ) -> QueueOffset:
         """Where the next batch begins in a queue; ``onGap`` says whether it may skip."""
         least, greatest = ends
         known = start.ends.get(queue)
-        if known is None or least <= known <= greatest:
-            return least if known is None else known
+        if known is None:
+            return least
+        seen = start.oldest.get(queue)
+        now = oldest.get(queue)
+        if known > greatest and seen is not None and now is None:
+            return known  # whether it is the same queue cannot be told at present
+        is_anew = known > greatest and (seen is None or least == greatest)
+        if is_anew or self._is_anew(places, queue, seen, now):
+            missing(Gap(queue, known, least, is_anew=True), self._options.on_gap)
+            return least
+        if least <= known <= greatest:
+            return known
         if known < least:
             missing(Gap(queue, known, least), self._options.on_gap)
-        else:
-            # All that was there is gone, and what is there now was never read.
-            missing(Gap(queue, greatest, known), self._options.on_gap)
-        return least
+            return least
+        # The same queue, and what was read last is no more: what comes now takes its offsets.
+        missing(Gap(queue, greatest, known), self._options.on_gap)
+        return greatest
+
+    def _is_anew(
+        self, places: Places, queue: MessageQueue, seen: Oldest | None, now: Oldest | None
+    ) -> bool:
+        if seen is None or now is None or not now.is_of_another_queue(seen):
+            return False
+        # Offset and time were asked for one after the other, and old messages may have gone in
+        # between: the other way round they cannot be mistaken.
+        stored_ms = places.oldest_ms([queue]).get(queue, -1)
+        least, greatest = places.ends([queue]).get(queue, (now.offset, now.offset))
+        if stored_ms < 0 and least != greatest:
+            return False
+        return Oldest(least, stored_ms).is_of_another_queue(seen)
 
     def _granted(
         self,
