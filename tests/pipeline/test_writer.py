@@ -48,6 +48,26 @@ def test_a_frame_is_sent_and_what_was_sent_is_told(servers: Cluster) -> None:
     assert found == sorted([*range(300)] * 2)
 
 
+def test_rows_show_once_the_commit_has_returned(servers: Cluster) -> None:
+    """A broker answers for what it has stored, and shows it a moment later: long ones later."""
+    writer = batch_writer(options(servers, "sink-shown", batchBytes="3m"), BODY, False)
+    batch = pa.record_batch({"body": [b"x" * 1_000_000] * 8})
+    told = writer.write(iter([batch]))
+    assert sum(end for _, end in told.ends) == 8
+    writer.commit([told])
+    assert shown_now(servers, "sink-shown") == 8
+
+
+def shown_now(servers: Cluster, topic: str) -> int:
+    async def ask() -> int:
+        async with Session(servers.name_server) as session:
+            route = await session.routes.get(topic)
+            ends = [await session.ends_of(queue) for queue in route.readable_queues(topic)]
+            return sum(end for _, end in ends)
+
+    return asyncio.run(ask())
+
+
 def test_what_cannot_work_is_found_on_the_driver(servers: Cluster) -> None:
     given = options(servers, "sink-wrong")
     with pytest.raises(AppendOnly, match="append"):

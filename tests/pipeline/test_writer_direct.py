@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+import pytest
 from tests.pipeline.sinks import messages_in
 
+from rocketpipe import Producer
 from rocketpipe.client.session import Session
+from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.write_options import WriteOptions
-from rocketpipe.pipeline.writer_direct import DirectWay
+from rocketpipe.pipeline.writer_direct import DirectWay, shown
 from rocketpipe.pipeline.writer_outlet import Outlet, Parcel
 from rocketpipe.record.batch import Entry, encode_batch
 from rocketpipe.testing import Cluster
@@ -28,3 +34,47 @@ def test_batches_and_single_messages_are_stored(servers: Cluster) -> None:
     assert found[b"one"].born_ms == 17
     assert (found[b"alone"].queue_id, found[b"alone"].keys) == (1, ("k",))
     assert way.unsure == 0
+    ends = {each.queue_id: end for each, end in way.ends.items()}
+    assert sum(ends.values()) == 3
+    assert ends[1] >= 1
+
+
+def test_what_waits_for_its_moment_is_not_waited_for(servers: Cluster) -> None:
+    session = Session(servers.name_server)
+    way = DirectWay(session, "sparks")
+    with Outlet(WriteOptions(servers.name_server), session, way) as outlet:
+        outlet.send(Parcel("sink-late", b"later", 1, "C" * 32, 17, "KEYS\x01k\x02DELAY\x0118\x02"))
+        outlet.finish()
+        assert way.ends == {}
+        outlet.send(Parcel("sink-late", b"now", 1, "D" * 32, 17, "KEYS\x01DELAY\x02"))
+        outlet.finish()
+    assert list(way.ends.values()) == [1]
+
+
+async def test_rows_are_waited_for_until_they_show(
+    servers: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = asyncio.Semaphore(0)
+    look = Session.ends_of
+
+    async def counted(session: Session, queue: MessageQueue, address: Any = None) -> Any:
+        found = await look(session, queue, address)
+        looks.release()
+        return found
+
+    monkeypatch.setattr(Session, "ends_of", counted)
+    async with Producer(servers.name_server) as producer:
+        first = await producer.send("sink-awaited", b"one")
+        waiting = asyncio.create_task(
+            shown(servers.name_server, {first.queue: first.queue_offset + 2})
+        )
+        for _ in range(3):
+            await looks.acquire()
+        assert not waiting.done()
+        await producer.send("sink-awaited", b"two", queue=first.queue)
+    assert await waiting
+    assert not caplog.records
+    assert not await shown(servers.name_server, {first.queue: 9}, patience_ms=0)
+    nowhere = MessageQueue(topic="sink-nowhere", broker_name="broker-a", queue_id=0)
+    assert not await shown(servers.name_server, {nowhere: 1}, patience_ms=0)
+    assert "rows are stored but do not show yet queues=1" in caplog.text

@@ -5,7 +5,7 @@
     driver   once all tasks are through: commit
 
     delivery=direct   rows show as tasks send them, at least once: a task that is tried again, or a
-                      batch that is run again, sends its rows again
+                      batch that is run again, sends its rows again; all show by the commit
     delivery=staged   rows show with the commit, once (``writer_staged``)
 
 Spark may build the writer of a stream anew for each commit, so what links tasks and commit is in
@@ -38,10 +38,11 @@ from rocketpipe.client.producer.stages import Batch
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
+from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.option_text import OptionError
 from rocketpipe.pipeline.write_options import DELIVERY, TXN, Delivery, WriteOptions
 from rocketpipe.pipeline.write_rows import arrow_batch, check_columns
-from rocketpipe.pipeline.writer_direct import DirectWay
+from rocketpipe.pipeline.writer_direct import DirectWay, shown
 from rocketpipe.pipeline.writer_staged import StagedWay, application, commit, is_served
 from rocketpipe.pipeline.writer_task import write_task
 
@@ -80,6 +81,8 @@ class Written(WriterCommitMessage):
     contents: tuple[tuple[str, str], ...] = ()
     #: Of a stream: another with each start.
     run: str | None = None
+    #: Of what was sent directly: where each queue ends with it.
+    ends: tuple[tuple[MessageQueue, int], ...] = ()
 
 
 class AppendOnly(RocketPipeError):
@@ -229,8 +232,10 @@ def _write(
     session = Session(options.name_servers)
     query, batch = stream.query, stream.batch
     if options.delivery is not Delivery.STAGED:
-        sent = write_task(batches, options, session, DirectWay(session, options.group))
-        return Written(attempt, query, batch, sent.rows, sent.sends)
+        direct = DirectWay(session, options.group)
+        sent = write_task(batches, options, session, direct)
+        ends = tuple(direct.ends.items())
+        return Written(attempt, query, batch, sent.rows, sent.sends, ends=ends)
     assert name is not None or query is not None, "whoever stages has a name"
     named = application(name, query, options.topic)
     way = StagedWay(session, options.group, Batch(named, batch or 0), attempt)
@@ -281,6 +286,11 @@ def _commit(messages: Sequence[WriterCommitMessage | None], options: WriteOption
     rows = sum(each.rows for each in written)
     first = next((each for each in written if each.application is not None), None)
     if first is None or first.application is None:
+        ends: dict[MessageQueue, int] = {}
+        for queue, end in (pair for each in written for pair in each.ends):
+            ends[queue] = max(end, ends.get(queue, 0))
+        if ends:
+            asyncio.run(shown(options.name_servers, ends))
         log.info("written delivery=direct rows=%d", rows)
         return
     stages = [(each.attempt, dict(each.parts)) for each in written if each.parts]

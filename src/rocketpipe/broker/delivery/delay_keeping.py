@@ -25,7 +25,7 @@ from rocketpipe.store.group_mark import strip_mark
 from rocketpipe.store.hot import QUEUE_ENTRY
 from rocketpipe.store.message_store import MessageStore, Put
 from rocketpipe.store.retention import Pin, Pins
-from rocketpipe.store.timer_wheel import out_ms
+from rocketpipe.store.timer_entry import out_ms
 
 OWNER: Final = "delayed messages"
 
