@@ -1,6 +1,8 @@
 """Reads a topic in a given Spark, in batch and by a stream that is started twice.
 
 python spark_program.py MASTER NAME_SERVER TOPIC DIRECTORY [register]
+
+MASTER may be ``connect:local[2]``: then the session comes by Spark Connect, from such a server.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from pyspark.sql import SparkSession
 
 
 def main(master: str, name_server: str, topic: str, directory: Path, is_shipped: bool) -> None:
+    builder = SparkSession.builder
+    remote = master.removeprefix("connect:")
+    builder = builder.remote(remote) if remote != master else builder.master(master)
     spark = (
-        SparkSession.builder.master(master)
-        .config("spark.ui.enabled", "false")
+        builder.config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executor.memory", "512m")

@@ -34,6 +34,7 @@ DEATHS_OF_A_CLUSTER = (
     "batch-rr-speculation",
     "batch-rand-executor_kill",
 )
+NEEDED_BY_CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "pandas<3", "zstandard")
 NEEDED_BY_WORKERS = ("pyspark", "py4j", "pyarrow", "numpy", "numpy.libs", "msgspec")
 
 
@@ -125,16 +126,49 @@ def test_rows_show_once_where_executors_die_and_tasks_run_twice(
         outlive(tmp_path, lasting_port, DEATHS_OF_A_CLUSTER, master)
 
 
-def test_a_cluster_gets_the_package_by_register(tmp_path: Path) -> None:
+def python_without_us(tmp_path: Path, *more: Path) -> Path:
+    """A Python that has what workers need, and not this package."""
     lean = tmp_path / "lean"
     lean.mkdir()
     ours = Path(pyspark.__file__).parents[1]
     for name in NEEDED_BY_WORKERS:
         if (ours / name).exists():
             (lean / name).symlink_to(ours / name)
-    workers = python_in(tmp_path / "workers", [lean])
+    workers = python_in(tmp_path / "workers", [lean, *more])
     missing = subprocess.run([str(workers), "-c", "import rocketpipe"], capture_output=True)
     assert missing.returncode != 0
+    return workers
+
+
+def test_a_local_cluster_gets_the_package_by_register(tmp_path: Path) -> None:
+    """Its name begins like that of a Spark in one process, but its executors are processes."""
+    workers = python_without_us(tmp_path)
+    environ = cluster_environment() | {"PYSPARK_PYTHON": str(workers)}
+    environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    master = "local-cluster[1,1,512]"
+    seen = seen_by(Path(sys.executable), master, tmp_path, environ, "register")
+    assert seen["batch"] == list(range(MESSAGES))
+    assert seen["stream"] == list(range(MESSAGES))
+
+
+def test_a_connect_server_gets_the_package_by_register(tmp_path: Path) -> None:
+    libraries = tmp_path / "connect"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(libraries)]
+    installed = subprocess.run(
+        [*command, *NEEDED_BY_CONNECT], capture_output=True, text=True, timeout=900, check=False
+    )
+    if installed.returncode != 0:
+        pytest.skip(f"Spark Connect cannot be installed: {installed.stderr.strip()[-300:]}")
+    workers = python_without_us(tmp_path, libraries)
+    environ = environment(PYSPARK_PYTHON=str(workers), PYTHONPATH=str(libraries))
+    seen = seen_by(Path(sys.executable), "connect:local[2]", tmp_path, environ, "register")
+    assert seen["batch"] == list(range(MESSAGES))
+    assert seen["one queue"] == MESSAGES // 4
+    assert seen["stream"] == list(range(MESSAGES))
+
+
+def test_a_cluster_gets_the_package_by_register(tmp_path: Path) -> None:
+    workers = python_without_us(tmp_path)
     environ = cluster_environment()
     with standalone(tmp_path, environ) as master:
         seen = seen_by(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from rocketpipe.pipeline.shipping import package_root, packed, source_found_at
+from rocketpipe.pipeline.shipping import package_root, packed, runs_alone, source_found_at
 
 WITHOUT_US = """
 import pickle, sys
@@ -34,7 +34,11 @@ def run(program: str, **given: bytes) -> str:
     head = WITHOUT_US.format(root=str(package_root()))
     values = "".join(f"{name} = {value!r}\n" for name, value in given.items())
     ran = subprocess.run(
-        [sys.executable, "-c", head + values + program], capture_output=True, text=True, check=False
+        [sys.executable, "-"],  # it may be longer than an argument can be
+        input=head + values + program,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()
@@ -56,6 +60,52 @@ def test_every_part_of_a_read_can_be_imported_from_the_zip(archive: Path) -> Non
         "print(DefaultSource.name(), rocketpipe.pipeline.__file__)\n"
     )
     assert said == f"rocketpipe {archive}/rocketpipe/pipeline/__init__.py"
+
+
+@pytest.mark.parametrize(
+    ("master", "is_alone"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2,3]", True),
+        (None, True),
+        ("local-cluster[1,1,512]", False),
+        ("spark://a:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_only_a_spark_in_one_process_has_no_workers_to_send_to(
+    master: str | None, is_alone: bool
+) -> None:
+    assert runs_alone(master) is is_alone
+
+
+def test_what_goes_to_a_connect_server_carries_us(archive: Path) -> None:
+    said = run(
+        "from pyspark.sql.types import StructType\n"
+        "source = pickle.loads(pickled)({'subscribe': 'a'})\n"
+        "try:\n"
+        "    source.streamReader(StructType())\n"
+        "except ValueError as error:\n"
+        "    print(type(error).__module__, sys.modules['rocketpipe'].__file__)\n",
+        pickled=cloudpickle.dumps(source_found_at("/nowhere", archive.read_bytes())),
+    )
+    module, place = said.split()
+    assert module == "rocketpipe.pipeline.option_text"
+    assert "rocketpipe.zip" in place
+    assert not Path(place.partition("rocketpipe.zip")[0]).exists()  # it went with the process
+
+
+def test_a_python_that_has_us_nowhere_says_what_to_install() -> None:
+    said = run(
+        "from pyspark.sql.types import StructType\n"
+        "try:\n"
+        "    pickle.loads(pickled)({}).streamReader(StructType())\n"
+        "except ImportError as error:\n"
+        "    print(error)\n",
+        pickled=cloudpickle.dumps(source_found_at("/nowhere")),
+    )
+    assert "install rocketpipe, with its extra spark, or what is missing (rocketpipe)" in said
 
 
 def test_what_is_registered_is_unpickled_without_us_and_then_finds_us(archive: Path) -> None:

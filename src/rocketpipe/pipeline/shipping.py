@@ -8,13 +8,15 @@ are three kinds of Python processes to bring it to:
     planners of streams   run beside the driver and see neither: they unpickle the source first
 
 So what is registered is a class that needs nothing but PySpark to be unpickled, and then looks for
-the package where the driver found it.
+the package where the driver found it. With Spark Connect the driver is another process, and maybe
+elsewhere: then the class carries the package with it.
 """
 
 from __future__ import annotations
 
 import atexit
 import logging
+import re
 import shutil
 import tempfile
 import zipfile
@@ -35,19 +37,36 @@ _PACKAGES: Final = ("rocketpipe", "pyspark_rocketpipe")
 def register(spark: SparkSession, *, ship: bool | None = None) -> None:
     """Have a session know ``format("rocketpipe")``, and use a query's conditions to read less.
 
-    ``ship`` sends this package to the workers; left open, it is sent unless Spark runs here alone.
-    They need msgspec and PySpark's own pyarrow. A session that comes by Spark Connect has its
-    planners on another machine: install the wheel there instead.
+    ``ship`` sends this package to the workers; left open, it is sent unless all of Spark runs in
+    this process. They need msgspec and PySpark's own pyarrow. So does the server of Spark Connect:
+    to it the package goes along with the source.
     """
     spark.conf.set(PUSH_DOWN_SETTING, "true")
     root = package_root()
+    remote = is_remote(spark)
     if ship is None:
-        ship = not (spark.sparkContext.master or "local").startswith("local")
+        ship = remote or not runs_alone(spark.sparkContext.master)
+    archive = None
     if ship:
         archive = root if root.is_file() else packed(root)
-        spark.sparkContext.addPyFile(str(archive))
+        if remote:
+            spark.addArtifacts(str(archive), pyfile=True)
+        else:
+            spark.sparkContext.addPyFile(str(archive))
         log.info("package sent to workers archive=%s", archive.name)
-    spark.dataSource.register(source_found_at(str(root)))
+    # Beside a driver of our own, planners find the package where this process did.
+    carried = archive.read_bytes() if remote and archive is not None else None
+    spark.dataSource.register(source_found_at(str(root), carried))
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session comes by Spark Connect: its driver is another process."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def runs_alone(master: str | None) -> bool:
+    """Whether a master means this process alone, and no workers elsewhere: ``local[2]`` does."""
+    return re.fullmatch(r"local(\[[^]]*\])?", master or "local") is not None
 
 
 def package_root() -> Path:
@@ -67,8 +86,11 @@ def packed(root: Path) -> Path:
     return archive
 
 
-def source_found_at(root: str) -> type[DataSource]:
-    """A source that is pickled whole and looks for this package in ``root`` when it is used."""
+def source_found_at(root: str, carried: bytes | None = None) -> type[DataSource]:
+    """A source that is pickled whole and looks for this package in ``root`` when it is used.
+
+    ``carried`` is a zip of the package for processes that have neither, nor that path.
+    """
     from pyspark.sql.datasource import DataSource
 
     # Nothing in here may refer to a name of this module: it would be imported to be unpickled.
@@ -84,10 +106,29 @@ def source_found_at(root: str) -> type[DataSource]:
             import sys
 
             if importlib.util.find_spec("rocketpipe") is None and root not in sys.path:
-                sys.path.append(root)
-            from rocketpipe.pipeline.source import RocketPipeSource
+                sys.path.append(root if carried is None else self._unpacked(carried))
+            try:
+                from rocketpipe.pipeline.source import RocketPipeSource
+            except ImportError as error:
+                raise ImportError(
+                    f"{error}: install rocketpipe, with its extra spark, or what is missing "
+                    f"({error.name}), for {sys.executable}, which plans and reads here"
+                ) from error
 
             return RocketPipeSource(self.options)
+
+        def _unpacked(self, archive: bytes) -> str:
+            import atexit
+            import os
+            import shutil
+            import tempfile
+
+            directory = tempfile.mkdtemp(prefix="rocketpipe-")
+            atexit.register(shutil.rmtree, directory, ignore_errors=True)
+            path = os.path.join(directory, "rocketpipe.zip")  # noqa: PTH118 - fewer imports
+            with open(path, "wb") as file:  # noqa: PTH123
+                file.write(archive)
+            return path
 
         def schema(self) -> Any:
             return self._here().schema()
