@@ -80,20 +80,27 @@ def test_only_a_spark_in_one_process_has_no_workers_to_send_to(
     assert runs_alone(master) is is_alone
 
 
-def test_what_goes_to_a_connect_server_carries_us(archive: Path) -> None:
-    said = run(
+def test_what_goes_to_a_connect_server_carries_us(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what it hands on to workers: neither of them has us. The zip is kept once."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    pickled = cloudpickle.dumps(source_found_at("/nowhere", archive.read_bytes()))
+    planned = run(
+        "from pyspark import cloudpickle\n"
         "from pyspark.sql.types import StructType\n"
-        "source = pickle.loads(pickled)({'subscribe': 'a'})\n"
-        "try:\n"
-        "    source.streamReader(StructType())\n"
-        "except ValueError as error:\n"
-        "    print(type(error).__module__, sys.modules['rocketpipe'].__file__)\n",
-        pickled=cloudpickle.dumps(source_found_at("/nowhere", archive.read_bytes())),
+        "source = pickle.loads(pickled)({'subscribe': 'a', 'nameServer': 'a:1'})\n"
+        "print(cloudpickle.dumps(source.streamReader(StructType())).hex())\n",
+        pickled=pickled,
     )
-    module, place = said.split()
-    assert module == "rocketpipe.pipeline.option_text"
-    assert "rocketpipe.zip" in place
-    assert not Path(place.partition("rocketpipe.zip")[0]).exists()  # it went with the process
+    said = run(
+        "reader = pickle.loads(planned)\n"
+        "print(type(reader).__name__, sys.modules['rocketpipe'].__file__)\n",
+        planned=bytes.fromhex(planned),
+    )
+    [directory] = tmp_path.iterdir()
+    assert said == f"StreamReader {directory}/rocketpipe.zip/rocketpipe/__init__.py"
+    assert [path.name for path in directory.iterdir()] == ["rocketpipe.zip"]
 
 
 def test_a_python_that_has_us_nowhere_says_what_to_install() -> None:

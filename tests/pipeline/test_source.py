@@ -281,3 +281,93 @@ def test_a_message_that_cannot_be_read_is_named(send_raw: Any, load: Any) -> Non
         frame.collect()
     others = load("queue_offset BIGINT", subscribe="source-damaged")
     assert [row.queue_offset for row in others.collect()] == [0]
+    kept = load(subscribe="source-damaged", onBadMessage="null")
+    assert [(row.queue_offset, row.body) for row in kept.collect()] == [(0, None)]
+    assert load(subscribe="source-damaged", onBadMessage="skip").collect() == []
+
+
+BODIES = (
+    '{"flag": true, "n": 7, "d": 1.5, "s": "text", "p": 1.5, "day": "2013-01-31"}',
+    '{"at": "2013-01-31T05:15:00Z", "l": "2013-01-31T05:15:00", "m": {"a": 1, "b": null}}',
+    '{"a": [1, null, 3], "i": {"x": 1, "y": 2, "z": 3}, "other": {}}',
+    '{"n": 5000000000, "s": "kept", "d": 2}',
+    '{"n": 1.0, "s": 5.10, "p": 1.005}',
+    '{"n": "5", "s": true, "p": "2.50"}',
+    '{"s": {"k": [1,2.50,"x"]}, "p": 99999, "n": 1}',
+    '{"at": 1700000000, "d": "NaN", "flag": "true"}',
+    '{"at": "2013-01-31T05:15:00", "l": "2013-01-31T05:15:00Z", "n": 3}',
+    '{"at": "2013-01-31 05:15:00.123456+02:00", "day": "31.1.2013", "n": 4}',
+    '{"i": {"x": "no", "y": 2}, "m": {"a": "no", "b": 2}, "n": 5}',
+    '{"i": [1], "a": {"x": 1}, "m": [1], "n": 6}',
+    '{"n": 1, "n": 2}',
+    "{oops",
+    " ",
+)
+TYPES = (
+    "flag BOOLEAN, n INT, d DOUBLE, s STRING, p DECIMAL(6,2), day DATE, at TIMESTAMP, "
+    "l TIMESTAMP_NTZ, m MAP<STRING, BIGINT>, a ARRAY<INT>, i STRUCT<x: INT, y: INT>"
+)
+
+
+@pytest.mark.spark
+def test_bodies_are_decoded_as_from_json_decodes_them(
+    send: Any, load: Any, spark: SparkSession
+) -> None:
+    send("source-json", [body.encode() for body in BODIES])
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        frame = load(subscribe="source-json", decode="json", decodeSchema=TYPES)
+        names = [name for name in frame.columns if name not in (*SCHEMA.names, "decode_error")]
+        frame = frame.selectExpr(
+            "CAST(body AS STRING) AS body",
+            f"struct({', '.join(names)}) AS ours",
+            f"from_json(CAST(body AS STRING), '{TYPES}') AS sparks",
+            "decode_error",
+        )
+        frame = frame.selectExpr(
+            "body", "to_json(ours) AS ours", "to_json(sparks) AS sparks", "decode_error"
+        )
+        rows = {row.body: row for row in frame.collect()}
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert set(rows) == set(BODIES)
+    differing = {
+        BODIES.index(body): (row.ours, row.sparks)
+        for body, row in rows.items()
+        if (row.ours or "{}") != (row.sparks or "{}")
+    }
+    # Numbers as text are left as they were written, and a map keeps what of it fits.
+    assert differing == {
+        4: ('{"s":"5.10","p":1.01}', '{"s":"5.1","p":1.01}'),
+        6: (
+            '{"n":1,"s":"{\\"k\\":[1,2.50,\\"x\\"]}"}',
+            '{"n":1,"s":"{\\"k\\":[1,2.5,\\"x\\"]}"}',
+        ),
+        10: ('{"n":5,"m":{"a":null,"b":2},"i":{"y":2}}', '{"n":5,"i":{"y":2}}'),
+    }
+    told = {body for body, row in rows.items() if row.decode_error is not None}
+    assert told == {*BODIES[3:6], BODIES[6], *BODIES[7:12], *BODIES[13:]}
+
+
+@pytest.mark.spark
+def test_a_table_of_the_catalogue_is_read_with_its_options(
+    send: Any, servers: Cluster, spark: SparkSession
+) -> None:
+    send("source-table", [b'{"n": %d}' % number for number in range(6)])
+    send("source-other", [b'{"n": 100}'])
+    spark.sql(
+        "CREATE TABLE topic_table USING rocketpipe OPTIONS "
+        f"(nameServer '{servers.name_server}', subscribe 'source-table', decode 'json', "
+        "decodeSchema 'n INT', columns 'queue_offset, n')"
+    )
+    try:
+        assert spark.table("topic_table").columns == ["queue_offset", "n"]
+        assert spark.sql("SELECT sum(n) FROM topic_table").first()[0] == 15
+        other = "SELECT sum(n) FROM topic_table WITH (subscribe = 'source-other')"
+        assert spark.sql(other).first()[0] == 100
+        assert spark.readStream.table("topic_table").isStreaming
+        with pytest.raises(AnalysisException, match=r"'nameServer' is missing.*INSERT INTO t WITH"):
+            spark.sql("INSERT INTO topic_table VALUES (1, 2)")
+    finally:
+        spark.sql("DROP TABLE topic_table")

@@ -94,6 +94,59 @@ def source_found_at(root: str, carried: bytes | None = None) -> type[DataSource]
     from pyspark.sql.datasource import DataSource
 
     # Nothing in here may refer to a name of this module: it would be imported to be unpickled.
+    def find(archive: bytes | None) -> None:
+        """Make sure that this process can import the package."""
+        import importlib.util
+        import sys
+
+        if importlib.util.find_spec("rocketpipe") is None:
+            place = root if archive is None else unpacked(archive)
+            if place not in sys.path:
+                sys.path.append(place)
+
+    def unpacked(archive: bytes) -> str:
+        """Where the archive is kept on this machine: once for all processes of a user."""
+        import hashlib
+        import os
+        import tempfile
+        from pathlib import Path
+
+        name = f"rocketpipe-{os.getuid()}-{hashlib.sha256(archive).hexdigest()[:20]}"
+        directory = Path(tempfile.gettempdir()) / name
+        directory.mkdir(mode=0o700, exist_ok=True)
+        owned = directory.lstat()
+        if owned.st_uid != os.getuid() or owned.st_mode & 0o7077 or directory.is_symlink():
+            directory = Path(tempfile.mkdtemp(prefix="rocketpipe-"))  # somebody else made that one
+        path = directory / "rocketpipe.zip"
+        if not path.exists():
+            draft = directory / f"{os.getpid()}.draft"
+            draft.write_bytes(archive)
+            draft.replace(path)
+        return str(path)
+
+    def carrying(part: Any) -> Any:
+        """The same reader or writer, which brings the package to whoever unpickles it."""
+        base: Any = type(part)
+        if carried is None:
+            return part
+
+        def brought(archive: bytes, pickled: bytes) -> Any:
+            import pickle
+
+            find(archive)
+            return pickle.loads(pickled)  # noqa: S301 - what this source has pickled itself
+
+        class Carried(base):  # type: ignore[misc]
+            def __reduce__(self) -> Any:
+                import pickle
+
+                plain = base.__new__(base)
+                plain.__dict__.update(vars(self))
+                return brought, (carried, pickle.dumps(plain))
+
+        part.__class__ = Carried
+        return part
+
     class Source(DataSource):
         """What Spark finds under the name ``rocketpipe``."""
 
@@ -102,11 +155,9 @@ def source_found_at(root: str, carried: bytes | None = None) -> type[DataSource]
             return "rocketpipe"
 
         def _here(self) -> Any:
-            import importlib.util
             import sys
 
-            if importlib.util.find_spec("rocketpipe") is None and root not in sys.path:
-                sys.path.append(root if carried is None else self._unpacked(carried))
+            find(carried)
             try:
                 from rocketpipe.pipeline.source import RocketPipeSource
             except ImportError as error:
@@ -117,19 +168,6 @@ def source_found_at(root: str, carried: bytes | None = None) -> type[DataSource]
 
             return RocketPipeSource(self.options)
 
-        def _unpacked(self, archive: bytes) -> str:
-            import atexit
-            import os
-            import shutil
-            import tempfile
-
-            directory = tempfile.mkdtemp(prefix="rocketpipe-")
-            atexit.register(shutil.rmtree, directory, ignore_errors=True)
-            path = os.path.join(directory, "rocketpipe.zip")  # noqa: PTH118 - fewer imports
-            with open(path, "wb") as file:  # noqa: PTH123
-                file.write(archive)
-            return path
-
         def schema(self) -> Any:
             return self._here().schema()
 
@@ -137,15 +175,15 @@ def source_found_at(root: str, carried: bytes | None = None) -> type[DataSource]
             source = self._here()
             # This session was told to allow it.
             source.options.setdefault("pushDown", "true")
-            return source.reader(schema)
+            return carrying(source.reader(schema))
 
         def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
-            return self._here().streamReader(schema)
+            return carrying(self._here().streamReader(schema))
 
         def writer(self, schema: Any, overwrite: bool) -> Any:
-            return self._here().writer(schema, overwrite)
+            return carrying(self._here().writer(schema, overwrite))
 
         def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
-            return self._here().streamWriter(schema, overwrite)
+            return carrying(self._here().streamWriter(schema, overwrite))
 
     return Source
