@@ -3,7 +3,7 @@
 A record's properties have at most 32,767 bytes, and a record fits into one file of the log. What
 is stored to the brim could not be delivered, decided or tried again later. So a send leaves free:
 
-    any message                 1,024    where it came from and goes to when it is tried again or
+    any message                 1,088    where it came from and goes to when it is tried again or
                                          becomes a dead letter, when it was popped, what ties a
                                          group together, the checksum, what Java's consumers note
     … that waits for its time     256    when it was to be delivered, and was, and where it waited
@@ -25,7 +25,13 @@ from typing import Final
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model import properties
-from rocketpipe.model.names import HALF_TOPIC, MAX_RETRY_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketpipe.model.names import (
+    HALF_TOPIC,
+    MAX_GROUP,
+    MAX_RETRY_TOPIC,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+)
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.frame import MAX_FRAME_BYTES
 from rocketpipe.record import checksum
@@ -43,7 +49,7 @@ from rocketpipe.store.puts import Put
 log = logging.getLogger(__name__)
 
 #: Kept free in the properties of any message.
-PLAIN_ROOM: Final = 1024
+PLAIN_ROOM: Final = 1088
 #: … and in those of one that waits for its level or its moment.
 WAITING_ROOM: Final = 256
 #: … and in those of a half message.
@@ -71,6 +77,7 @@ _RETRIED: Final = sum(
         _taken(properties.REAL_TOPIC, MAX_RETRY_TOPIC),
         _taken(properties.REAL_QUEUE_ID, _INT),
         _taken(properties.FIRST_POP_TIME, _MOMENT),
+        _taken(properties.ORIGIN_GROUP, MAX_GROUP),
         # What consumers leave in a message that they send to their retry topic themselves.
         _taken(properties.RECONSUME_TIME, _INT),
         _taken(properties.MAX_RECONSUME_TIMES, _INT),
@@ -88,6 +95,7 @@ _DELIVERED: Final = sum(
         # Of a level that is waited for by the clock.
         _taken(properties.TIMER_OUT_MS, _MOMENT),
         _taken(properties.TIMER_DELAY_LEVEL, 2),
+        _taken(properties.TIMER_ORIGIN, 2 * _MOMENT + _LONG + 2),
     )
 )
 _ASKED: Final = sum(
