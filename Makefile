@@ -146,6 +146,10 @@ bench-codec: setup ## Headers, records and frames: microseconds per operation
 bench-store: setup ## Appends, recovery, reads and many queues, beside bare loops
 	@$(RUN) benchmarks/store.py
 
+.PHONY: bench-timers
+bench-timers: setup ## Plain sends while a million messages wait for their time; BENCH="--waiting 0,50000" and the like
+	@$(RUN) benchmarks/timers.py $(BENCH)
+
 .PHONY: bench-broker
 bench-broker: setup ## Our broker and others under one load; BENCH="--quick --peers rocketpipe" and the like
 	@$(RUN) -m benchmarks.broker $(BENCH)
