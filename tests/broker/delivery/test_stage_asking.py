@@ -86,6 +86,28 @@ async def test_what_is_prepared_stays_while_home_is_out_of_reach(
     assert sorted(world.shown()) == ROWS
 
 
+async def test_a_home_that_does_not_answer_is_asked_once_a_round(world: World) -> None:
+    world.hook = stop_before(CommitStages, HOME)
+    for batch in range(5):
+        with pytest.raises(ConnectionLost):
+            await world.write(batch, ROWS)
+    asked: list[str] = []
+
+    def note(name: str, request: Any, after: bool) -> None:
+        if isinstance(request, AskStages) and not after:
+            asked.append(name)
+
+    world.kill(HOME)
+    world.hook = note
+    await world.clock.advance(EXPIRY_MS)
+    await world.tend()
+    assert asked == [HOME]
+    world.start(HOME)
+    await world.tend()
+    assert len(asked) == 6
+    assert not len(world.running["b"].staging.book.prepared)
+
+
 async def test_what_is_never_decided_is_let_go_and_no_late_commit_counts_on_it(
     world: World,
 ) -> None:

@@ -24,7 +24,7 @@ from rocketpipe.broker.delivery.staging import Staging
 from rocketpipe.broker.tables.prepared import Preparation
 from rocketpipe.broker.tables.stages import Batch
 from rocketpipe.clock import Clock
-from rocketpipe.errors import RequestRejected, RocketPipeError
+from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected, RocketPipeError
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.kv import GetKeyValue
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
@@ -86,10 +86,13 @@ class StageAsking:
         if not due:
             return
         addresses = await self._brokers()
+        silent: set[str] = set()
         for batch in due:
             waiting = prepared.of(batch)
-            if waiting:
-                await self._ask(batch, waiting, addresses)
+            if not waiting or waiting[-1].home in silent:
+                continue  # one that does not answer is not waited for again and again
+            if not await self._ask(batch, waiting, addresses):
+                silent.add(waiting[-1].home)
 
     def _is_due(self, waiting: Sequence[Preparation]) -> bool:
         newest_ms = max((each.since_ms for each in waiting), default=0)
@@ -98,7 +101,8 @@ class StageAsking:
 
     async def _ask(
         self, batch: Batch, waiting: Sequence[Preparation], addresses: dict[str, str]
-    ) -> None:
+    ) -> bool:
+        """Ask of one batch, and do what the answer says; False if home does not answer."""
         home = waiting[-1].home
         tokens = [each.token for each in waiting]
         newest_ms = max(each.since_ms for each in waiting)
@@ -114,6 +118,8 @@ class StageAsking:
             await self._heed(batch, tokens, reply, is_old, addresses.get(home))
         except (RocketPipeError, msgspec.MsgspecError) as error:
             self._tell(batch, home, str(error))
+            return not isinstance(error, ConnectionLost | CallTimeout)
+        return True
 
     async def _answer(
         self, home: str, request: AskStages, addresses: dict[str, str]
