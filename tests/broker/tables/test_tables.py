@@ -13,6 +13,7 @@ import pytest
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.background import running
+from rocketpipe.broker.tables.offsets_keeper import FEW_PLACES
 from rocketpipe.broker.tables.tables import SAVE_EVERY_MS, Tables
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import AUTO_CREATE_TOPIC, HALF_TOPIC, TRANSACTION_GROUP
@@ -255,3 +256,21 @@ def test_where_groups_and_places_are_lost_any_group_may_have_had_one(tmp_path: P
     again = tables_at(tmp_path)
     again.adopt([("t", 0)])
     assert "g" in again.offsets.lost_groups
+
+
+async def test_of_many_places_a_change_is_saved_and_a_stop_writes_them_all(tmp_path: Path) -> None:
+    tables = tables_at(tmp_path)
+    for number in range(FEW_PLACES + 1):
+        tables.offsets.commit(f"g{number}", "t", 0, QueueOffset(1))
+    await tables.offsets_saved()
+    whole = (tmp_path / "consumerOffset.json").read_bytes()
+    tables.offsets.commit("g7", "t", 0, QueueOffset(5))
+    await tables.offsets_saved()
+    assert (tmp_path / "consumerOffset.json").read_bytes() == whole
+    killed = tables_at(tmp_path)
+    assert killed.offsets.committed("g7", "t", 0) == 5
+    assert len(killed.offsets) == FEW_PLACES + 1
+    killed.save()
+    assert b'"t@g7":{\n\t\t\t0:5\n' in (tmp_path / "consumerOffset.json").read_bytes()
+    assert not [name for name in Disk().names(tmp_path) if "journal" in name]
+    assert list(tables_at(tmp_path).offsets.all()) == list(killed.offsets.all())
