@@ -7,7 +7,7 @@ Inflated bodies come on top: a batch with more than `BATCH_BYTES` of them is spl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -75,8 +75,7 @@ def _rows(
     rest = records.take(np.arange(done, records.count))
     nameless = rest.unreadable_topics() if "topic" in target.names else {}
     if nameless:
-        for row, reason in nameless.items():
-            bad = Unreadable(queue, int(rest.queue_offsets[row]), reason, rest.raw(row))
+        for bad in _each_bad(rest, nameless, queue):
             settle(bad, options.on_bad_message, options.quarantine)
             if options.on_bad_message == "null":
                 yield _stub(bad, target)
@@ -84,8 +83,7 @@ def _rows(
     lost = rest.unreadable_bodies() if has_bodies else {}
     if not (nameless or lost):
         raise Unreadable(queue, damaged.queue_offset, damaged.reason).error from damaged
-    for row, reason in lost.items():
-        bad = Unreadable(queue, int(rest.queue_offsets[row]), reason, rest.raw(row))
+    for bad in _each_bad(rest, lost, queue):
         settle(bad, options.on_bad_message, options.quarantine)
     if options.on_bad_message == "null":
         rest = rest.without_bodies(lost)
@@ -94,6 +92,14 @@ def _rows(
     for some in rest.parted(BATCH_BYTES) if has_bodies else (rest,):
         if some.count:
             yield _batch(some, queue.broker_name, target, options)
+
+
+def _each_bad(
+    records: Records, reasons: Mapping[int, str], queue: MessageQueue
+) -> Iterator[Unreadable]:
+    offsets = records.queue_offsets
+    for row, reason in reasons.items():
+        yield Unreadable(queue, int(offsets[row]), reason, records.raw(row))
 
 
 def _stub(bad: Unreadable, target: pa.Schema) -> pa.RecordBatch:
