@@ -77,6 +77,7 @@ def test_every_option_arrives() -> None:
     assert (options.on_bad_message, options.quarantine) == ("quarantine", Path("/srv/odd"))
     assert options.zone == ZoneInfo("Europe/Oslo")
     assert ReadOptions.parse(GOOD).zone is UTC
+    assert ReadOptions.parse(GOOD | {"decode": "json", "timeZone": "utc"}).zone is UTC
     assert options.decode == "json"
     assert options.decode_schema is not None
     assert options.decode_schema.names == ["city"]

@@ -311,6 +311,8 @@ def _time_zone(given: Mapping[str, str], decode: str | None) -> str:
         return "UTC"
     if decode != "json":
         raise OptionError(TIME_ZONE, f'is for JSON bodies: add .option("{DECODE}", "json")')
+    if name.upper() == "UTC":
+        return "UTC"
     try:
         ZoneInfo(name)
     except (ValueError, OSError, ZoneInfoNotFoundError):
