@@ -13,6 +13,7 @@ from tests.broker.sending_parts import SendingParts, put
 from rocketpipe.broker.delivery.timer import ROLL_EVERY_MS, Timers
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.store.disk import Disk
+from rocketpipe.store.errors import StoreFull
 from rocketpipe.store.retention import Retention
 from rocketpipe.testing.clock import ManualClock
 
@@ -156,6 +157,28 @@ async def test_a_killed_broker_hands_nothing_over_twice(opened: Open, save: bool
     assert sorted(parts.bodies()) == [b"a", b"b", b"c"]
     levels = [each.properties.get("TIMER_DELAY_LEVEL") for each in parts.stored("t")]
     assert levels == ["18"] * 3
+
+
+async def test_a_store_that_takes_nothing_is_handed_over_later(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = opened()
+    bodies = [b"%03d" % number for number in range(100)]
+    for body in bodies:
+        await parts.park(body)
+    await parts.clock.advance(HOUR_MS)
+
+    def full(*_: object) -> None:
+        raise StoreFull(Path("x"), 1, "no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parts.store, "append", full)
+        await parts.deliver()
+    await parts.deliver()
+    assert [each.body for each in parts.stored(TIMER_TOPIC)] == bodies
+    await parts.clock.advance(HOUR_MS)
+    await parts.deliver()
+    assert sorted(parts.bodies()) == bodies
 
 
 async def test_what_is_short_enough_stays_with_its_level(opened: Open) -> None:

@@ -22,10 +22,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Final
 
@@ -35,11 +33,12 @@ from rocketpipe.broker.delivery.delay_keeping import (
     is_copy,
     was_handed_over,
 )
+from rocketpipe.broker.delivery.delay_level import TICK_MS, DelayLevel
 from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.sent_properties import TIMERS
 from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
 from rocketpipe.broker.tables.delays import DelayTable
-from rocketpipe.clock import STEP_MS, Clock
+from rocketpipe.clock import Clock
 from rocketpipe.errors import InvalidName, RecordError, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -47,100 +46,18 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.store.dispatcher import delays_ms
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.message_store import MessageStore, Put, ReadResult
 from rocketpipe.store.retention import Pins
 
 log = logging.getLogger(__name__)
 
-#: How often the queues are looked at, if nothing falls due earlier.
-TICK_MS: Final = 100
 #: How long to leave it alone after something went wrong that nobody thought of.
 BACK_OFF_MS: Final = 10_000
-_BATCH: Final = 64
 _BATCH_BYTES: Final = 1 << 20
 #: Messages with one unique key that are compared with one that may have been delivered.
 _MOST_ALIKE: Final = 64
 _FOREVER_MS: Final = (1 << 62) - 1
-_MOST_TURNS: Final = 64
 _HOUR_MS: Final = 3_600_000
-_NEITHER: Final = -(1 << 62)
-
-
-@dataclass(slots=True)
-class _Level:
-    """Where one level has come to, and by which clock its messages wait.
-
-    Time is counted as it passes, from what the wall clock said when they were stored: whoever sets
-    that clock makes nothing early. From a turn on, messages are of another setting of it.
-    """
-
-    number: int
-    delay_ms: int
-    at: QueueOffset
-    #: How far the wall clock of the message at ``at`` is ahead of the monotonic one.
-    apart_ms: int
-    #: Where the queue ended at the last look.
-    end: QueueOffset
-    #: From which place on the wall clock is that far ahead.
-    turns: deque[tuple[QueueOffset, int]] = field(default_factory=deque)
-    #: When the message at ``at`` falls due; 0 while that is not known.
-    due_ms: int = 0
-    #: Ends of the queue, each with when it was seen, for what goes by neither clock.
-    seen: deque[tuple[QueueOffset, int]] = field(default_factory=deque)
-    #: All before this was seen so long ago that it is due, whatever its time says.
-    ripe_to: int = 0
-    #: Whether what is due may have been delivered by the last run.
-    may_repeat: bool = True
-    #: Places reached, each with the end of the log that has to be durable first.
-    unsaved: tuple[LogOffset, QueueOffset] | None = None
-    unsaved_later: tuple[LogOffset, QueueOffset] | None = None
-
-    @property
-    def queue_id(self) -> int:
-        return self.number - 1
-
-    def look(self, end: QueueOffset, wall_ms: int, monotonic_ms: int) -> None:
-        """Note how the clocks stand, and that the queue ends at ``end``."""
-        apart_ms = wall_ms - monotonic_ms
-        latest_ms = self.turns[-1][1] if self.turns else self.apart_ms
-        if abs(apart_ms - latest_ms) >= STEP_MS:
-            if len(self.turns) < _MOST_TURNS:
-                # What came since the last look may be of before or of after.
-                self.turns += ((self.end, _NEITHER), (end, apart_ms))
-            else:
-                self.turns[-1] = (end, apart_ms)
-            self._see(end, monotonic_ms)
-        elif apart_ms < latest_ms and not self.turns:
-            self.apart_ms = apart_ms  # too little for a turn, and enough to be early by
-        self.end = end
-        while self.turns and self.at >= self.turns[0][0]:
-            _, self.apart_ms = self.turns.popleft()
-        while self.seen and self.seen[0][1] + self.delay_ms <= monotonic_ms:
-            self.ripe_to, _ = self.seen.popleft()
-
-    def waits(self, monotonic_ms: int) -> bool:
-        """Whether the message at ``at`` is not due yet, as far as that is known."""
-        now_ms = monotonic_ms + self.apart_ms
-        if self.due_ms <= max(now_ms, 0) or self.at < self.ripe_to:
-            return False
-        if self.due_ms > now_ms + self.delay_ms:
-            # No send of now could fall due so late: it waits from now on.
-            self._see(self.end, monotonic_ms)
-        return True
-
-    def most(self) -> int:
-        """How many messages from ``at`` on go by the same."""
-        if self.at < self.ripe_to:
-            return min(_BATCH, self.ripe_to - self.at)
-        return min(_BATCH, self.turns[0][0] - self.at) if self.turns else _BATCH
-
-    def _see(self, end: QueueOffset, monotonic_ms: int) -> None:
-        """Note that everything before ``end`` is here by now; about a hundred notes at most."""
-        if self.seen:
-            last, seen_ms = self.seen[-1]
-            if end <= last or monotonic_ms - seen_ms < max(TICK_MS, self.delay_ms // 100):
-                return
-        self.seen.append((end, monotonic_ms))
 
 
 class DelayLevels:
@@ -172,7 +89,7 @@ class DelayLevels:
         self._trouble: str | None = None
         apart_ms = clock.now_ms() - clock.monotonic_ms()
         self._levels = [
-            _Level(number, delay_ms, self._start(number), apart_ms, self._end(number))
+            DelayLevel(number, delay_ms, self._start(number), apart_ms, self._end(number))
             for number, delay_ms in enumerate(self.delays_ms, 1)
         ]
         self._keep_ms = store.config.reserved_hours * _HOUR_MS
@@ -252,7 +169,7 @@ class DelayLevels:
         waits = (level.due_ms - level.apart_ms - now_ms for level in self._levels)
         return max(1, min((wait_ms for wait_ms in waits if 0 < wait_ms < TICK_MS), default=TICK_MS))
 
-    async def _deliver_some(self, level: _Level) -> bool:
+    async def _deliver_some(self, level: DelayLevel) -> bool:
         """Deliver the next messages of a level that are due; False if there is no more to do."""
         wall_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         level.look(self._end(level.number), wall_ms, monotonic_ms)
@@ -275,13 +192,13 @@ class DelayLevels:
             return False
         self._trouble = None
         level.at = behind
-        _note(level, self._store.positions.written if stored is None else stored)
+        level.reached(self._store.positions.written if stored is None else stored)
         return True
 
-    def _read(self, level: _Level, now_ms: int) -> tuple[list[Put | None], QueueOffset]:
+    def _read(self, level: DelayLevel, now_ms: int) -> tuple[list[Put | None], QueueOffset]:
         """What is due next, ``None`` for what is not delivered, and where to read on then."""
         level.due_ms = 0
-        most, is_ripe = level.most(), level.at < level.ripe_to
+        is_ripe = level.at < level.ripe_to
 
         def is_due(due_ms: int) -> bool:
             # Nothing overtakes what is not due yet: the level reads on there.
@@ -289,15 +206,7 @@ class DelayLevels:
                 level.due_ms = due_ms
             return not level.due_ms
 
-        found = self._store.read(
-            SCHEDULE_TOPIC,
-            level.queue_id,
-            level.at,
-            max_count=most,
-            max_bytes=_BATCH_BYTES,
-            matches=is_due,
-            max_scan=most,
-        )
+        found = self._next(level, is_due)
         if not found.count:
             return [], level.at if level.due_ms else found.next_offset
         messages = list(view_records(found.records))
@@ -305,42 +214,61 @@ class DelayLevels:
             messages[-1].queue_offset + 1
         )
 
-    def _skip_lost(self, level: _Level) -> None:
+    def _next(self, level: DelayLevel, matches: Callable[[int], bool]) -> ReadResult:
+        most = level.most()
+        return self._store.read(
+            SCHEDULE_TOPIC,
+            level.queue_id,
+            level.at,
+            max_count=most,
+            max_bytes=_BATCH_BYTES,
+            matches=matches,
+            max_scan=most,
+        )
+
+    def _skip_lost(self, level: DelayLevel) -> None:
         first = self._store.min_offset(SCHEDULE_TOPIC, level.queue_id)
         if level.at < first:
-            log.error(
-                "delayed messages went with the log before they were due level=%d count=%d: the "
-                "disk was about to be full",
-                level.number,
-                first - level.at,
-            )
+            told = "delayed messages went with the log before they were due level=%d count=%d"
+            log.error(told, level.number, first - level.at)
             level.at, level.due_ms = first, 0
 
-    async def _hand_over(self, level: _Level, wall_ms: int, monotonic_ms: int) -> bool:
-        """Have a message wait by the clock that would keep the log too long; False if none does."""
-        left_ms = level.due_ms - monotonic_ms - level.apart_ms
-        if not self._keep_ms or level.delay_ms - left_ms < self._keep_ms // 2:
+    async def _hand_over(self, level: DelayLevel, wall_ms: int, monotonic_ms: int) -> bool:
+        """Have messages wait by the clock that would keep the log too long; False if none do."""
+        now_ms = monotonic_ms + level.apart_ms
+        latest_ms = now_ms + level.delay_ms - self._keep_ms // 2
+        has_ended = False
+
+        def is_old(due_ms: int) -> bool:
+            nonlocal has_ended
+            has_ended = has_ended or due_ms > latest_ms
+            return not has_ended
+
+        if not self._keep_ms or level.due_ms > latest_ms:
             return False
         try:
-            found = self._store.read(SCHEDULE_TOPIC, level.queue_id, level.at, max_count=1)
-            message = RecordView(found.records)
+            messages = list(view_records(self._next(level, is_old).records))
         except (RecordCorrupt, RecordError):
             return False  # it is found damaged when it is due
-        put = self._intake.room.fitted(handed_over(message, level.number, wall_ms + left_ms))
-        if put is None:
-            return False  # it holds the log, and is delivered as it is
-        end = self._store.positions.written
-        is_done = self._is_gone(message) or (
-            level.may_repeat and self._was_handed_over(level, message)
-        )
-        if not is_done:
-            level.may_repeat = False
-            end = await self._intake.put([put])
-        level.at, level.due_ms = QueueOffset(message.queue_offset + 1), 0
-        _note(level, end)
+        puts, behind = [], level.at
+        for message in messages:
+            left_ms = message.stored_ms + level.delay_ms - now_ms
+            moved = handed_over(message, level.number, wall_ms + left_ms)
+            put = self._intake.room.fitted(moved)
+            if put is None:
+                break  # it holds the log, and is delivered as it is
+            behind = QueueOffset(message.queue_offset + 1)
+            level.may_repeat = level.may_repeat and self._was_handed_over(level, message)
+            if not (level.may_repeat or self._is_gone(message)):
+                puts.append(put)
+        if behind == level.at:
+            return False
+        end = await self._intake.put(puts) if puts else self._store.positions.written
+        level.at, level.due_ms = behind, 0
+        level.reached(end)
         return True
 
-    def _due(self, level: _Level, message: RecordView) -> Put | None:
+    def _due(self, level: DelayLevel, message: RecordView) -> Put | None:
         """The message for its own topic; None if it has none, or was delivered by the last run."""
         topic = message.properties.get(properties.REAL_TOPIC, "")
         queue_id = message.properties.get(properties.REAL_QUEUE_ID, "")
@@ -383,7 +311,7 @@ class DelayLevels:
         gone = self._destinations
         return gone is not None and gone.is_gone(topic, message.log_offset)
 
-    def _was_handed_over(self, level: _Level, message: RecordView) -> bool:
+    def _was_handed_over(self, level: DelayLevel, message: RecordView) -> bool:
         alike = self._alike(TIMER_TOPIC, message)
         return any(was_handed_over(found, message, level.number) for found in alike)
 
@@ -435,11 +363,3 @@ class DelayLevels:
             while level.unsaved is not None and level.unsaved[0] <= durable:
                 self._table.advance(level.number, level.unsaved[1])
                 level.unsaved, level.unsaved_later = level.unsaved_later, None
-
-
-def _note(level: _Level, end: LogOffset) -> None:
-    """Remember the first and the last place that are not durable: the ones between are covered."""
-    if level.unsaved is None:
-        level.unsaved = (end, level.at)
-    else:
-        level.unsaved_later = (end, level.at)
