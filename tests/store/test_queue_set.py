@@ -384,3 +384,53 @@ def test_a_queue_that_is_needed_again_is_not_removed_with_what_was_deleted(disk:
     disk.crash(keep="nothing")
     again = recovered(disk, 200, clean=False)
     assert again.entries("orders", 0, QueueOffset(0), 9) == queue_entry(100, 100, 7)
+
+
+def many(disk: SimDisk, count: int) -> QueueSet:
+    """Queues with an entry each, none of which is written yet."""
+    queues = new_set(disk)
+    for number in range(count):
+        entry = queue_entry(100 * number, 100, 7)
+        queues.append("orders", number, entry, QueueOffset(0))
+    queues.holds_to = LogOffset(100 * count)
+    return queues
+
+
+def test_what_waits_of_many_queues_is_written_a_part_at_a_time(disk: SimDisk) -> None:
+    queues = many(disk, 500)
+    sizes = []
+    while queues.pending_bytes:
+        before = queues.pending_bytes
+        queues.flush_some()
+        sizes.append((before - queues.pending_bytes) // 20)
+    assert sizes == [200, 200, 100]
+    queues.sync()
+    assert queues.synced_to == 50_000
+
+
+def test_of_many_queues_a_part_at_a_time_expires(disk: SimDisk) -> None:
+    queues = many(disk, 500)
+    queues.sync()
+    steps = queues.expiring(LogOffset(30_000))
+    seen = []
+    for wait in steps:
+        seen.append(sum(queues.min_offset("orders", number) for number in range(500)))
+        wait()
+    assert seen == [100, 200, 300, 300, 300]
+
+
+def test_a_portion_of_a_round_makes_few_files(disk: SimDisk) -> None:
+    queues = many(disk, 100)
+    portions = 0
+    while True:
+        before = len([path for path in disk.files() if path.is_relative_to(DIRECTORY)])
+        portion, last = queues.begin_sync(40)
+        made = len([path for path in disk.files() if path.is_relative_to(DIRECTORY)]) - before
+        assert made <= 10
+        portion.now()
+        portions += 1
+        if last:
+            break
+    assert portions == 11
+    again = new_set(disk)
+    assert again.recover(LogOffset(0), LogOffset(10_000), LogOffset(0), clean=True) == 10_000

@@ -76,6 +76,11 @@ class ConsumeQueue:
         return bool(self._pending) or self._files.unsynced
 
     @property
+    def is_new(self) -> bool:
+        """Whether its first file is still to be made."""
+        return bool(self._pending) and self._files.first == self._files.end
+
+    @property
     def files(self) -> QueueFiles:
         """Its files, for who puts them right."""
         return self._files

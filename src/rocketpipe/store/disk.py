@@ -27,6 +27,7 @@ import os
 import re
 import shutil
 import sys
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -314,9 +315,10 @@ class FileSystemSync(Closing):
 class Disk:
     """Opens, names and removes files. Hand it to whatever keeps something on disk."""
 
-    def __init__(self) -> None:
-        #: Those who keep files open, asked to close what is idle where no descriptor is left.
-        self.keepers: WeakSet[Keeper] = WeakSet()
+    @cached_property
+    def keepers(self) -> WeakSet[Keeper]:
+        """Those who keep files open, asked to close what is idle where no descriptor is left."""
+        return WeakSet()
 
     def open(self, path: Path, *, writable: bool = True) -> DiskFile:
         """Open a file that is there.

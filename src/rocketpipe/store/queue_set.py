@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 _MANY_QUEUES: Final = 200
 #: With so many queues at a time it is found out what of them has expired.
 _EXPIRED_AT_ONCE: Final = 100
-#: So many are written at a time when much waits, and all of them when far too much does.
+#: So many are written at a time when much waits.
 _WRITTEN_AT_ONCE: Final = 200
 MAX_QUEUE_ID: Final = 0x7FFFFFFF
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_+-]{1,255}")
@@ -134,6 +134,8 @@ class QueueSet:
                 self._next[topic, queue_id] = max_offset
                 if not expected:
                     queue.start_at(QueueOffset(max_offset))
+        for key, queue in self._queues.items():
+            self._sums.describe(key, queue)
         self.holds_to = self._synced_to = start
         return start
 
@@ -225,11 +227,7 @@ class QueueSet:
         return queue.max_offset if queue else QueueOffset(0)
 
     def flush_some(self) -> None:
-        """Write what waits in memory, of some queues; others have their turn with the next call.
-
-        Raises:
-            DiskError: Not all of it was; the rest waits on, and is readable as before.
-        """
+        """Write what waits in memory, of some queues; others have their turn with the next call."""
         for key in list(islice(self._waiting, _WRITTEN_AT_ONCE)):
             self._waiting.discard(key)
             self.unsynced.add(key)
@@ -309,6 +307,8 @@ class QueueSet:
 
     def _begin_some(self, limit: int) -> Portion:
         keys = self._round[-limit:]
+        if any(self._queues[key].is_new for key in keys):
+            keys = keys[-max(1, limit // 4) :]  # to make a file takes longer than to write to one
         begun: list[Portion] = []
         try:
             for key in keys:
@@ -317,13 +317,13 @@ class QueueSet:
         except BaseException:
             Portion.of(begun).undo()
             raise
-        del self._round[-limit:]
+        del self._round[-len(keys) :]
         files = Portion.of(begun)
 
         def note() -> None:
             files.note()
             for key in keys:
-                self._sums.changed(key)
+                self._sums.describe(key, self._queues[key])
 
         def undo() -> None:
             files.undo()
@@ -390,8 +390,8 @@ class QueueSet:
     def expiring(self, log_offset: LogOffset) -> Steps[int]:
         """Do without the files that speak only of records below ``log_offset``; gives how many.
 
-        There may be very many queues: between two steps others have their turn. A queue whose turn
-        has not come shows messages that are gone; who reads them is told so.
+        Between two steps others have their turn. A queue whose own has not come shows messages that
+        are gone; who reads them is told so.
 
         Raises:
             DiskError: An entry cannot be read.

@@ -41,6 +41,14 @@ class QueueSums:
         """Have a queue's text made anew: its files, or how far they are synced, have changed."""
         self._texts.pop(queue, None)
 
+    def describe(self, queue: Queue, entries: ConsumeQueue) -> None:
+        """Make a queue's text anew now, a few at a time, so that `text` has little left to do."""
+        text, keeps = _text_of(queue, entries, LogOffset(0)) if entries.sums() else (b"", False)
+        if keeps:
+            self._texts[queue] = text
+        else:
+            self._texts.pop(queue, None)
+
     def all_changed(self) -> None:
         """The same for all of them."""
         self._texts.clear()

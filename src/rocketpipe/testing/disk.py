@@ -56,7 +56,6 @@ class SimDisk(Disk):
         capacity: int | None = None,
         on_operation: Callable[[str, Path], None] = lambda operation, path: None,
     ) -> None:
-        super().__init__()
         #: Called before each operation: the place to let time pass on a slow disk.
         self.on_operation = on_operation
         self.capacity = capacity

@@ -145,7 +145,6 @@ class KitDisk(Disk):
     """
 
     def __init__(self, faults: Faults, data: Path) -> None:
-        super().__init__()
         self._faults = faults
         self._log = StoreLayout(data).commit_log
         #: Nothing is changed any more: the process that would is dead.
