@@ -8,10 +8,13 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.ports import lasting_ports
+
+from rocketpipe.remoting.log_budget import LogBudget
 
 # How long an example takes says more about the machine than about the code.
 # The same cases every time: a change is judged by what it changes. New ones come with `make soak`,
@@ -30,6 +33,25 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# What limits the lines of a log is shared by a process, and so by tests: each begins with all of
+# it, or whether a line is there would depend on who wrote how many in the same minute.
+_budgets: WeakSet[LogBudget] = WeakSet()
+_make_budget: Any = LogBudget.__init__
+
+
+def _make_known_budget(self: LogBudget, *args: Any, **named: Any) -> None:
+    _make_budget(self, *args, **named)
+    _budgets.add(self)
+
+
+LogBudget.__init__ = _make_known_budget  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True)
+def whole_log_budgets() -> None:
+    for budget in list(_budgets):
+        budget._used = budget._left_out = 0
 
 
 if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4, which Debian 12 has

@@ -41,7 +41,7 @@ FOR_THE_SESSION = {
     "consume_directly",
 }
 # Members are asynchronous; and so is what the parts of a client share.
-FOR_MEMBERS = {"join", "leave", "of"}
+FOR_MEMBERS = {"join", "leave", "of", "is_of_parent"}
 ASYNCHRONOUS_PARTS = {
     "name_servers",
     "clock",

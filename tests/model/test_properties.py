@@ -103,7 +103,8 @@ def test_properties_end_at_32767_bytes() -> None:
 def test_the_reserved_names_are_those_of_apache_5_3_3(apache: dict[str, Any]) -> None:
     # The two transient names are not in Apache's set. It never stores them, so they would get lost.
     transient = {properties.TRANSIENT_TOPIC_SYS_FLAG, properties.TRANSIENT_GROUP_SYS_FLAG}
-    assert transient | set(apache["reserved"]) == RESERVED
+    ours = {properties.TIMER_ORIGIN}
+    assert transient | ours | set(apache["reserved"]) == RESERVED
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from rocketpipe.background import running
-from rocketpipe.broker.delivery.filtering import CHEAP_COST, Expression, Filters
+from rocketpipe.broker.delivery.filtering import CHEAP_COST, Expression
 from rocketpipe.broker.delivery.long_poll import (
     MAX_LATE,
     MAX_LATE_DEAR,
@@ -17,6 +17,7 @@ from rocketpipe.broker.delivery.long_poll import (
     WaitingPulls,
 )
 from rocketpipe.broker.delivery.sieve import Sieve
+from rocketpipe.filter.sql_eval import compile_sql
 from rocketpipe.testing.clock import ManualClock
 
 
@@ -72,9 +73,7 @@ class CountedSieve(Sieve):
 
 
 def expression(text: str, sieve: Sieve | None = None) -> Expression:
-    accepts = Filters(sieve=sieve).choice("SQL92", text).accepts
-    assert accepts is not None
-    return accepts
+    return Expression.of_sql(compile_sql(text), sieve or Sieve())
 
 
 async def start(
