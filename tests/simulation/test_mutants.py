@@ -5,12 +5,13 @@ Every mutant is a mistake that a store could make and still pass all tests that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from rocketpipe.errors import StoreError
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store import commit_log, hot, log_end
 from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.config import FlushMode
@@ -20,6 +21,7 @@ from rocketpipe.store.flusher import Flusher
 from rocketpipe.store.group_mark import read_mark
 from rocketpipe.store.positions import Positions
 from rocketpipe.store.queue_set import QueueSet
+from rocketpipe.store.queue_sums import Queue, QueueSums
 from rocketpipe.store.recovery import LogRecovery
 from rocketpipe.testing.disk import SimDisk
 from rocketpipe.testing.simulation import StoreRun
@@ -105,8 +107,12 @@ def trust_the_cache_after_a_failed_sync(patch: Patch) -> None:
 
 
 def say_more_than_a_round_has_synced(patch: Patch) -> None:
-    once = QueueSet._sums_text
-    patch.setattr(QueueSet, "_sums_text", lambda self, holds_to: once(self, self.holds_to))
+    once = QueueSums.text
+
+    def text(self: QueueSums, to: LogOffset, queues: Mapping[Queue, ConsumeQueue]) -> bytes:
+        return once(self, max([to, *(queue.log_end for queue in queues.values())]), queues)
+
+    patch.setattr(QueueSums, "text", text)
 
 
 def take_queues_that_came_during_a_round_for_synced(patch: Patch) -> None:
