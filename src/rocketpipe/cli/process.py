@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from types import FrameType
 from typing import Final
 
+from rocketpipe.cli.collecting import short_collections
 from rocketpipe.clock import SystemClock, within
 from rocketpipe.descriptors import raise_limit
 
@@ -89,8 +90,10 @@ class _Serving:
             signal.signal(each, on_signal)
         try:
             async with AsyncExitStack() as stack:
+                started = stack.enter_context(short_collections())
                 lines = await self._start(stack)
                 self._starting = None
+                started()
                 # One write, so that whoever waits for the last line has all of them.
                 sys.stdout.write("".join(f"{line}\n" for line in lines))
                 sys.stdout.flush()
