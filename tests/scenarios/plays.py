@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tests.scenarios.cast import PATIENCE_S, Cast
 
+from rocketpipe import PushConsumer
 from rocketpipe.errors import RocketPipeError
 
 LOST_BROKER = "broker-b"
@@ -46,6 +47,8 @@ async def outages(cast: Cast, stage: Stage, *, pace: int = 100) -> None:
             await stage.start_broker()
             before = cast.stored_at[LOST_BROKER]
             await cast.until(lambda: cast.stored_at[LOST_BROKER] > before + 10)
+        # Who asked for routes while the broker was gone must have asked again: soon nobody answers.
+        await cast.until(lambda: all(map(_knows_lost_broker, cast.members.values())))
         await cast.more_stored(pace)
         with cast.nemesis.fault("no NameServer", repeats=False):
             await stage.kill_name_servers()
@@ -58,6 +61,11 @@ async def outages(cast: Cast, stage: Stage, *, pace: int = 100) -> None:
     await cast.drained("billing")
     for name in sorted(cast.members):
         await cast.leave(name)
+
+
+def _knows_lost_broker(member: PushConsumer) -> bool:
+    route = member.session.routes.remembered("orders")
+    return route is not None and LOST_BROKER in {each.broker_name for each in route.brokers}
 
 
 async def _join_when_known(cast: Cast, name: str) -> None:
