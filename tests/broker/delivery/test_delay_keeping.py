@@ -11,7 +11,9 @@ import pytest
 from tests.broker.sending_parts import SendingParts, put
 
 from rocketpipe.broker.delivery.timer import ROLL_EVERY_MS, Timers
+from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketpipe.protocol.requests.sending import SendMessageBack
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.errors import StoreFull
 from rocketpipe.store.retention import Retention
@@ -208,3 +210,21 @@ async def test_a_disk_that_fills_up_takes_what_waits_and_this_is_said(
     parts.disk.percent = 10
     await parts.pass_by(DELAY_MS)
     assert parts.bodies() == [b"c"]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_a_retry_of_what_was_put_again_waits_as_long_as_its_level(
+    opened: Open, is_kept: bool
+) -> None:
+    parts = opened()
+    await parts.park()
+    await parts.pass_by(DELAY_MS, remove=not is_kept)
+    (message,) = parts.stored("t")
+    assert message.properties["TIMER_ROLL_TIMES"], "it was put again on the way"
+    group = GroupSettings(name="g")
+    request = SendMessageBack(group="g", offset=message.log_offset, delay_level=LEVEL)
+    await parts.intake.put([await parts.retries.sent_back(request, group, 501)])
+    await parts.pass_by(DELAY_MS - 1, remove=not is_kept)
+    assert parts.bodies("%RETRY%g") == []
+    await parts.pass_by(1)
+    assert parts.bodies("%RETRY%g") == [b"late"]

@@ -28,6 +28,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from rocketpipe.broker.delivery.delay_keeping import (
+    WAITED,
     DelayPin,
     handed_over,
     is_copy,
@@ -123,7 +124,7 @@ class DelayLevels:
         assert level > 0
         level = min(level, len(self.delays_ms))
         changes = {
-            **dict.fromkeys(TIMERS),  # a level counts for more than a timer
+            **dict.fromkeys((*TIMERS, *WAITED)),  # a level counts for more than a timer
             properties.DELAY: str(level),
             properties.REAL_TOPIC: put.topic,
             properties.REAL_QUEUE_ID: str(put.queue_id),

@@ -28,6 +28,13 @@ from rocketpipe.store.retention import Pin, Pins
 from rocketpipe.store.timer_entry import out_ms
 
 OWNER: Final = "delayed messages"
+#: What a message says of a moment that it has waited for: the wheel takes it for what is said of
+#: the next one, and that for over.
+WAITED: Final = (
+    properties.TIMER_DEQUEUE_MS,
+    properties.TIMER_ROLL_TIMES,
+    properties.TIMER_ORIGIN,
+)
 
 
 class DelayPin:
@@ -65,7 +72,7 @@ class DelayPin:
 def handed_over(message: RecordView, level: int, deliver_ms: int) -> Put:
     """A message of a level as it waits on for its moment."""
     changes = {
-        **dict.fromkeys(TIMERS),
+        **dict.fromkeys((*TIMERS, *WAITED)),
         properties.DELAY: None,
         properties.TIMER_DELAY_LEVEL: str(level),
         properties.TIMER_DELIVER_MS: str(deliver_ms),
