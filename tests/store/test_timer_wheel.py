@@ -87,6 +87,24 @@ def test_a_delivery_in_the_log_ends_the_wait(disk: SimDisk) -> None:
     assert waiting(wheel) == [100]
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_copy_of_what_was_delivered_counts_for_nothing(disk: SimDisk, restart: bool) -> None:
+    wheel = new_wheel(disk)
+    more = {"TIMER_DEQUEUE_MS": NOW_MS, "TIMER_ORIGIN": origin(NOW_MS, 0)}
+    text = properties(NOW_MS, "u1", **more)
+    wheel.observe("%RETRY%g+orders", text, LogOffset(500), 100, QueueOffset(0), NOW_MS)
+    assert len(wheel) == 0
+    if restart:
+        wheel.holds_to = LogOffset(600)
+        wheel.sync()
+        wheel = new_wheel(disk)
+        wheel.recover(LogOffset(0), LogOffset(600), None)
+    assert len(wheel) == 0
+    assert wheel.due(NOW_MS, 10) == []
+    park(wheel, NOW_MS, 600, "u2")
+    assert len(wheel) == 1
+
+
 def test_of_two_with_the_same_key_a_delivery_ends_the_older(disk: SimDisk) -> None:
     wheel = new_wheel(disk)
     park(wheel, NOW_MS, 0)

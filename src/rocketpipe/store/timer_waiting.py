@@ -80,7 +80,8 @@ class WaitingMessages:
         self.holds_to = LogOffset(0)
 
     def __len__(self) -> int:
-        return self._count
+        # What was delivered and is copied on, as at a retry, counts as one less until it is met.
+        return max(0, self._count)
 
     @property
     def synced_to(self) -> LogOffset:
