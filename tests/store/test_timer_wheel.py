@@ -311,6 +311,24 @@ def test_what_waits_survives_a_restart(disk: SimDisk) -> None:
     assert again.due(NOW_MS, 1) == [handed_out]
 
 
+def test_what_was_put_again_and_handed_out_is_counted_once_after_a_restart(disk: SimDisk) -> None:
+    wheel = new_wheel(disk)
+    park(wheel, NOW_MS, 0)
+    for number in range(1, 300):
+        park(wheel, NOW_MS + DAY_MS, 100 * number, f"k{number}")
+    wheel.holds_to = LogOffset(30_000)
+    wheel.sync()
+    park(wheel, NOW_MS, 30_000, TIMER_ROLL_TIMES=1, TIMER_ORIGIN=origin(NOW_MS, 0))
+    assert len(wheel.due(NOW_MS, 10)) == 1
+    wheel.holds_to = LogOffset(30_100)
+    wheel.sync()
+    wheel = new_wheel(disk)
+    wheel.recover(LogOffset(0), LogOffset(30_100), None)
+    deliver(wheel, NOW_MS, 30_100, TIMER_ORIGIN=origin(NOW_MS, 0))
+    assert wheel.due(NOW_MS, 10) == []
+    assert len(wheel) == 299
+
+
 def test_what_was_noted_is_not_noted_twice(disk: SimDisk) -> None:
     wheel = new_wheel(disk)
     park(wheel, NOW_MS, 0)

@@ -21,7 +21,7 @@ from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.open_files import OpenFiles
 from rocketpipe.store.side_work import Portion
 from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
-from rocketpipe.store.timer_entry import ENTRY_BYTES, PLACE, PLACE_BYTES, Timed, hashed
+from rocketpipe.store.timer_entry import ENTRY_BYTES, FIRST_AT, PLACE, PLACE_BYTES, Timed, hashed
 from rocketpipe.store.timer_run import STEP, RunDamaged, RunFacts, TimerMerge, TimerRun
 
 log = logging.getLogger(__name__)
@@ -181,7 +181,8 @@ class TimerFiles:
                 TimerRun.load(self._open, self._directory / run.name, run.facts, run.taken)
                 for run in named
             ]
-            saved.fresh += saved.out
+            # Nothing older tells of these: it was handed out with them.
+            saved.fresh += [entry[:FIRST_AT] + b"\1" for entry in saved.out]
         except (SnapshotDamaged, RunDamaged) as damage:
             log.warning("what waits for its time is read from the log again reason=%s", damage)
             return None
