@@ -249,6 +249,27 @@ async def test_timed_messages_without_room_are_delivered(
     assert "cannot be stored" not in caplog.text
 
 
+@pytest.mark.parametrize("fill", [b"y", b""])
+async def test_a_timed_message_of_many_short_properties_is_delivered_once(
+    opened: Open, fill: bytes
+) -> None:
+    parts = opened()
+    asked = b"UNIQ_KEY\x01K\x02TIMER_DELAY_MS\x011000\x02"
+    waits = parts.parking.parked(put(properties=asked))
+    text = waits.properties
+    size = 6 + len(fill)
+    text += b"y\x01" + b"y" * ((BRIM - len(text) - 3) % size) + b"\x02"
+    text += b"".join(b"%04d\x01%b\x02" % (n, fill) for n in range((BRIM - len(text)) // size))
+    await parts.intake.put([waits._replace(properties=text)])
+    await parts.pass_by(1000)
+    (message,) = parts.stored("t")
+    assert message.properties.get("2000", "") == fill.decode(), "no more goes than has to"
+    assert len(parts.store.derived.timer) == 0
+    parts = opened()
+    await parts.pass_by(700_000)
+    assert len(parts.stored("t")) == 1
+
+
 async def test_half_messages_without_room_are_asked_about_and_committed(opened: Open) -> None:
     parts = opened()
     await parts.half(b"before")

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from rocketpipe.errors import RequestRejected
@@ -134,6 +135,18 @@ _SPARE_ARRIVED: Final = (
     properties.ORIGIN_MESSAGE_ID,
     properties.RETRY_TOPIC,
 )
+#: By which a message is found, and known to have been delivered: or it would come again for ever.
+_NEEDED: Final = frozenset(
+    (
+        properties.UNIQ_KEY,
+        properties.TIMER_ORIGIN,
+        properties.TIMER_DEQUEUE_MS,
+        properties.TIMER_OUT_MS,
+    )
+)
+
+#: So many names of what is left out are said.
+_MOST_TOLD: Final = 40
 
 
 class Room:
@@ -215,14 +228,21 @@ class Room:
         spare = dict.fromkeys((*_SPARE, *_SPARE_ARRIVED))
         put = put._replace(properties=properties.edited(text, spare))
         left_out = list(spare)
-        while self._excess(put, grouped=grouped):
-            said = properties.decode_bytes(put.properties)
-            said.pop(properties.UNIQ_KEY, None)
-            if not said:
-                break  # then it is the body that is too long
-            name = max(said, key=lambda name: len(said[name]))
-            left_out.append(name)
-            put = put._replace(properties=properties.edited(put.properties, {name: None}))
+        said = properties.decode_bytes(put.properties)
+        if self._excess(put, grouped=grouped):
+            put = put._replace(properties=_read_ones(put.properties))
+        longest = sorted(said.keys() - _NEEDED, key=lambda name: (-len(said[name]), name))
+        while longest and (excess := self._excess(put, grouped=grouped)):
+            count = 0
+            for name in longest:
+                if excess <= 0:
+                    break
+                excess -= len(f"{name}\x01{said[name]}\x02".encode("utf-8", "replace"))
+                count += 1
+            gone, longest = longest[:count], longest[count:]
+            left_out += gone
+            put = put._replace(properties=properties.edited(put.properties, dict.fromkeys(gone)))
+        # If none is left, it is the body that is too long.
         _tell(put, left_out)
         return put
 
@@ -243,6 +263,12 @@ def _bare(text: bytes) -> bytes:
     return strip_mark(checksum.strip(text))
 
 
+def _read_ones(text: bytes) -> bytes:
+    """Properties without what nobody reads as one."""
+    pieces = text.split(b"\x02")
+    return b"".join(piece + b"\x02" for piece in pieces if all(piece.partition(b"\x01")))
+
+
 def _record_bytes(put: Put) -> int:
     """How long a record is at most without what the store adds."""
     return _AROUND_BYTES + len(put.topic.encode()) + len(put.body) + len(put.properties)
@@ -255,5 +281,5 @@ def _tell(put: Put, left_out: Iterable[str]) -> None:
         "topic=%s key=%s left_out=%s",
         put.topic,
         said.get(properties.UNIQ_KEY, ""),
-        ",".join(name[:60] for name in left_out),
+        ",".join(name[:60] for name in islice(left_out, _MOST_TOLD)),
     )
