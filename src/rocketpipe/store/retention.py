@@ -173,9 +173,9 @@ class Retention:
         #: When the first record of each was stored, as it says itself.
         self._began: dict[LogOffset, int] = {}
 
-    def hold(self, offset: LogOffset, owner: str) -> Pin:
-        """Keep the log from an offset on, for as long as the pin is held."""
-        return self._pins.hold(offset, owner)
+    def hold(self, offset: LogOffset, owner: str, *, yields: bool = False) -> Pin:
+        """Keep the log from an offset on, for as long as the pin is held; see `Pins`."""
+        return self._pins.hold(offset, owner, yields=yields)
 
     def used_percent(self) -> int:
         """How much of the room that the store could use is taken, rounded up as RocketMQ does."""

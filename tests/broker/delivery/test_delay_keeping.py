@@ -37,7 +37,8 @@ class KeptParts(SendingParts):
 
     def __init__(self, root: Path, clock: ManualClock, **changes: Any) -> None:
         super().__init__(root, clock, **{"segment_bytes": 16 << 10, "reserved_hours": 1, **changes})
-        self.timers = Timers(self.store, self.intake, clock)
+        pin = self.pins.hold(self.store.first_offset, "timed messages", yields=True)
+        self.timers = Timers(self.store, self.intake, clock, pin=pin)
         self.disk = FullDisk()
         self.retention = Retention(
             self.store, disk=self.disk, clock=clock, pins=self.pins, zone=UTC
@@ -228,3 +229,27 @@ async def test_a_retry_of_what_was_put_again_waits_as_long_as_its_level(
     assert parts.bodies("%RETRY%g") == []
     await parts.pass_by(1)
     assert parts.bodies("%RETRY%g") == [b"late"]
+
+
+@pytest.mark.parametrize("left_ms", [5 * 60_000, 5 * HOUR_MS])
+async def test_timed_messages_outlive_a_broker_that_was_away_for_longer_than_the_log_is_kept(
+    opened: Open, left_ms: int
+) -> None:
+    parts = opened()
+    text = b"UNIQ_KEY\x01K\x02TIMER_DELAY_MS\x01%d\x02" % (3 * HOUR_MS + left_ms)
+    await parts.intake.put([parts.parking.parked(put(body=b"late", properties=text))])
+    await parts.fill()
+    await parts.clock.advance(3 * HOUR_MS)
+    parts = opened()
+    while left_ms:
+        await parts.fill()
+        parts.store.flush()
+        parts.retention.run(on_request=True)
+        assert parts.bodies() == []
+        step_ms = min(ROLL_EVERY_MS // 2, left_ms)
+        left_ms -= step_ms
+        await parts.clock.advance(step_ms)
+        await parts.deliver()
+    assert parts.bodies() == [b"late"]
+    await parts.pass_by(20 * ROLL_EVERY_MS)
+    assert parts.store.first_offset > 0, "nothing is held for longer than it has to be"

@@ -12,6 +12,8 @@ from rocketpipe.broker.live_settings import LiveSettings
 from rocketpipe.broker.wings.timers import timers
 from rocketpipe.protocol.requests.sending import RecallMessage
 from rocketpipe.remoting.router import handled_requests
+from rocketpipe.store.disk import Disk
+from rocketpipe.store.retention import Retention
 from rocketpipe.testing.clock import ManualClock
 
 
@@ -25,9 +27,11 @@ async def test_it_answers_recalls_and_delivers(tmp_path: Path) -> None:
         supply=parts.supply,
         clock=parts.clock,
         destinations=parts.destinations,
+        retention=Retention(parts.store, disk=Disk(), clock=parts.clock, pins=parts.pins),
     )
     wing = timers(cast("Any", core))
     (handlers,) = wing.handlers
     assert handled_requests(type(handlers)) == [RecallMessage]
     assert list(wing.loops) == ["timed messages"]
+    assert "timed messages" in {pin.owner for pin in parts.pins._pins}
     parts.abandon()

@@ -7,7 +7,8 @@ TIMER_DEL_UNIQKEY, before it is answered. Which message a record is about it say
 several may have one unique key.
 
 What waits for longer than half the time for which the log is kept is put again on the way, with
-TIMER_ROLL_TIMES, so that it does not go with the log.
+TIMER_ROLL_TIMES, so that it does not go with the log. A start does so at once, as the broker may
+have been away for long, and holds the log until what is due before the next time is delivered.
 
 A moment is one of the wall clock, whoever sets that. A delay is as long as it says: a clock that is
 set forward while a message waits for its delay makes nothing early.
@@ -37,6 +38,7 @@ from rocketpipe.record.codec import RecordView
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
 from rocketpipe.store.group_mark import strip_mark
 from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.retention import Pin
 from rocketpipe.store.timer_entry import Timed, hashed, origin_text, out_ms
 
 log = logging.getLogger(__name__)
@@ -100,8 +102,11 @@ class Timers:
         intake: Intake,
         clock: Clock,
         destinations: Destinations | None = None,
+        pin: Pin | None = None,
     ) -> None:
+        """``pin`` holds the log, and is released once nothing is in danger to go with it."""
         self._destinations = destinations
+        self._pin = pin
         self._store = store
         self._wheel = store.derived.timer
         self._intake = intake
@@ -109,7 +114,8 @@ class Timers:
         #: What is being taken back, and so neither delivered nor put again: by where it first
         #: stood in the log, and up to where that has to be dispatched.
         self._recalling: dict[LogOffset, float] = {}
-        self._rolled_at_ms = clock.monotonic_ms()
+        self._rolled_at_ms: int | None = None
+        self._rolls = 0
         self._trouble: str | None = None
         self._steps = _Steps(clock)
 
@@ -134,9 +140,13 @@ class Timers:
         """Deliver all that is due by now."""
         self._steps.look(self._store.positions.written)
         await self._deliver_now()
-        if self._clock.monotonic_ms() - self._rolled_at_ms >= ROLL_EVERY_MS:
-            self._rolled_at_ms = self._clock.monotonic_ms()
+        now_ms, last_ms = self._clock.monotonic_ms(), self._rolled_at_ms
+        if last_ms is None or now_ms - last_ms >= ROLL_EVERY_MS:
+            self._rolled_at_ms = now_ms
             await self.roll()
+            self._rolls += 1
+            if self._pin is not None and (self._rolls > 1 or not self._wheel):
+                self._pin.release()
 
     async def _deliver_now(self) -> None:
         held: list[Timed] = []

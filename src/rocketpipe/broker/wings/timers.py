@@ -9,7 +9,8 @@ from rocketpipe.broker.handlers.timers import TimerHandlers
 
 def timers(core: Core) -> Wing:
     """Deliver what falls due, and answer those who take messages back."""
-    delivery = Timers(core.store, core.intake, core.clock, core.destinations)
+    pin = core.retention.hold(core.store.first_offset, "timed messages", yields=True)
+    delivery = Timers(core.store, core.intake, core.clock, core.destinations, pin)
     handlers = TimerHandlers(core.settings.now, core.intake, core.supply, delivery, core.clock)
     core.settings.watch(handlers.reconfigure)
     return Wing(
