@@ -73,6 +73,8 @@ class WaitingMessages:
         #: How many were put off, at least: they are not found by their second.
         self._moved = 0
         self._lost = 0
+        #: No record of what waits says that it was stored later; None if that is not known.
+        self._latest_ms: int | None = 0
         self._log_first = LogOffset(0)
         self._noted_to = 0
         self._synced_to = LogOffset(0)
@@ -110,6 +112,8 @@ class WaitingMessages:
             first = older is None if fresh is None else bool(fresh[FIRST_AT])
         self._count += 1
         self._moved += timed.is_put_off
+        if self._latest_ms is not None:
+            self._latest_ms = max(self._latest_ms, timed.stored_ms)
         self._put_and_settle(timed.entry(first=first))
 
     def _put(self, entry: bytes) -> None:
@@ -268,15 +272,32 @@ class WaitingMessages:
         found.append(self._fresh.get(place))
         return min((entry for entry in found if entry is not None), default=None)
 
-    def stored_before(self, stored_ms: int, at_ms: int) -> Generator[list[Timed], None, None]:
+    def stored_before(
+        self, stored_ms: int, at_ms: int, ahead_ms: int | None = None
+    ) -> Generator[list[Timed], None, None]:
         """Find what was stored by ``stored_ms`` and is handed out from ``at_ms`` on, in portions.
 
+        What says that it was stored after ``ahead_ms`` is found too: nobody knows how old it is.
         Between two of them others may have a turn. Whether each still waits `waits` says.
         """
         low, limit = PLACE.pack(at_ms, 0), (stored_ms + 1).to_bytes(8, "big")
-        for data in self._slices(low, EVER, stored_ms):
-            entries = (data[at : at + ENTRY_BYTES] for at in range(0, len(data), ENTRY_BYTES))
-            yield [Timed.of(each) for each in entries if each[KIND_AT] and each[STORED] < limit]
+        ahead, latest = EVER, self._latest_ms
+        is_whole = ahead_ms is not None and (latest is None or latest > ahead_ms)
+        if ahead_ms is not None:
+            ahead = (ahead_ms + 1).to_bytes(8, "big")
+        if is_whole:
+            self._latest_ms, newest = None, bytes(8)
+        for data in self._slices(low, EVER, None if is_whole else stored_ms):
+            entries = [data[at : at + ENTRY_BYTES] for at in range(0, len(data), ENTRY_BYTES)]
+            if is_whole:
+                newest = max((newest, *(each[STORED] for each in entries if each[KIND_AT])))
+            yield [
+                Timed.of(each)
+                for each in entries
+                if each[KIND_AT] and (each[STORED] < limit or each[STORED] >= ahead)
+            ]
+        if is_whole and self._latest_ms is None:
+            self._latest_ms = int.from_bytes(newest, "big")
 
     def _slices(self, low: bytes, high: bytes, since_ms: int | None = None) -> Iterator[bytes]:
         """What is in memory and in runs from a place to below another, whether it counts or not."""

@@ -228,7 +228,7 @@ class TimerWheel(WaitingMessages):
         saved = self._files.load(log_end)
         start = log_end if oldest is None else oldest
         if saved is not None:
-            start = saved.holds_to
+            start, self._latest_ms = saved.holds_to, None
             self._count, self._moved, self._noted_to = saved.count, saved.moved, saved.noted_to
             for entry in saved.fresh:
                 self._put_and_settle(entry)

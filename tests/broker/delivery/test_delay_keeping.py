@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.broker.sending_parts import SendingParts, put
+from tests.broker.stepped_clock import SteppedClock
 
 from rocketpipe.broker.delivery.timer import ROLL_EVERY_MS, Timers
 from rocketpipe.model.group import GroupSettings
@@ -253,3 +254,28 @@ async def test_timed_messages_outlive_a_broker_that_was_away_for_longer_than_the
     assert parts.bodies() == [b"late"]
     await parts.pass_by(20 * ROLL_EVERY_MS)
     assert parts.store.first_offset > 0, "nothing is held for longer than it has to be"
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_timed_message_stored_by_a_clock_that_was_ahead_does_not_go_with_the_log(
+    tmp_path: Path, restart: bool
+) -> None:
+    clock = SteppedClock(1_700_000_000_000)
+    parts = KeptParts(tmp_path, clock)
+    due_ms = clock.now_ms() + 30 * HOUR_MS
+    clock.step(24 * HOUR_MS)
+    text = b"UNIQ_KEY\x01K\x02TIMER_DELIVER_MS\x01%d\x02" % due_ms
+    await parts.intake.put([parts.parking.parked(put(body=b"late", properties=text))])
+    await parts.fill()
+    clock.step(-24 * HOUR_MS)
+    await parts.deliver()
+    if restart:
+        parts.store.close()
+        parts = KeptParts(tmp_path, clock)
+    await parts.pass_by(4 * HOUR_MS)
+    assert len(parts.stored(TIMER_TOPIC)) < 8, "it is put again no more often than others"
+    while clock.now_ms() < due_ms:
+        assert parts.bodies() == []
+        await parts.pass_by(HOUR_MS)
+    assert parts.bodies() == [b"late"]
+    parts.abandon()

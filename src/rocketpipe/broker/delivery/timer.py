@@ -257,12 +257,15 @@ class Timers:
     async def roll(self) -> None:
         """Put again what has waited for half the time for which the log is kept.
 
+        So also what a clock stored that was far ahead: the log's files go by other times.
+
         Raises:
             StoreError: The store takes nothing now.
         """
-        now_ms = self._clock.now_ms()
-        stored_ms = now_ms - self._store.config.reserved_hours * _HOUR_MS // 2
-        with closing(self._wheel.stored_before(stored_ms, now_ms + ROLL_EVERY_MS)) as portions:
+        now_ms, keep_ms = self._clock.now_ms(), self._store.config.reserved_hours * _HOUR_MS
+        stored_ms, ahead_ms = now_ms - keep_ms // 2, now_ms + keep_ms // 4
+        found = self._wheel.stored_before(stored_ms, now_ms + ROLL_EVERY_MS, ahead_ms)
+        with closing(found) as portions:
             for some in portions:
                 for timed in some:
                     if self._is_recalled(timed):
@@ -270,16 +273,16 @@ class Timers:
                     if not self._wheel.waits(timed):
                         self._wheel.is_stale(timed)
                         continue
-                    if (put := self._again(timed, stored_ms)) is not None:
+                    if (put := self._again(timed, stored_ms, ahead_ms)) is not None:
                         await self._intake.put([put])
                     await asyncio.sleep(0)
                     await self._deliver_now()  # nobody waits for those that wait for long
                 await asyncio.sleep(0)
 
-    def _again(self, timed: Timed, stored_ms: int) -> Put | None:
+    def _again(self, timed: Timed, stored_ms: int, ahead_ms: int) -> Put | None:
         """A message to be put again; None if it is not old enough, or cannot be read."""
         record = self._record(timed)
-        if record is None or record.stored_ms > stored_ms:
+        if record is None or stored_ms < record.stored_ms <= ahead_ms:
             return None
         text = record.properties.get(properties.TIMER_ROLL_TIMES, "0")
         times = int(text) + 1 if text.isascii() and text.isdigit() and len(text) < 9 else 1
