@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import view_records
 from rocketpipe.store.checkpoint import read_checkpoint
@@ -147,6 +148,26 @@ def test_a_queue_that_is_damaged_is_written_again_when_it_is_read(
     result = again.read("t", 0, QueueOffset(0), max_count=32)
     assert [view.body for view in view_records(result.records)] == [b"%d" % n for n in range(32)]
     assert "written again" in caplog.text
+
+
+def test_a_damaged_timer_queue_keeps_no_store_from_opening_or_closing() -> None:
+    disk, clock, many = SimDisk(), ManualClock(1_700_000_000_000), 3500
+    sizes = {"segment_bytes": 2 << 20, "queue_file_bytes": 20 * many}
+    store = open_store(disk, clock, **sizes)
+    text = "UNIQ_KEY\x01K\x02TIMER_OUT_MS\x011800000000000\x02REAL_TOPIC\x01t\x02REAL_QID\x010\x02"
+    timed = put(0, topic=TIMER_TOPIC, properties=text.encode())
+    store.append([[timed] for _ in range(many)])
+    store.close()
+    # A long file is compared with its checksum only when somebody reads it.
+    disk.flip(ROOT / "consumequeue" / TIMER_TOPIC / "0" / f"{0:020d}", 8 * 5)
+    for _ in range(2):
+        store = open_store(disk, clock, **sizes)
+        assert len(store.derived.timer) == many
+        store.close()
+    store = open_store(disk, clock, **sizes)
+    assert store.derived.repairs.found == 0, "it is right again"
+    assert store.read(TIMER_TOPIC, 0, QueueOffset(0), max_count=1).count == 1
+    store.abandon()
 
 
 def test_lost_queues_and_index_are_made_again_from_the_log() -> None:

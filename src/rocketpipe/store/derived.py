@@ -23,7 +23,7 @@ from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.damage import DamagedRecords
 from rocketpipe.store.disk import Disk
 from rocketpipe.store.dispatcher import Dispatcher, OnArrival, delays_ms, nobody
-from rocketpipe.store.errors import IndexDamaged, RecordCorrupt, RecordMissing
+from rocketpipe.store.errors import IndexDamaged, QueueDamaged, RecordCorrupt, RecordMissing
 from rocketpipe.store.hot import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.key_index import KeyIndex
 from rocketpipe.store.layout import StoreLayout, offset_of
@@ -137,9 +137,11 @@ class Derived:
         if self.queues.queue(TIMER_TOPIC, 0) is None:
             return None
         low = self.queues.min_offset(TIMER_TOPIC, 0)
-        for log_offset, _, _ in QUEUE_ENTRY.iter_unpack(
-            self.queues.entries(TIMER_TOPIC, 0, low, 1)
-        ):
+        try:
+            entry = self.queues.entries(TIMER_TOPIC, 0, low, 1)
+        except QueueDamaged:
+            return self._log.first_offset  # whoever reads the queue has it put right
+        for log_offset, _, _ in QUEUE_ENTRY.iter_unpack(entry):
             return LogOffset(log_offset)
         return None
 
@@ -152,14 +154,20 @@ class Derived:
         """
         return self.dispatcher.run()
 
-    def hand_over_timer(self) -> None:
+    def hand_over_timer(self, sync: Callable[[], None]) -> None:
         """Leave what waits for its time so that an Apache broker delivers it, and nothing twice.
 
+        ``sync`` makes durable what had to be put right for that.
+
         Raises:
-            QueueDamaged: The timer queue has to be written again first.
-            DiskError: It cannot be written.
+            DiskError: It cannot be written, or the timer queue not be put right.
         """
-        last = last_timed(self.queues)
+        try:
+            last = last_timed(self.queues)
+        except QueueDamaged as damage:
+            self.repairs.mend_now((TIMER_TOPIC, 0), damage)
+            sync()
+            last = last_timed(self.queues)
         if last is not None:
             waiting = self.timer.pending(0, _FOREVER_MS)
             now_ms, file_bytes = self._clock.now_ms(), self._timer_log_bytes

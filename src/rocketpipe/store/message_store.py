@@ -433,7 +433,7 @@ class MessageStore:
     def _finish(self) -> None:
         self.sync_derived()
         try:
-            self.derived.hand_over_timer()
+            self.derived.hand_over_timer(self.sync_derived)
         except DiskError as error:
             raise self._fail(str(error)) from error
         self.commit_log.run.drop_prepared()
