@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import sent
+from tests.broker.sending_parts import put, sent
 from tests.broker.transacting import TransactingParts
 
 from rocketpipe.broker.broker import _forget_topic as forget_topic
@@ -17,6 +17,7 @@ from rocketpipe.broker.handlers.topics import TopicHandlers
 from rocketpipe.broker.registration import Registrar
 from rocketpipe.broker.stats import Stats
 from rocketpipe.model.flags import Transaction
+from rocketpipe.record.codec import view_records
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.testing.clock import ManualClock
 
@@ -199,6 +200,29 @@ async def test_queues_that_a_kill_left_of_a_deleted_topic_are_not_taken_for_it(
     parts = opened()
     assert "t" not in parts.topics
     assert parts.found() == []
+
+
+@pytest.mark.parametrize(("olds", "queue_file_bytes"), [(5, 60_000), (4000, 100_000)])
+async def test_a_damaged_queue_of_a_topic_made_anew_shows_nothing_of_the_deleted_one(
+    opened: Open, tmp_path: Path, olds: int, queue_file_bytes: int
+) -> None:
+    parts = opened(queue_file_bytes=queue_file_bytes)
+    await parts.send(b"old")
+    await parts.intake.put([put(body=b"old") for _ in range(olds - 1)])
+    await parts.delete()
+    await parts.send(b"new")
+    parts.tables.save()
+    parts.store.close()
+    file = tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}"
+    data = bytearray(file.read_bytes())
+    data[5] ^= 1
+    file.write_bytes(data)
+    for _ in range(2):
+        parts = opened(queue_file_bytes=queue_file_bytes)
+        first = parts.store.min_offset("t", 0)
+        assert (first, parts.store.max_offset("t", 0)) == (olds, olds + 1)
+        (message,) = view_records(parts.store.read("t", 0, first, max_count=9).records)
+        assert message.body == b"new"
 
 
 async def test_a_deletion_is_remembered_as_long_as_the_log_goes_back(opened: Open) -> None:

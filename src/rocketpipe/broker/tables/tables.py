@@ -31,6 +31,7 @@ from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import group_of_retry, is_retry_topic
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.errors import QueueDamaged
 from rocketpipe.store.hot import QUEUE_ENTRY
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.snapshot import DAMAGED
@@ -104,7 +105,7 @@ class Tables:
             DiskError: A queue cannot be read.
             StoreFailed: That they are gone cannot be made durable.
         """
-        topics, queues = self.topics, store.derived.queues
+        topics = self.topics
         topics.finish_deleting(store.positions.written, self.now_ms)
         topics.forget_deleted(store.first_offset)
         gone = set(topics.deleted())
@@ -115,12 +116,28 @@ class Tables:
             end = store.max_offset(name, queue_id)
             # Of all the others nothing is read: there may be many.
             if topics.was_deleted_since(name, 0) and store.min_offset(name, queue_id) < end:
-                entry = queues.entries(name, queue_id, QueueOffset(end - 1), 1)
-                if entry and topics.was_deleted_since(name, QUEUE_ENTRY.unpack(entry)[0]):
-                    queues.delete(name, queue_id)
-                    removed += 1
+                try:
+                    removed += self._cut_off(store, name, queue_id)
+                except QueueDamaged as damage:
+                    store.derived.repairs.mend_now((name, queue_id), damage)
+                    removed += self._cut_off(store, name, queue_id)
         if removed:
             store.sync_derived()  # before a topic of that name is made, and has new queues
+
+    def _cut_off(self, store: MessageStore, name: str, queue_id: int) -> bool:
+        """Do without a queue of a deleted topic, or with what is of that in the queue of a new one.
+
+        That may be there again where the queue was written from the log.
+        """
+        queues, topics = store.derived.queues, self.topics
+        last = QueueOffset(store.max_offset(name, queue_id) - 1)
+        entry, queue = queues.entries(name, queue_id, last, 1), queues.queue(name, queue_id)
+        if entry and topics.was_deleted_since(name, QUEUE_ENTRY.unpack(entry)[0]):
+            queues.delete(name, queue_id)
+            return True
+        if queue is not None:
+            queue.set_min(topics.deleted_to(name))
+        return False
 
     def adopt(self, queues: Iterable[tuple[str, int]]) -> None:
         """Know every topic that the store has queues of: pairs of topic and queue id."""

@@ -24,6 +24,7 @@ from rocketpipe.model.names import (
     is_pop_retry_v2,
     is_system_topic,
 )
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.model.topic import MAX_QUEUES, DataVersion, Perm, TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
 
@@ -207,6 +208,10 @@ class TopicTable:
     def was_deleted_since(self, name: str, log_offset: int) -> bool:
         """Whether a topic was deleted after something was stored there in the log."""
         return log_offset < self._deleted.get(name, 0)
+
+    def deleted_to(self, name: str) -> LogOffset:
+        """Where the log ended when a topic was deleted last; 0 if that is not known."""
+        return LogOffset(max(0, self._deleted.get(name, 0)))
 
     def deleted(self) -> list[str]:
         """The topics that were deleted and are not there again."""
