@@ -429,3 +429,18 @@ async def test_a_full_store_refuses_a_delayed_send_too(
     monkeypatch.setattr(parts.store, "append", refuse)
     with pytest.raises(RequestRejected, match="service not available now: no room at log"):
         await parts.intake.take([parts.delays.parked(put(), 1)], wait=True)
+
+
+async def test_what_waits_for_a_level_that_is_named_no_more_is_delivered(opened: Open) -> None:
+    parts = opened()
+    await park(parts, 18, b"a")
+    await park(parts, 2, b"b")
+    parts = opened(delay_levels="1s 5s 10s")
+    assert parts.delays.parked(put(), 18).queue_id == 2, "nothing is added to it"
+    await parts.delays.deliver_due()
+    await parts.clock.advance(9_999)
+    await parts.delays.deliver_due()
+    assert bodies(parts) == [b"b"]
+    await parts.clock.advance(1)
+    await parts.delays.deliver_due()
+    assert bodies(parts) == [b"b", b"a"]

@@ -11,7 +11,8 @@ unique key when the broker is back, so it is not delivered twice; only a message
 be, within the second in which tables are saved.
 
 What waits for longer than half the time for which the log is kept goes on as a timed message, and
-the log is kept from the oldest on that waits: see ``delay_keeping``.
+the log is kept from the oldest on that waits: see ``delay_keeping``. A level that the settings do
+not name any more delivers what it has, after the longest delay at most.
 
 The wall clock says when a message falls due, the monotonic one how long that is to wait: setting
 the wall clock makes nothing early. What was stored by a clock that was ahead of today's, or while
@@ -59,6 +60,8 @@ _BATCH_BYTES: Final = 1 << 20
 _MOST_ALIKE: Final = 64
 _FOREVER_MS: Final = (1 << 62) - 1
 _HOUR_MS: Final = 3_600_000
+#: So many queues of the schedule topic are looked at, however many levels there ever were.
+_MOST_LEVELS: Final = 1000
 
 
 class DelayLevels:
@@ -91,11 +94,17 @@ class DelayLevels:
         apart_ms = clock.now_ms() - clock.monotonic_ms()
         self._levels = [
             DelayLevel(number, delay_ms, self._start(number), apart_ms, self._end(number))
-            for number, delay_ms in enumerate(self.delays_ms, 1)
+            for number, delay_ms in enumerate(self._delays_of_queues(), 1)
         ]
         self._keep_ms = store.config.reserved_hours * _HOUR_MS
         self._destinations = destinations
         self._pin = DelayPin(store, Pins() if pins is None else pins)
+
+    def _delays_of_queues(self) -> tuple[int, ...]:
+        """The delays of all levels, of those too that only had messages when there were more."""
+        queues = (queue_id for topic, queue_id in self._store.queues() if topic == SCHEDULE_TOPIC)
+        more = min(max(queues, default=0) + 1, _MOST_LEVELS) - len(self.delays_ms)
+        return (*self.delays_ms, *[max(self.delays_ms)] * more)
 
     def _start(self, level: int) -> QueueOffset:
         """Where to read on: where the table says, if the queue has that."""
