@@ -93,10 +93,16 @@ def load(disk: SimDisk) -> TimerFiles:
     return files
 
 
-def test_a_disk_that_is_full_merges_nothing_and_saves_all_the_same(disk: SimDisk) -> None:
+@pytest.mark.parametrize(
+    ("number", "operation", "path"),
+    [(errno.ENOSPC, "write", "timer/9"), (errno.EMFILE, "create", "timer/9")],
+)
+def test_without_room_or_descriptors_nothing_is_merged_and_all_is_saved(
+    disk: SimDisk, number: int, operation: str, path: str
+) -> None:
     files = files_on(disk)
     written(files, 8)
-    disk.fail(errno=errno.ENOSPC, only={"write"}, path="timer/9")
+    disk.fail(errno=number, only={operation}, path=path)
     save(files, log_first=0)
     assert len(files.runs) == 8
     assert len(load(disk.copy()).runs) == 8

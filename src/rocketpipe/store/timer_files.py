@@ -358,7 +358,7 @@ class TimerFiles:
                 self._damaged = True  # the next opening reads the log again
                 log.error("timed messages on disk are damaged, restart to mend it: %s", damage)
         except DiskError as error:
-            if not error.no_room:
+            if not error.passing:
                 raise
             merge.given_up = True  # it is for later, and nobody has to wait for it
 
