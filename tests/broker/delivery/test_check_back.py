@@ -171,6 +171,28 @@ async def test_a_clock_that_is_set_has_nobody_asked_late_and_gives_nothing_up(
         parts.abandon()
 
 
+async def test_a_clock_that_jumps_while_the_broker_is_down_has_its_producer_asked(
+    tmp_path: Path,
+) -> None:
+    clock = SteppedClock()
+    parts = TransactingParts(tmp_path, clock)
+    try:
+        await parts.half(b"a")
+        parts.abandon()
+        clock.step(24 * 30 * HOUR_MS)
+        parts = TransactingParts(tmp_path, clock)
+        for _ in range(2):
+            await parts.checks.ask_all()
+            await clock.advance(60_000)
+        assert parts.stored(CHECK_MAX_TIME_TOPIC) == []
+        asked = parts.asked.places()
+        assert len(asked) == 2
+        await parts.decide(asked[-1], COMMIT, from_transaction_check=True)
+        assert parts.bodies() == [b"a"]
+    finally:
+        parts.abandon()
+
+
 async def test_the_clock_of_a_producer_does_not_end_its_immunity(opened: Open) -> None:
     parts = opened()
     half = await parts.half(b"a", "CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02", born_timestamp=1)

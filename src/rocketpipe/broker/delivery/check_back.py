@@ -106,9 +106,12 @@ class CheckBack:
             if self._waiting.get(half.origin) is not half:
                 continue  # it was decided while the others were written
             age_ms = _age_ms(half, now_ms)
-            # It would go with its part of the log before long, were it left alone.
-            too_old = age_ms > self._store.config.reserved_hours * _HOUR_MS
-            if not too_old and age_ms <= half.spared_ms(self._config.transaction_timeout_ms):
+            is_spared = age_ms <= half.spared_ms(self._config.transaction_timeout_ms)
+            # It would go with its part of the log before long, were it left alone. What may be
+            # asked about is put again instead, however old: a clock that jumped while the broker
+            # was down looks like age.
+            too_old = is_spared and age_ms > self._store.config.reserved_hours * _HOUR_MS
+            if is_spared and not too_old:
                 continue
             try:
                 newest = RecordView(self._store.record_at(half.log_offset))
