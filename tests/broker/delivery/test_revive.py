@@ -129,6 +129,26 @@ async def test_a_deleted_group_is_done_with_though_the_disk_was_full_at_first(
     assert len(parts.notes.flights) == 0
 
 
+async def test_a_group_that_is_made_anew_while_the_disk_is_full_keeps_what_it_pops_then(
+    parts: PopParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parts.send(b"0", b"1")
+    await parts.pop(count=1)
+    parts.tables.groups.delete("g", parts.clock.now_ms())
+    with monkeypatch.context() as full:
+
+        def refuse(groups: object) -> None:
+            raise StoreFull(Path("log"), 1, "no room")
+
+        full.setattr(parts.store, "append", refuse)
+        with pytest.raises(RequestRejected):
+            await parts.revivals.revive_due()
+    parts.tables.groups.ensure("g", parts.clock.now_ms())
+    assert bodies(await parts.pop(count=1)) == [b"1"]
+    await parts.pass_time(INVISIBLE_MS)
+    assert b"1" in bodies(parts.stored("%RETRY%g+t"))
+
+
 async def test_what_an_unknown_group_popped_waits_until_it_is_known(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -105,7 +105,9 @@ class Revivals:
     async def revive_due(self) -> None:
         """Show all again that is due by now."""
         now_ms = self._follow_clock()
-        self._deleted |= self._groups.take_deleted()
+        # One that is there again meanwhile, as nothing could be stored, has pops of its own.
+        deleted = self._deleted | self._groups.take_deleted()
+        self._deleted = {name for name in deleted if self._groups.get(name) is None}
         if self._deleted:
             await self._give_up(self._deleted)
             self._deleted.clear()
