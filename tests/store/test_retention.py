@@ -224,6 +224,38 @@ def test_unconsumed_messages_go_with_a_warning_that_names_group_and_count(
     assert again.unconsumed.get("slow", 0) == sum(more) - sum(gone)  # none is counted twice
 
 
+def test_others_have_their_turn_while_many_places_are_looked_at(store: Store) -> None:
+    places = [Committed(f"g{number}", "orders", 0, QueueOffset(0)) for number in range(5000)]
+    asked = 0
+
+    def committed() -> Iterator[Committed]:
+        nonlocal asked
+        for place in places:
+            asked += 1
+            yield place
+
+    retention = Retention(
+        store.store,
+        disk=store.disk,
+        clock=store.clock,
+        pins=store.pins,
+        committed=committed,
+        zone=UTC,
+    )
+    steps, before = retention.running(), 0
+    while True:
+        try:
+            next(steps)()
+        except StopIteration as end:
+            removed = end.value
+            break
+        finally:
+            assert asked - before <= 1000
+            before = asked
+    assert removed.segments > 0
+    assert len(removed.unconsumed) == 5000
+
+
 def test_what_is_derived_goes_with_its_log_and_agrees_with_the_rest(store: Store) -> None:
     retention = store.retention()
     retention.run()

@@ -28,17 +28,20 @@ from enum import IntEnum
 from typing import Final
 
 from rocketpipe.clock import Clock
+from rocketpipe.errors import StoreError
 from rocketpipe.model.flags import BORN_HOST_V6
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.layout import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from rocketpipe.store.disk import Closing, Disk
 from rocketpipe.store.errors import StoreFull
 from rocketpipe.store.message_store import MessageStore
-from rocketpipe.store.side_work import Steps, finished
+from rocketpipe.store.side_work import Steps, finished, pause
 
 log = logging.getLogger(__name__)
 
 MOST_SEGMENTS_A_RUN: Final = 10
+#: So many queues, or places of groups, are looked at before others have their turn.
+_AT_ONCE: Final = 1000
 _HOUR_MS: Final = 3_600_000
 _SYS_FLAG_AT: Final = 36
 _STORED_AT: Final = 56
@@ -305,8 +308,8 @@ class Retention:
         return int.from_bytes(head[at : at + 8], "big", signed=True)
 
     def _remove(self, bases: Sequence[LogOffset], expired: int, *, forced: bool) -> Steps[Removed]:
-        places: dict[Committed, QueueOffset] = {}
-        unconsumed: dict[str, int] = {}
+        firsts: dict[tuple[str, int], QueueOffset] = {}
+        failure: StoreError | None = None
         removed = 0
         try:
             for following in bases[1 : MOST_SEGMENTS_A_RUN + 1]:
@@ -314,12 +317,15 @@ class Retention:
                 if removed >= expired and not must:
                     break
                 if not removed:
-                    places = self._places()
+                    firsts = yield from self._firsts()
                 if not (yield from self._remove_up_to(following, forced=must)):
                     break
                 removed += 1
-        finally:
-            unconsumed = self._warn_of_unconsumed(places)
+        except StoreError as error:
+            failure = error
+        unconsumed = yield from self._warn_of_unconsumed(firsts)
+        if failure is not None:
+            raise failure
         first = self._store.first_offset
         if removed:
             log.info("segments expired count=%d first_offset=%d", removed, first)
@@ -352,19 +358,31 @@ class Retention:
                 log.info("segment is held owner=%s offset=%d", pin.owner, pin.offset)
             yield not held
 
-    def _places(self) -> dict[Committed, QueueOffset]:
-        """Where each group would read on now."""
-        return {
-            place: max(place.offset, self._store.min_offset(place.topic, place.queue_id))
-            for place in self._committed()
-        }
+    def _firsts(self) -> Steps[dict[tuple[str, int], QueueOffset]]:
+        """Where each queue begins now."""
+        firsts: dict[tuple[str, int], QueueOffset] = {}
+        for done, queue in enumerate(self._store.queues(), 1):
+            firsts[queue] = self._store.min_offset(*queue)
+            if done % _AT_ONCE == 0:
+                yield pause
+        return firsts
 
-    def _warn_of_unconsumed(self, places: dict[Committed, QueueOffset]) -> dict[str, int]:
+    def _warn_of_unconsumed(
+        self, firsts: dict[tuple[str, int], QueueOffset]
+    ) -> Steps[dict[str, int]]:
+        """Tell what groups have not read of queues that began there, and do not any more."""
+        now = yield from self._firsts()
+        moved = {queue for queue, before in firsts.items() if now.get(queue, before) > before}
         by_topic: Counter[tuple[str, str]] = Counter()
-        for place, before in places.items():
-            missed = self._store.min_offset(place.topic, place.queue_id) - before
-            if missed > 0:
-                by_topic[place.group, place.topic] += missed
+        # There may be a million places: nobody is kept waiting for them.
+        for done, place in enumerate(self._committed() if moved else (), 1):
+            queue = (place.topic, place.queue_id)
+            if queue in moved:
+                missed = now[queue] - max(place.offset, firsts[queue])
+                if missed > 0:
+                    by_topic[place.group, place.topic] += missed
+            if done % _AT_ONCE == 0:
+                yield pause
         by_group: Counter[str] = Counter()
         for (group, topic), count in sorted(by_topic.items()):
             by_group[group] += count
