@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,37 @@ async def test_the_lag_of_a_queue_without_an_offset_is_told_too(tmp_path: Path) 
             text = render(families(seen[0]))
     lag = [line for line in text.splitlines() if line.startswith("rocketmq_consumer_lag_messages{")]
     assert sum(int(line.rpartition(" ")[2]) for line in lag) == 1, lag
+
+
+async def test_of_many_places_no_more_are_looked_at_than_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Core] = []
+    async with name_server(NamesrvConfig(port=0)) as names:
+        config = BrokerConfig(
+            data=tmp_path, name_servers=(names,), port=0, store=StoreConfig.embedded(tmp_path)
+        )
+        async with broker(config, watch=seen.append), Admin(names) as admin:
+            await admin.topics.create("orders", queues=1)
+            offsets = seen[0].tables.offsets
+            before = len(offsets)
+            for number in range(12_000):
+                offsets.commit(f"g{number // 100}", "orders", number % 100, QueueOffset(0))
+            looked, places = [], offsets.places
+
+            def counted(group: str, topic: str) -> dict[int, QueueOffset]:
+                if threading.current_thread() is threading.main_thread():  # and not to save them
+                    looked.append(group)
+                return places(group, topic)
+
+            monkeypatch.setattr(offsets, "places", counted)
+            monkeypatch.setattr(offsets, "all", None)
+            text = render(families(seen[0]))
+            assert len(looked) <= 101
+            monkeypatch.undo()
+    told = [
+        line for line in text.splitlines() if line.startswith("rocketmq_consumer_lag_messages{")
+    ]
+    assert len(told) == 10_000
+    left_out = 'rocketpipe_series_left_out{name="rocketmq_consumer_lag_messages"}'
+    assert f"{left_out} {2000 + before}\n" in text

@@ -11,8 +11,8 @@ of group and queue lag is told, and groups at the same place share what was read
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from itertools import chain, repeat
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice, repeat
 from typing import Final, TypeAlias
 
 from rocketpipe.broker.core import Core
@@ -246,38 +246,45 @@ def _stored(core: Core, topic: str, queue_id: int, offset: int) -> tuple[int, in
         return None
 
 
-def _places(core: Core) -> list[tuple[str, str, int, int]]:
-    """Group, topic, queue and place of all that groups have to read, whether they began or not."""
+def _places(core: Core) -> Iterator[tuple[str, str, int, int]]:
+    """Group, topic, queue and place of all that groups have to read, whether they began or not.
+
+    There may be a million of them: they are found as they are asked for.
+    """
     offsets, connected = core.tables.offsets, core.connected
-    pairs: dict[tuple[str, str], set[int]] = {}
-    for group, topic, queue_id, _ in offsets.all():
-        pairs.setdefault((group, topic), set()).add(queue_id)
+    for group, topic in offsets.pairs():
+        yield from _places_of(core, group, topic, offsets.places(group, topic))
     for group in connected.consumer_groups():
         online = connected.consumer_group(group)
         if online is not None and online.model is MessageModel.CLUSTERING:
             for topic in online.subscriptions():
-                pairs.setdefault((group, topic), set())
-    places = []
-    for (group, topic), queue_ids in pairs.items():
-        settings = core.tables.topics.get(topic)
-        if settings is None or is_system_group(group):
-            continue
-        for queue_id in sorted({*queue_ids, *range(settings.read_queues)}):
-            place = offsets.committed(group, topic, queue_id)
-            places.append((group, topic, queue_id, 0 if place is None else place))
-    return places
+                if not offsets.places(group, topic):
+                    yield from _places_of(core, group, topic, {})
+
+
+def _places_of(
+    core: Core, group: str, topic: str, known: Mapping[int, int]
+) -> Iterator[tuple[str, str, int, int]]:
+    settings = core.tables.topics.get(topic)
+    if settings is not None and not is_system_group(group):
+        for queue_id in sorted({*known, *range(settings.read_queues)}):
+            yield group, topic, queue_id, known.get(queue_id, 0)
 
 
 def _lag(core: Core) -> Iterator[Family]:
-    places, read = _places(core), _Read()
-    beyond = max(0, len(places) - MAX_SERIES)
+    read = _Read()
     behind: list[_QueueLag] = []
 
     def measured() -> Iterator[_QueueLag]:
         # As the first family is told: whoever tells it has other things to do in between.
-        for place in places[:MAX_SERIES]:
+        for place in islice(_places(core), MAX_SERIES):
             behind.append(_QueueLag(core, *place, read))
             yield behind[-1]
+
+    def untold() -> Iterator[Series]:
+        # To count them would be to walk them all.
+        beyond = len(core.tables.offsets) - MAX_SERIES if len(behind) >= MAX_SERIES else 0
+        yield from repeat(_UNTOLD, max(beyond, 0))
 
     def family(name: str, text: str, value: Callable[[_QueueLag], float | None]) -> Family:
         told = (
@@ -285,7 +292,7 @@ def _lag(core: Core) -> Iterator[Family]:
             for each in behind or measured()
             if (number := value(each)) is not None
         )
-        return Family(name, Kind.GAUGE, text, chain(told, repeat(_UNTOLD, beyond)))
+        return Family(name, Kind.GAUGE, text, chain(told, untold()))
 
     yield family(
         "rocketmq_consumer_lag_messages",

@@ -152,6 +152,10 @@ class OffsetTable:
             for queue_id, offset in list(places.items()):
                 yield group, topic, queue_id, offset
 
+    def pairs(self) -> list[tuple[str, str]]:
+        """Groups and topics in which they have places."""
+        return list(self._places)
+
     def topics_of(self, group: str) -> list[str]:
         """The topics that a group has places in."""
         return list(self._topics_of.get(group, ()))
