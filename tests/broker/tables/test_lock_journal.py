@@ -33,7 +33,7 @@ class Life:
     async def lock(self, client_id: str, *queue_ids: int, group: str = "g") -> list[int]:
         queues = [queue(each) for each in queue_ids]
         owned = self.locks.lock(group, client_id, queues, self.clock.monotonic_ms())
-        await self.journal.kept()
+        await self.journal.kept([(group, each) for each in owned])
         return sorted(each.queue_id for each in owned)
 
 
@@ -195,6 +195,22 @@ async def test_an_owner_that_cannot_be_saved_is_told_so_until_it_is(directory: P
             with pytest.raises(DiskError):
                 await life.lock("b", 1)
     assert await life.lock("c", 1) == [], "it is b's, though b does not know"
+    assert await life.lock("b", 1) == [1]
+    life = Life(directory)
+    assert await life.lock("c", 0, 1) == []
+
+
+async def test_who_renews_does_not_depend_on_the_disk(directory: Path) -> None:
+    life = Life(directory, fresh=True)
+    await life.lock("a", 0)
+    with unusable(directory):
+        with pytest.raises(DiskError):
+            await life.lock("b", 1)
+        assert await life.lock("a", 0) == [0]
+        with pytest.raises(DiskError):
+            await life.lock("b", 1)
+        with pytest.raises(DiskError):
+            await life.lock("a", 0, 2)
     assert await life.lock("b", 1) == [1]
     life = Life(directory)
     assert await life.lock("c", 0, 1) == []

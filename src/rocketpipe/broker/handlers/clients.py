@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, cast
 
 from rocketpipe.broker.delivery.filtering import Filters
@@ -22,6 +22,7 @@ from rocketpipe.errors import (
     StoreError,
 )
 from rocketpipe.model.names import check_group, check_topic, retry_topic
+from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import SQL92, TAG
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.callbacks import NotifyConsumerIdsChanged
@@ -250,9 +251,12 @@ class LockHandlers:
     """Gives queues to ordered consumers, one at a time."""
 
     def __init__(
-        self, locks: QueueLocks, clock: Clock, kept: Callable[[], Awaitable[None]] | None = None
+        self,
+        locks: QueueLocks,
+        clock: Clock,
+        kept: Callable[[Sequence[tuple[str, MessageQueue]]], Awaitable[None]] | None = None,
     ) -> None:
-        """``kept`` waits until the owners of this moment are on disk."""
+        """``kept`` waits until the owners of a group's queues are on disk."""
         self._locks = locks
         self._clock = clock
         self._kept = kept
@@ -266,7 +270,7 @@ class LockHandlers:
         )
         if self._kept is not None:
             try:
-                await self._kept()
+                await self._kept([(claim.consumer_group, queue) for queue in owned])
             except StoreError as error:
                 # It has what it was given, and is told when it asks again; nobody else gets it.
                 raise RequestRejected(

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
 from zlib import crc32
@@ -60,6 +60,8 @@ class LockJournal:
         #: The line of every owner, and those that are not written yet.
         self._owners: dict[Owned, bytes] = {}
         self._pending: list[bytes] = []
+        #: Of those the owners whose lines are not known to be on disk.
+        self._unsaved: dict[Owned, bytes] = {}
         #: How many lines and bytes the file has; None if it is to be written anew.
         self._written: tuple[int, int] | None = None
         #: Before this nothing is written: a file would say that all else has no owner.
@@ -103,16 +105,21 @@ class LockJournal:
         line = _line_of(group, queue, owner)
         if owner is None:
             self._owners.pop((group, queue), None)
+            self._unsaved.pop((group, queue), None)
         else:
-            self._owners[group, queue] = line
+            self._owners[group, queue] = self._unsaved[group, queue] = line
         self._pending.append(line)
 
-    async def kept(self) -> None:
-        """Wait until everybody who owns a queue by now is on disk.
+    async def kept(self, owned: Iterable[Owned] | None = None) -> None:
+        """Wait until the owners of these queues, or of all, are on disk.
+
+        Whoever only renews has been there for long, and does not depend on the disk.
 
         Raises:
             DiskError: They are not; the next one who waits tries again.
         """
+        if owned is not None and not any(each in self._unsaved for each in owned):
+            return
         if self._is_due() or self._writing.locked():
             async with self._writing:
                 await self._write_beside()
@@ -140,14 +147,22 @@ class LockJournal:
     async def _write_beside(self) -> None:
         if not self._is_due():
             return
+        saving = dict(self._unsaved)
         write, lines = self._next()
         writing = asyncio.ensure_future(asyncio.to_thread(write, lines))
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
             await asyncio.wait([writing])  # or the next could be before it
-            writing.exception()
+            if writing.exception() is None:
+                self._saved(saving)
             raise
+        self._saved(saving)
+
+    def _saved(self, lines: dict[Owned, bytes]) -> None:
+        for each, line in lines.items():
+            if self._unsaved.get(each) is line:  # and it has not changed hands since
+                del self._unsaved[each]
 
     def _next(self) -> tuple[Callable[[list[bytes]], None], list[bytes]]:
         """What to do, and with which lines: they are fixed when this returns."""
