@@ -189,3 +189,14 @@ async def test_a_client_that_knows_no_second_form_of_retry_topics_acknowledges_a
     await ask(AckMessage(**place, topic=topic, extra_info=str(receipt)))
     hidden = ChangeInvisibleTime(**place, topic=topic, extra_info=str(receipt), invisible_time=9)
     assert await refusal(ask, hidden) is ResponseCode.NO_MESSAGE, "it was acknowledged"
+
+
+async def test_what_is_wanted_is_found_behind_much_that_is_not(ask: Ask) -> None:
+    for some in range(0, 2000, 100):
+        await asyncio.gather(
+            *(ask(sent("t", properties="a\x010")) for _ in range(some, some + 100))
+        )
+    await ask(sent("t", b"wanted", properties="a\x011"))
+    # In less time than it takes until those who wait look again by themselves.
+    reply = await ask(pop(exp="a = '1'", exp_type="SQL92", poll_time=4000))
+    assert [record.body for record in view_records(reply.messages)] == [b"wanted"]

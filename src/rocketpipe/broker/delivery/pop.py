@@ -90,6 +90,8 @@ class Popped:
     rest: int = 0
     records: list[bytes] = field(default_factory=list)
     size: int = 0
+    #: Whether it passed over messages that its group does not want.
+    moved: bool = False
     #: Whether its group begins somewhere that a killed broker could not find again.
     began: bool = False
     starts: dict[PoppedQueue, QueueOffset] = field(default_factory=dict)
@@ -206,6 +208,7 @@ class Pops:
             # Nothing here is for this group: whoever comes next need not look again.
             start = found.next_offset
             self._notes.places.begin(ask.group, topic, queue_id, start)
+            popped.moved = True
             await asyncio.sleep(0)
         popped.rest += max(0, self._store.max_offset(topic, queue_id) - start)
 

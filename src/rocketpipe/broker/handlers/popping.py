@@ -111,6 +111,10 @@ class PopHandlers:
                 size = sum(map(len, popped.records))
                 self._count(request.consumer_group, request.topic, len(popped.records), size)
                 return _reply(ResponseCode.SUCCESS, popped, request)
+            if popped.moved and until_ms > self._clock.monotonic_ms():
+                # What it wants may be far behind what it does not: nobody would wake it for that.
+                await asyncio.sleep(0)
+                continue
             looks += 1
             if self._pops.has_some(ask) and looks < _LOOKS:
                 # It came while others were being looked at, or another pop was at its queue.
