@@ -110,6 +110,26 @@ def test_two_damaged_versions_are_an_error_that_names_both(path: Path) -> None:
     assert "take the line" in str(caught.value)
 
 
+def test_what_the_disk_cannot_read_is_damaged_and_the_version_before_is_there() -> None:
+    disk, path = SimDisk(), Path("/config/table.json")
+    snapshot = Snapshot(disk, path)
+    for value in (1, 2):
+        snapshot.save(text(value))
+    disk.fail(only=["read"], path="table.json", errno=errno.EIO)
+    again = Snapshot(disk, path)
+    assert again.load(number) == 1
+    again.save(text(3))
+    disk.fail(only=["read"], path="table.json", errno=errno.EIO)
+    again.save(text(4))
+    assert Snapshot(disk, path).load(number) == 4
+    disk.fail(only=["read"], path="table.json", errno=errno.EIO, times=2)
+    with pytest.raises(SnapshotDamaged):
+        Snapshot(disk, path).load(number)
+    disk.fail(only=["read"], path="table.json", errno=errno.EMFILE)
+    with pytest.raises(DiskError):
+        Snapshot(disk, path).load(number)
+
+
 @pytest.mark.parametrize("loaded", [True, False])
 def test_a_damaged_file_does_not_push_out_the_good_version_before_it(
     path: Path, loaded: bool
@@ -137,7 +157,7 @@ def test_whichever_operation_fails_the_old_or_the_new_version_is_there(seed: int
         good.save(text(1))
         good.save(text(2))
         disk.put(Path("/config/table.json.tmp"), b"left by a crash")
-        disk.fail(at=fail_at, errno=errno.EIO)
+        disk.fail(at=fail_at, errno=errno.ENOSPC)
         try:
             Snapshot(disk, path).save(text(3))
         except DiskError:

@@ -139,9 +139,10 @@ class Snapshot:
             present = self._present()
             if self.path.name in present and self._keepable():
                 # A copy and not a rename, so that a reader finds the file at every moment.
-                kept = _contents(self._disk, self.path)
-                self._write(kept, self.previous, stale=self._temporary.name in present)
-                present.discard(self._temporary.name)
+                kept = self._kept()
+                if kept is not None:
+                    self._write(kept, self.previous, stale=self._temporary.name in present)
+                    present.discard(self._temporary.name)
             self._write(sealed(text), self.path, stale=self._temporary.name in present)
             self._disk.sync_directory(self.path.parent)
             self._worth_keeping = True
@@ -201,6 +202,14 @@ class Snapshot:
                 return False
             return True
         return self._worth_keeping
+
+    def _kept(self) -> bytes | None:
+        """What the file has, to become the previous version; None if it is damaged by now."""
+        try:
+            return _contents(self._disk, self.path)
+        except _Damaged as damage:
+            log.warning("snapshot is not kept as the previous one file=%s: %s", self.path, damage)
+            return None
 
     def _write(self, data: bytes, target: Path, *, stale: bool) -> None:
         if stale:
@@ -270,7 +279,13 @@ def _contents(disk: Disk, path: Path) -> bytes:
         size = file.size()
         if size > MAX_SNAPSHOT_BYTES:
             raise _Damaged(f"has {size} bytes, more than {MAX_SNAPSHOT_BYTES}")
-        return file.read(size, at=0)
+        try:
+            return file.read(size, at=0)
+        except DiskError as error:
+            if error.errno != errno.EIO:
+                raise
+            # A part of the disk that cannot be read does not come back.
+            raise _Damaged(str(error)) from error
 
 
 def _remove_if_there(disk: Disk, path: Path) -> None:

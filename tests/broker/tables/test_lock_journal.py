@@ -143,6 +143,17 @@ async def test_where_owners_are_not_known_nobody_else_gets_a_queue_for_a_locks_l
     assert await life.lock("c", 0, 3) == [3], "from here on it is known"
 
 
+async def test_a_file_that_the_disk_cannot_read_keeps_no_broker_from_starting() -> None:
+    disk, directory = SimDisk(), Path("/store/config")
+    life = Life(directory, fresh=True, disk=disk)
+    assert await life.lock("a", 0) == [0]
+    disk.fail(only=["read"], path=LOCKS_FILE)
+    life = Life(directory, disk=disk)
+    assert await life.lock("b", 0) == []
+    await life.clock.advance(LOCK_MS + 1)
+    assert await life.lock("b", 0) == [0]
+
+
 async def test_what_is_over_is_forgotten_on_disk_too(directory: Path) -> None:
     life = Life(directory, fresh=True)
     await life.lock("a", 0)

@@ -189,6 +189,24 @@ def test_a_torn_journal_is_read_up_to_its_last_whole_block(path: Path) -> None:
     assert Kept(Disk(), path).places() == kept.places()
 
 
+def test_a_journal_that_the_disk_cannot_read_keeps_no_table_from_being_loaded() -> None:
+    disk = SimDisk()
+    kept = Kept(disk)
+    for number in range(10):
+        kept.commit(number, 1)
+    kept.keeper.writer()()
+    before = kept.places()
+    kept.commit(0, 2)
+    kept.keeper.writer()()
+    disk.fail(only=["read"], path=".journal.", times=100)
+    again = Kept(disk)
+    assert again.places() == before
+    disk.heal()
+    again.commit(1, 3)
+    again.keeper.writer()()
+    assert Kept(disk).places()["g1", "t1", 1] == 3
+
+
 def test_a_journal_that_could_not_be_written_is_followed_by_another() -> None:
     disk = SimDisk(0)
     kept = Kept(disk)

@@ -22,6 +22,7 @@ stopped, and nobody was told that it was there.
 
 from __future__ import annotations
 
+import errno
 import logging
 import struct
 import threading
@@ -211,7 +212,15 @@ class ChangeJournal:
         return sorted(int(end) for end in ends if end.isascii() and end.isdigit())
 
     def _blocks(self, number: int) -> Iterator[bytes]:
-        """The contents of a journal's whole blocks."""
+        """The contents of a journal's whole blocks, up to what the disk cannot read."""
+        try:
+            yield from self._read(number)
+        except DiskError as error:
+            if error.errno != errno.EIO:
+                raise
+            log.error("journal is damaged, and read no further number=%d reason=%s", number, error)
+
+    def _read(self, number: int) -> Iterator[bytes]:
         with self._disk.open(self._path(number), writable=False) as file:
             size = min(file.size(), MAX_JOURNAL_BYTES)
             head = file.read(_HEAD.size, at=0)

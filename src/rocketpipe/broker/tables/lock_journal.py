@@ -99,6 +99,8 @@ class LockJournal:
         except DiskError as error:
             if error.errno == errno.ENOENT:
                 return None
+            if error.errno == errno.EIO:
+                return []  # what cannot be read is as good as damaged
             raise
 
     def _note(self, group: str, queue: MessageQueue, owner: str | None) -> None:
