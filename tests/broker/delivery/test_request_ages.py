@@ -42,6 +42,22 @@ async def test_a_clock_that_is_set_makes_one_request_late_at_the_most(step_ms: i
     assert ages.age_ms(peer, clock.now_ms() - step_ms) == 0
 
 
+@pytest.mark.parametrize("step_ms", [-10_000, -WAIT_MS - TOO_LATE_MS // 2])
+async def test_a_clock_that_is_set_back_by_a_wait_does_not_shorten_waits_for_long(
+    step_ms: int,
+) -> None:
+    clock, peer = SteppedClock(), Peer()
+    ages = RequestAges(clock)
+    for _ in range(3):
+        assert ages.age_ms(peer, clock.now_ms()) == 0
+        await clock.advance(WAIT_MS)
+    assert not ages.is_late(peer, clock.now_ms() + step_ms, WAIT_MS)
+    for _ in range(4):
+        await clock.advance(WAIT_MS)
+        ages.age_ms(peer, clock.now_ms() + step_ms)
+    assert ages.age_ms(peer, clock.now_ms() + step_ms) == 0
+
+
 def test_who_does_not_say_is_not_late_and_who_left_is_forgotten() -> None:
     ages = RequestAges(SteppedClock())
     peer = Peer()
