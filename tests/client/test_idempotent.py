@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.stepped_clock import HOUR_MS, SteppedClock
 from tests.client.consumer.in_hand import message
 from tests.waiting import until
 
@@ -164,6 +165,27 @@ async def test_keys_are_forgotten_when_no_message_can_come_again(path: Path) -> 
         assert await ledger.record("billing", "new", None)
         assert not await ledger.has("billing", "old")
         assert await ledger.has("billing", "young")
+
+
+async def test_a_clock_that_is_set_forward_makes_no_key_older(path: Path) -> None:
+    clock = SteppedClock()
+    async with SqliteLedger(path, keep_ms=100_000, clock=clock) as ledger:
+        assert await ledger.record("billing", "before", None)
+        clock.step(24 * HOUR_MS)
+        assert await ledger.record("billing", "ahead", None)
+        assert await ledger.has("billing", "before")
+        clock.step(-48 * HOUR_MS)
+        assert await ledger.record("billing", "behind", None)
+        clock.step(24 * HOUR_MS)
+        for number in range(3):
+            await clock.advance(49_000)
+            assert await ledger.has("billing", "behind")
+            assert await ledger.record("billing", f"after {number}", None)
+        # It is as old as that by now, whatever the clock says.
+        await clock.advance(49_000)
+        assert await ledger.record("billing", "last", None)
+        assert not await ledger.has("billing", "before")
+        assert not await ledger.has("billing", "behind")
 
 
 async def test_what_cannot_be_is_refused(path: Path) -> None:

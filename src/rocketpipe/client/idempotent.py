@@ -123,6 +123,10 @@ class SqliteLedger:
         self._thread: ThreadPoolExecutor | None = None
         self._database: sqlite3.Connection | None = None
         self._process_id = os.getpid()
+        #: How far the wall clock is ahead of the monotonic one, by which keys grow old; and since
+        #: when it is further ahead than that.
+        self._apart_ms: int | None = None
+        self._ahead_since_ms: int | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -169,7 +173,23 @@ class SqliteLedger:
         """
         statements, kept = _read_effect(effect)
         now_ms = self._clock.now_ms()
-        return await self._do(lambda: self._record(handler, key, statements, kept, now_ms))
+        old_ms = self._by_time_itself(now_ms) - self._keep_ms
+        return await self._do(lambda: self._record(handler, key, statements, kept, now_ms, old_ms))
+
+    def _by_time_itself(self, now_ms: int) -> int:
+        """The time by which keys grow old.
+
+        A wall clock that is set forward makes none older: it counts once keys of before are so old.
+        """
+        monotonic_ms = self._clock.monotonic_ms()
+        apart_ms = now_ms - monotonic_ms
+        if self._apart_ms is None or apart_ms <= self._apart_ms:
+            self._apart_ms, self._ahead_since_ms = apart_ms, None
+        elif self._ahead_since_ms is None:
+            self._ahead_since_ms = monotonic_ms
+        elif monotonic_ms - self._ahead_since_ms >= self._keep_ms:
+            self._apart_ms, self._ahead_since_ms = apart_ms, None
+        return monotonic_ms + self._apart_ms
 
     # On the ledger's own thread
 
@@ -225,7 +245,13 @@ class SqliteLedger:
         return found
 
     def _record(
-        self, handler: str, key: str, statements: Sequence[Sql], kept: bytes | None, now_ms: int
+        self,
+        handler: str,
+        key: str,
+        statements: Sequence[Sql],
+        kept: bytes | None,
+        now_ms: int,
+        old_ms: int,
     ) -> bool:
         database = self._open()
         database.execute("begin immediate")
@@ -239,7 +265,7 @@ class SqliteLedger:
                 return False
             for one in statements:
                 database.execute(one.statement, tuple(one.values))
-            self._prune(database, now_ms)
+            self._prune(database, old_ms)
             database.execute("commit")
         except BaseException:
             if database.in_transaction:
@@ -247,11 +273,11 @@ class SqliteLedger:
             raise
         return True
 
-    def _prune(self, database: sqlite3.Connection, now_ms: int) -> None:
+    def _prune(self, database: sqlite3.Connection, old_ms: int) -> None:
         database.execute(
             "delete from rocketpipe_done where (handler, key) in"
             " (select handler, key from rocketpipe_done where done_ms < ? limit ?)",
-            (now_ms - self._keep_ms, PRUNE_ROWS),
+            (old_ms, PRUNE_ROWS),
         )
 
     def _close(self) -> None:
