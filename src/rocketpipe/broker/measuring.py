@@ -253,7 +253,8 @@ def _places(core: Core) -> Iterator[tuple[str, str, int, int]]:
     """
     offsets, connected = core.tables.offsets, core.connected
     for group, topic in offsets.pairs():
-        yield from _places_of(core, group, topic, offsets.places(group, topic))
+        if known := offsets.places(group, topic):  # or it was deleted meanwhile
+            yield from _places_of(core, group, topic, known)
     for group in connected.consumer_groups():
         online = connected.consumer_group(group)
         if online is not None and online.model is MessageModel.CLUSTERING:

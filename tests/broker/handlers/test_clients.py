@@ -30,7 +30,7 @@ from rocketpipe.errors import ConnectionLost
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import MessageModel, Subscription
-from rocketpipe.protocol.codes import Language
+from rocketpipe.protocol.codes import Language, ResponseCode
 from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.request import Request, read_reply, to_command
 from rocketpipe.protocol.requests.callbacks import NotifyConsumerIdsChanged
@@ -333,6 +333,14 @@ async def locked(broker: Broker, wanted: QueueClaim) -> list[int]:
     request = LockBatch(claim=wanted)
     reply = read_reply(request, await broker.ask(request))
     return [queue.queue_id for queue in reply.locked.queues]
+
+
+async def test_a_lock_with_a_name_that_no_broker_has_is_refused() -> None:
+    queue = MessageQueue(topic="t", broker_name="b" * 1_000_000, queue_id=0)
+    wanted = QueueClaim(consumer_group="g", client_id="a", queues=(queue,))
+    answer = await Broker().ask(LockBatch(claim=wanted))
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert "more than 127 characters" in str(answer.remark)
 
 
 async def test_queues_are_locked_renewed_given_back_and_lost_in_time() -> None:

@@ -21,7 +21,7 @@ from rocketpipe.errors import (
     RequestRejected,
     StoreError,
 )
-from rocketpipe.model.names import check_group, check_topic, retry_topic
+from rocketpipe.model.names import check_broker, check_group, check_topic, retry_topic
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import SQL92, TAG
 from rocketpipe.protocol.codes import ResponseCode
@@ -309,6 +309,9 @@ def _check_claim(claim: QueueClaim) -> None:
         check_group(claim.consumer_group)
         for topic in {queue.topic for queue in claim.queues}:
             check_topic(topic)
+        # Each lock keeps it, in memory and on disk.
+        for broker in {queue.broker_name for queue in claim.queues}:
+            check_broker(broker)
     except InvalidName as error:
         raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
 
