@@ -10,10 +10,13 @@ import pytest
 from tests.broker.pop_parts import INVISIBLE_MS, PopParts, bodies
 from tests.broker.stepped_clock import HOUR_MS, SteppedClock
 
+from rocketpipe.broker.delivery.in_flight import Flight
 from rocketpipe.broker.delivery.revive import BACK_OFF_MS, TICK_MS, UNKNOWN_MS
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model import properties
 from rocketpipe.model.group import GroupSettings
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.record.codec import RecordView
 from rocketpipe.store.errors import StoreFull
 from rocketpipe.testing.clock import ManualClock
 
@@ -147,6 +150,27 @@ async def test_a_group_that_is_made_anew_while_the_disk_is_full_keeps_what_it_po
     assert bodies(await parts.pop(count=1)) == [b"1"]
     await parts.pass_time(INVISIBLE_MS)
     assert b"1" in bodies(parts.stored("%RETRY%g+t"))
+
+
+async def test_one_that_cannot_be_dealt_with_keeps_no_other_and_is_tried_again(
+    parts: PopParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parts.send(b"0", b"1")
+    for _ in range(2):
+        await parts.pop(count=1)
+    with monkeypatch.context() as broken:
+        message = parts.revivals._message
+
+        def failing(flight: Flight, offset: QueueOffset) -> RecordView | None:
+            if offset == 0:
+                raise ValueError("not to be read")
+            return message(flight, offset)
+
+        broken.setattr(parts.revivals, "_message", failing)
+        await parts.pass_time(INVISIBLE_MS)
+        assert bodies(parts.stored("%RETRY%g+t")) == [b"1"]
+    await parts.pass_time(BACK_OFF_MS)
+    assert bodies(parts.stored("%RETRY%g+t")) == [b"0", b"1"]
 
 
 async def test_what_an_unknown_group_popped_waits_until_it_is_known(

@@ -125,6 +125,10 @@ class Revivals:
             except (RequestRejected, StoreError) as error:
                 self._complain(str(error))
                 self._notes.flights.put_off(key, self._clock.now_ms() + BACK_OFF_MS)
+            except Exception as error:
+                # Whatever it is about, it is about this one: the others are not to wait for it.
+                self._complain(f"{type(error).__name__}: {error}")
+                self._notes.flights.put_off(key, self._clock.now_ms() + BACK_OFF_MS)
             else:
                 self._notes.flights.forget(key)
 
