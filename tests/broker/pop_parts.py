@@ -58,6 +58,15 @@ class PopParts(SendingParts):
         self.notes.recover()
         rules = PopRules(broker=BROKER, retry_v2=retry_v2)
         topics, chance = self.tables.topics, random.Random(3)
+        self.revivals = Revivals(
+            self.store,
+            self.notes,
+            self.supply,
+            self.tables.groups,
+            clock,
+            retry_v2=retry_v2,
+            orders=self.orders,
+        )
         self.pops = Pops(
             self.store,
             topics,
@@ -67,13 +76,11 @@ class PopParts(SendingParts):
             chance,
             rules,
             keep=self.tables.offsets_saved,
+            follow=self.revivals.follow_clock,
         )
         self.freed: list[tuple[str, str, int]] = []
         self.acks = Acks(
             self.notes, self.orders, clock, BROKER, lambda *place: self.freed.append(place)
-        )
-        self.revivals = Revivals(
-            self.store, self.notes, self.supply, self.tables.groups, clock, retry_v2=retry_v2
         )
         for name, queues in (("t", 2), (REVIVE, 8)):
             topics.ensure(name, queues=queues, now_ms=clock.now_ms())

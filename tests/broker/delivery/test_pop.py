@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.broker.pop_parts import INVISIBLE_MS, PopParts, bodies
+from tests.broker.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.delivery.pop import PopAsk
@@ -225,3 +226,20 @@ async def test_a_queue_that_fails_does_not_keep_back_what_another_gave(
         await parts.pop()
     monkeypatch.undo()
     assert bodies(first + await parts.pop()) == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("step_ms", [-HOUR_MS, HOUR_MS])
+async def test_a_queue_popped_in_order_is_not_free_as_the_wall_clock_was_set(
+    tmp_path: Path, step_ms: int
+) -> None:
+    clock = SteppedClock()
+    parts = PopParts(tmp_path, clock)
+    try:
+        await parts.send(b"0", b"1")
+        assert bodies(await parts.pop(count=1, ordered=True)) == [b"0"]
+        clock.step(step_ms)
+        assert await parts.pop(count=1, ordered=True) == []
+        await clock.advance(INVISIBLE_MS)
+        assert bodies(await parts.pop(count=1, ordered=True)) == [b"0"]
+    finally:
+        parts.abandon()

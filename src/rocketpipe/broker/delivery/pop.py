@@ -112,9 +112,14 @@ class Pops:
         chance: random.Random,
         rules: PopRules,
         keep: Callable[[], Awaitable[None]] | None = None,
+        follow: Callable[[], object] | None = None,
     ) -> None:
-        """``keep`` waits until the places of groups are on disk."""
+        """``keep`` waits until the places of groups are on disk.
+
+        ``follow`` has what is hidden stay so for as long, if somebody has set the wall clock.
+        """
         self._keep = keep
+        self._follow = follow
         self._sieve = Sieve()
         self._store = store
         self._topics = topics
@@ -140,6 +145,8 @@ class Pops:
                 f"it may have {flights.share(ask.group)} now: acknowledge what was received, or "
                 "receive more at once, or with a shorter invisible time",
             )
+        if ask.ordered and self._follow is not None:
+            self._follow()  # or a queue would be free before its time
         turn = self._chance.randrange(100)
         queue_id = ORDER_REVIVE_QUEUE if ask.ordered else self._notes.next_queue()
         popped = Popped(self._clock.now_ms(), queue_id)

@@ -104,7 +104,7 @@ class Revivals:
 
     async def revive_due(self) -> None:
         """Show all again that is due by now."""
-        now_ms = self._follow_clock()
+        now_ms = self.follow_clock()
         # One that is there again meanwhile, as nothing could be stored, has pops of its own.
         deleted = self._deleted | self._groups.take_deleted()
         self._deleted = {name for name in deleted if self._groups.get(name) is None}
@@ -141,7 +141,7 @@ class Revivals:
                 await self._notes.revived(flight, offset, None)
             self._notes.flights.forget(key)
 
-    def _follow_clock(self) -> int:
+    def follow_clock(self) -> int:
         """The time by the wall clock; what is in flight is put off if somebody has set that."""
         now_ms = self._clock.now_ms()
         apart_ms = now_ms - self._clock.monotonic_ms()

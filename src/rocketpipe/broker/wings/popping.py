@@ -68,17 +68,6 @@ def popping(core: Core) -> Wing:
         retry_first=config.pop_from_retry_percent,
         retry_v2=config.pop_retry_topic_v2,
     )
-    pops = Pops(
-        core.store,
-        core.tables.topics,
-        notes,
-        orders,
-        clock,
-        core.chance,
-        rules,
-        keep=core.tables.offsets_saved,
-    )
-    acks = Acks(notes, orders, clock, config.name, freed=waiting.wake)
     revivals = Revivals(
         core.store,
         notes,
@@ -88,6 +77,18 @@ def popping(core: Core) -> Wing:
         retry_v2=config.pop_retry_topic_v2,
         orders=orders,
     )
+    pops = Pops(
+        core.store,
+        core.tables.topics,
+        notes,
+        orders,
+        clock,
+        core.chance,
+        rules,
+        keep=core.tables.offsets_saved,
+        follow=revivals.follow_clock,
+    )
+    acks = Acks(notes, orders, clock, config.name, freed=waiting.wake)
     gate = PopGate(
         permission=config.permission,
         property_filter=config.property_filter,
