@@ -277,6 +277,30 @@ def test_a_batch_is_read_as_each_of_its_bodies_is_alone(field: pa.Field, values:
     assert columns["decode_error"].to_pylist() == [told for _, told in read]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.decimal128(5, 2), "32768"),
+        (pa.decimal128(5, 2), '"1e3"'),
+        (pa.list_(pa.decimal128(5, 2)), "[1, 32768]"),
+        (pa.struct([pa.field("x", pa.decimal128(5, 2))]), '{"x": 32768}'),
+        (pa.date32(), '"0000-01-01"'),
+        (pa.timestamp("us", tz="UTC"), '"2013-01-31T05:15:00+19:00"'),
+        (pa.timestamp("us", tz="UTC"), '"2013-01-31 05-1801"'),
+    ],
+)
+def test_what_arrow_takes_and_the_type_does_not_is_told(kind: pa.DataType, value: str) -> None:
+    field = pa.field("a", kind)
+    body = f'{{"a": {value}}}'.encode()
+    [(alone, told)] = [FieldReader([field]).read(body)]
+    [row] = decoded([body], [field])
+    assert told is not None
+    assert (str(row["a"]), row["decode_error"]) == (
+        str(pa.array(alone, kind).to_pylist()[0]),
+        told,
+    )
+
+
 def test_a_field_that_does_not_fit_is_null_and_told_and_the_others_keep_theirs() -> None:
     fields = [
         *CITY,

@@ -41,6 +41,9 @@ _PARTS: Final = 8
 _ROW_BY_ROW: Final = 256
 #: Arrow counts the bytes of a block in 32 bits.
 _MAX_BLOCK: Final = 1 << 30
+_DAY_US: Final = 86_400_000_000
+#: Of 18 hours or more: Arrow takes up to a day.
+_FAR_OFFSET: Final = r"[T ][0-9:.]+[+-](1[89]|2)"
 
 
 class _Object(msgspec.Struct):
@@ -195,11 +198,15 @@ class _Batch:
     def _typed(self, column: pa.Array, kind: pa.DataType) -> pa.Array:
         """From the type that Arrow read to the one that was asked for; raises as ``_parsed``."""
         if column.type == kind:
+            if _has_decimals(kind):
+                column.validate(full=True)  # it was not asked whether their digits have room
             return column
         if pa.types.is_floating(kind):
             return column.cast(kind, safe=False)
         if not pa.types.is_timestamp(kind) or kind.tz is None:
             return _shown(pc.cast(column, kind, safe=True))
+        if pc.any(pc.match_substring_regex(column, _FAR_OFFSET)).as_py():
+            raise ValueError("an offset that may be too far")
         try:
             return _shown(pc.cast(column, kind, safe=True))
         except pa.ArrowInvalid:
@@ -279,13 +286,22 @@ def _as_written(kind: pa.DataType) -> pa.DataType:
 
 def _shown(times: pa.Array) -> pa.Array:
     """The same times, if Spark can show them all; raises ValueError otherwise."""
-    if pa.types.is_timestamp(times.type):
-        ends = pc.min_max(times.cast(pa.int64())).as_py()
-        if ends["min"] is not None and not (
-            ends["min"] >= FIRST_MOMENT_US and ends["max"] < BEHIND_MOMENTS_US
-        ):
-            raise ValueError("a year that cannot be shown")
+    days = pa.types.is_date(times.type)
+    unit_us, number = (_DAY_US, pa.int32()) if days else (1, pa.int64())
+    ends = pc.min_max(times.cast(number)).as_py()
+    if ends["min"] is not None and not (
+        ends["min"] * unit_us >= FIRST_MOMENT_US and ends["max"] * unit_us < BEHIND_MOMENTS_US
+    ):
+        raise ValueError("a year that cannot be shown")
     return times
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    if pa.types.is_list(kind):
+        return _has_decimals(kind.value_type)
+    if pa.types.is_struct(kind):
+        return any(_has_decimals(field.type) for field in kind)
+    return bool(pa.types.is_decimal(kind))
 
 
 def _one_array(column: Any) -> pa.Array:
