@@ -38,6 +38,10 @@ class StagingParts(SendingParts):
         self, root: Path, clock: ManualClock, *, max_staged_bytes: int = 1 << 20, **rest: Any
     ) -> None:
         super().__init__(root, clock, **rest)
+        topics = self.tables.topics
+        if not topics.was_deleted_since("t", 0):
+            topics.ensure("t", queues=4, now_ms=clock.now_ms())
+            self.tables.save()
         disk = rest.get("disk")
         self.pins = Pins()
         self.retention = Retention(self.store, disk=cast("Any", disk), clock=clock, pins=self.pins)
@@ -57,6 +61,7 @@ class StagingParts(SendingParts):
             ledger_ms=LEDGER_MS,
             messages_of=self.messages.of,
             own=self._own,
+            destinations=self.destinations,
         )
         self._staging_router = Router(
             StagingHandlers(self.config, self.intake, self.supply, self.staging, self.messages)

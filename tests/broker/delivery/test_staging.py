@@ -314,7 +314,8 @@ async def test_a_summary_knows_of_commits_that_are_open(tmp_path: Path) -> None:
     await parts.stage("one", b"a")
     await parts.stage("one", b"b", part=1)
     parts.staging._record(("app", 0), StageList(stages={"one": 2}))
-    parts.staging._move(parts.staging.book.commits["app", 0])
+    commit = parts.staging.book.commits["app", 0]
+    parts.staging._move(commit, *parts.staging._next(commit))
     parts.store.append([[put("u", b"x" * 7000)]])
     parts.staging._summarize()
     parts = reborn(parts, tmp_path, segment_bytes=8192)
@@ -351,3 +352,57 @@ async def test_with_syncs_a_part_is_answered_when_it_is_synced(tmp_path: Path) -
         parts.store.flush()
     await committing
     assert parts.bodies() == [b"a"]
+
+
+def delete(parts: StagingParts, topic: str = "t") -> None:
+    """Delete a topic as its handler does."""
+    parts.tables.topics.delete(topic, parts.clock.now_ms(), parts.store.positions.written)
+    for queue_id in range(4):
+        parts.store.derived.queues.delete(topic, queue_id)
+    parts.tables.save()
+
+
+async def test_what_was_staged_for_a_topic_that_was_deleted_is_not_committed(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    await parts.stage("one", b"a")
+    delete(parts)
+    with pytest.raises(RequestRejected, match="topic 't' was deleted after some was staged"):
+        await parts.commit({"one": 1})
+    with pytest.raises(RequestRejected, match="is not prepared: topic 't' was deleted"):
+        await parts.prepare({"one": 1})
+    assert (parts.tables.topics.get("t"), parts.bodies()) == (None, [])
+    await parts.stage("one", b"b", part=1)  # makes it anew
+    parts.tables.save()
+    parts = reborn(parts, tmp_path)
+    with pytest.raises(RequestRejected, match="topic 't' was deleted"):
+        await parts.commit({"one": 2})
+    assert parts.bodies() == []
+    await parts.stage("again", b"a")
+    await parts.commit({"again": 1})
+    assert parts.bodies() == [b"a"]
+
+
+async def test_what_was_decided_goes_with_a_topic_that_is_deleted_before_it_shows(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    await parts.stage("one", b"a")
+    await parts.stage("one", b"b", part=1, topic="other")
+    await parts.prepare({"one": 2})
+    delete(parts)
+    parts = reborn(parts, tmp_path)
+    await parts.commit({"one": 2})
+    assert (parts.bodies(), parts.bodies("other")) == ([], [b"b"])
+    assert not parts.staging.book.commits
+    assert parts.tables.topics.get("t") is None
+
+
+async def test_a_topic_that_nobody_deleted_is_made_known_before_a_commit_shows(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    await parts.stage("one", b"a", topic="new", queue_id=2)
+    parts = reborn(parts, tmp_path)  # its table was not saved
+    assert parts.tables.topics.get("new") is None
+    await parts.commit({"one": 1})
+    found = parts.tables.topics.get("new")
+    assert (parts.bodies("new"), found and found.read_queues) == ([b"a"], 3)

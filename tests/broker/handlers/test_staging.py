@@ -30,7 +30,11 @@ def parts(tmp_path: Path) -> StagingParts:
         ({"topic": "no good"}, ResponseCode.INVALID_PARAMETER, "not one of"),
         ({"topic": "rmq_sys_STAGED_SENDS"}, ResponseCode.INVALID_PARAMETER, "only brokers write"),
         ({"queue_id": 4}, ResponseCode.INVALID_PARAMETER, "has 4"),
-        ({"default_topic": "nothing"}, ResponseCode.TOPIC_NOT_EXIST, "does not create it"),
+        (
+            {"topic": "new", "default_topic": "nothing"},
+            ResponseCode.TOPIC_NOT_EXIST,
+            "does not create it",
+        ),
         ({"body": b""}, ResponseCode.MESSAGE_ILLEGAL, "without messages"),
         ({"body": b"\x00\x00\x00\x63rest"}, ResponseCode.MESSAGE_ILLEGAL, "no entry"),
         ({"properties": b"TRAN_MSG\x01true\x02"}, ResponseCode.MESSAGE_ILLEGAL, "half one"),

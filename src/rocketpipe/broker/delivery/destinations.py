@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 #: So many deleted topics are told of once each, and then once more.
 _MOST_TOLD: Final = 1000
+#: No topic was deleted behind it.
+_NEVER: Final = LogOffset(1 << 62)
 
 
 class Destinations:
@@ -43,12 +45,20 @@ class Destinations:
             )
         return True
 
+    def first_gone(self, topics: Iterable[tuple[str, LogOffset]]) -> str | None:
+        """One that was deleted since, of topics with places in the log; None if none was."""
+        return next((topic for topic, at in topics if self.is_gone(topic, at)), None)
+
+    async def make_topic_known(self, topic: str, queue_id: int, log_offset: LogOffset) -> None:
+        """Have the topic of a message, unless it is gone: a lost table may have had it."""
+        if self._topics.get(topic) is None and not self.is_gone(topic, log_offset):
+            log.warning("topic has messages that waited, and is made again topic=%s", topic)
+            try:
+                await self._supply.ensured(topic, queues=queue_id + 1)
+            except RequestRejected as error:
+                log.error("topic cannot be made topic=%s reason=%s", topic, error)
+
     async def make_known(self, puts: Iterable[Put]) -> None:
-        """Have the topics that messages go to: a table may have been lost that the log outlived."""
+        """Have the topics of messages that are about to be stored."""
         for put in puts:
-            if self._topics.get(put.topic) is None:
-                log.warning("topic has messages that waited, and is made again topic=%s", put.topic)
-                try:
-                    await self._supply.ensured(put.topic, queues=put.queue_id + 1)
-                except RequestRejected as error:
-                    log.error("topic cannot be made topic=%s reason=%s", put.topic, error)
+            await self.make_topic_known(put.topic, put.queue_id, _NEVER)

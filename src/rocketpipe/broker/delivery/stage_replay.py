@@ -72,7 +72,7 @@ def _take_part(book: StageBook, view: RecordView, now_ms: int) -> None:
         log.warning("a staged part cannot be read at=%d: %s", view.log_offset, error)
         return
     place = Place(view.log_offset, view.size, view.queue_offset)
-    book.stages.add(part.stage, part.batch, part.number, place, now_ms)
+    book.stages.add(part.stage, part.batch, part.number, place, now_ms, part.topic)
 
 
 def _beginning(store: MessageStore) -> tuple[QueueOffset, QueueOffset]:

@@ -40,6 +40,7 @@ from typing import Final
 
 import msgspec
 
+from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.stage_book import Commit, StageBook
 from rocketpipe.broker.delivery.stage_replay import replay
@@ -59,7 +60,7 @@ from rocketpipe.broker.delivery.staged_records import (
 from rocketpipe.broker.delivery.storing import UNSTORABLE, unavailable
 from rocketpipe.broker.tables.stages import Batch, Place, StageTable
 from rocketpipe.clock import Clock
-from rocketpipe.errors import RequestRejected, StoreError
+from rocketpipe.errors import RecordError, RequestRejected, StoreError
 from rocketpipe.model.names import STAGING_TOPIC
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
@@ -102,11 +103,12 @@ class Staging:
         ledger_ms: int,
         messages_of: Callable[[Part], Sequence[Put]],
         own: Callable[[bytes], Put],
+        destinations: Destinations,
     ) -> None:
         """Find out from the log what the last run left.
 
         ``messages_of`` gives the messages of a part as they are stored in their topics; ``own``
-        makes a record of the ledger.
+        makes a record of the ledger. What goes to a topic that was deleted is not shown.
 
         Raises:
             DiskError: The log cannot be read.
@@ -119,6 +121,7 @@ class Staging:
         self._ledger_ms = ledger_ms
         self._messages_of = messages_of
         self._own = own
+        self._destinations = destinations
         self._pin: Pin | None = None
         #: Where the pin may go once the log is durable up to there.
         self._letting_go: tuple[LogOffset, LogOffset] | None = None
@@ -148,7 +151,8 @@ class Staging:
                     ResponseCode.SYSTEM_BUSY, f"no room to stage more: {refusal}; commit some first"
                 )
             place = self._append(put)
-            stages.add(part.stage, part.batch, part.number, place, self._clock.monotonic_ms())
+            now_ms = self._clock.monotonic_ms()
+            stages.add(part.stage, part.batch, part.number, place, now_ms, part.topic)
             if self._pin is None:
                 self._hold()
         await self._settled(place.end)
@@ -203,7 +207,9 @@ class Staging:
     def _record(self, batch: Batch, named: StageList) -> None:
         """The commit itself; nothing is awaited, so no other comes between check and record."""
         app, number = batch
-        self._check_whole(batch, named.stages, "committed")
+        # What is prepared may be decided, and has to go through.
+        is_decided = bool(self.book.prepared.of(batch))
+        self._check_whole(batch, named.stages, "committed", is_decided=is_decided)
         if named.token is not None and named.token in self.book.lapsed:
             raise RequestRejected(
                 ResponseCode.INVALID_PARAMETER,
@@ -223,8 +229,13 @@ class Staging:
             )
         )
 
-    def _check_whole(self, batch: Batch, named: Mapping[str, int], done: str) -> None:
+    def _check_whole(
+        self, batch: Batch, named: Mapping[str, int], done: str, *, is_decided: bool = False
+    ) -> None:
         missing = self.book.stages.missing(batch, named)
+        if missing is None and not is_decided:
+            topic = self._destinations.first_gone(self.book.stages.topics(named))
+            missing = f"topic {topic!r} was deleted after some was staged for it" if topic else None
         if missing is not None:
             app, number = batch
             raise RequestRejected(
@@ -236,24 +247,40 @@ class Staging:
         """Move what is left of a commit; one at a time does it, and others wait."""
         async with commit.lock:
             while not commit.is_over:
-                end = self._move(commit)
+                place, part = self._next(commit)
+                await self._destinations.make_topic_known(
+                    part.topic, part.queue_id, place.log_offset
+                )
+                end = self._move(commit, place, part)
                 await self._settled(end, wait=commit.is_over)
                 await asyncio.sleep(0)  # others have messages too
 
-    def _move(self, commit: Commit) -> LogOffset:
-        """Append the next part's messages, and that they are there, as one group."""
+    def _next(self, commit: Commit) -> tuple[Place, Part]:
         assert commit.places is not None, "what is not whole is not committed"
         place = commit.places[commit.moved]
-        app, number = commit.batch
         try:
-            part = part_of(RecordView(self._store.record_at(place.log_offset)))
-            noted = Delivered(app=app, batch=number, parts=commit.moved + 1)
-            group = [*self._messages_of(part), ledger_put(self._own, noted)]
-            (placed,) = self._store.append([group])
+            return place, part_of(RecordView(self._store.record_at(place.log_offset)))
         except StoreError as error:
             raise unavailable(error) from error
+        except RecordError as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+
+    def _move(self, commit: Commit, place: Place, part: Part) -> LogOffset:
+        """Append the next part's messages, and that they are there, as one group.
+
+        It was decided that they show: those of a topic that is no more go with it all the same.
+        """
+        app, number = commit.batch
+        try:
+            noted = Delivered(app=app, batch=number, parts=commit.moved + 1)
+            group = [ledger_put(self._own, noted)]
+            if not self._destinations.is_gone(part.topic, place.log_offset):
+                group = [*self._messages_of(part), *group]
+            (placed,) = self._store.append([group])
         except UNSTORABLE as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        except StoreError as error:
+            raise unavailable(error) from error
         last = placed[-1]
         self.book.apply(noted, last.log_offset, self._clock.monotonic_ms())
         return LogOffset(last.log_offset + last.size)

@@ -5,7 +5,7 @@ Nothing of it is kept in a file: it is made again from the log when the broker s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -38,6 +38,8 @@ class Stage:
 
     batch: Batch
     parts: dict[int, Place] = field(default_factory=dict)
+    #: Where the log has the first part for each topic.
+    topics: dict[str, LogOffset] = field(default_factory=dict)
     #: When this run saw the last of them: time in which no broker runs makes nothing older.
     seen_ms: int = 0
 
@@ -78,8 +80,10 @@ class StageTable:
             return f"there are {len(self._stages)} stages, as many as may be"
         return None
 
-    def add(self, name: str, batch: Batch, part: int, place: Place, seen_ms: int) -> None:
-        """Take a part that is in the log.
+    def add(
+        self, name: str, batch: Batch, part: int, place: Place, seen_ms: int, topic: str = ""
+    ) -> None:
+        """Take a part that is in the log, whose messages go to a topic.
 
         Nobody puts a part there that is known, or of a stage that is of another batch. So if this
         is one, what is known by its name had been dropped before.
@@ -92,6 +96,7 @@ class StageTable:
             stage = self._stages[name] = Stage(batch)
             self._of_batch.setdefault(batch, set()).add(name)
         stage.parts[part] = place
+        stage.topics.setdefault(topic, place.log_offset)
         stage.seen_ms = max(stage.seen_ms, seen_ms)
         self._parts += 1
         self.held_bytes += place.size
@@ -107,6 +112,10 @@ class StageTable:
             if len(stage.parts) != count or max(stage.parts, default=-1) != count - 1:
                 return f"stage {name!r} has {len(stage.parts)} parts here, not {count}"
         return None
+
+    def topics(self, named: Iterable[str]) -> Iterator[tuple[str, LogOffset]]:
+        """The topics of stages that are here, each with where the log has its first part."""
+        return (each for name in named for each in self._stages[name].topics.items())
 
     def places(self, named: Sequence[str] | Mapping[str, int]) -> list[Place]:
         """The parts of stages that are here, stage by stage."""

@@ -49,6 +49,7 @@ def staging(core: Core) -> Wing:
         ledger_ms=config.staged_ledger_ms,
         messages_of=messages.of,
         own=own,
+        destinations=core.destinations,
     )
     handlers = StagingHandlers(config, core.intake, core.supply, kept, messages)
     asking = StageAsking(
