@@ -9,6 +9,7 @@ import pytest
 from tests.broker.staging_parts import StagingParts, staged
 
 from rocketpipe.errors import RequestRejected
+from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.staging import AskStages, SettleStages, Share, write_plan
 from rocketpipe.testing.clock import ManualClock
@@ -121,3 +122,18 @@ async def test_what_was_decided_is_told_to_whoever_asks(parts: StagingParts) -> 
     assert (told.decided, told.outcome.plan) == (True, None)
     with pytest.raises(RequestRejected, match="token has 1 to 255"):
         await parts.ask(AskStages(application="app", batch=0, broker_name="b", given_up="\x01"))
+
+
+async def test_a_part_is_of_its_topics_type(parts: StagingParts) -> None:
+    kinds = (("normal", {"message.type": "NORMAL"}), ("last", {"cleanup.policy": "COMPACTION"}))
+    for name, attributes in kinds:
+        parts.tables.topics.update(TopicSettings(name=name, attributes=attributes), 1)
+    delayed = b"DELAY\x013\x02UNIQ_KEY\x01K\x02"
+    for topic, text, reason in (
+        ("normal", delayed, "expected type is NORMAL"),
+        ("last", b"", "key is missing"),
+    ):
+        with pytest.raises(RequestRejected, match=reason):
+            await parts.stage("s", b"a", topic=topic, properties=text)
+    await parts.stage("s", b"a", topic="normal")
+    await parts.stage("s", b"a", part=1, topic="last", properties=b"KEYS\x01k\x02")

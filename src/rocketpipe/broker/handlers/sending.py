@@ -194,9 +194,9 @@ class SendHandlers:
         unique_key: str,
     ) -> Put:
         given_up = self._given_up(request, call)
-        self._check_keys(topic, wishes)
+        check_keys(topic, wishes)
         is_half = self._is_half(wishes, given_up is None, request.reconsume_times)
-        self._check_type(topic, wishes, is_half=is_half)
+        check_type(self._config, topic, wishes, is_half=is_half)
         self._check_body(request.body)
         text = self._stamp.stamped(
             request.properties.encode("utf-8", "replace"),
@@ -233,14 +233,14 @@ class SendHandlers:
         puts = []
         for entry in entries:
             wishes = Wishes.of(properties.decode_bytes(entry.raw_properties))
-            self._check_keys(topic, wishes)
+            check_keys(topic, wishes)
             if wishes.delay_level > 0:
                 raise _illegal("a message of a batch may have no DELAY: send it on its own")
             if wishes.timer is not None:
                 raise _illegal(f"a message of a batch may have no {wishes.timer}: send it alone")
             if wishes.is_half:
                 raise _illegal("a message of a batch may not be a half one: send it alone")
-            self._check_type(topic, wishes, is_half=False)
+            check_type(self._config, topic, wishes)
             new_key = None if wishes.unique_key else self._stamp.new_key()
             text = self._stamp.stamped(entry.raw_properties, new_key)
             put = self._put(request, call, topic, queue_id, entry.body, text, entry.flag)
@@ -319,34 +319,46 @@ class SendHandlers:
             )
         return True
 
-    def _check_type(self, topic: TopicSettings, wishes: Wishes, *, is_half: bool) -> None:
-        """Refuse what a topic is not for; one that says nothing of it takes everything.
-
-        Whether a message is one in order is not looked at: of Java's clients, which choose its
-        queue by themselves, nobody could tell.
-        """
-        wanted = topic.attributes.get(MESSAGE_TYPE)
-        if wanted is None or not self._config.check_message_types or is_retry_topic(topic.name):
-            return
-        actual = MessageType.NORMAL
-        if is_half:
-            actual = MessageType.TRANSACTION
-        elif wishes.waits:
-            actual = MessageType.DELAY
-        if _IN_ORDER_OR_NOT.get(wanted, wanted) not in (actual, *_ANY_TYPE):
-            raise _illegal(
-                f"TopicMessageType validate failed, the expected type is {wanted}, but actual type "
-                f"is {actual.value}: send it to a topic of that message.type, or to one without"
-            )
-
-    def _check_keys(self, topic: TopicSettings, wishes: Wishes) -> None:
-        if topic.attributes.get(CLEANUP_POLICY) == "COMPACTION" and not (wishes.keys or "").strip():
-            raise _illegal("Required message key is missing")
-
     def _check_body(self, body: bytes) -> None:
         most = self._config.max_message_bytes
         if len(body) > most:
             raise _illegal(f"the message body is {len(body)} bytes, {most} are the most")
+
+
+def check_type(
+    config: BrokerConfig, topic: TopicSettings, wishes: Wishes, *, is_half: bool = False
+) -> None:
+    """Refuse what a topic is not for; one that says nothing of it takes everything.
+
+    Whether a message is one in order is not looked at: of Java's clients, which choose its
+    queue by themselves, nobody could tell.
+
+    Raises:
+        RequestRejected: It is not for this.
+    """
+    wanted = topic.attributes.get(MESSAGE_TYPE)
+    if wanted is None or not config.check_message_types or is_retry_topic(topic.name):
+        return
+    actual = MessageType.NORMAL
+    if is_half:
+        actual = MessageType.TRANSACTION
+    elif wishes.waits:
+        actual = MessageType.DELAY
+    if _IN_ORDER_OR_NOT.get(wanted, wanted) not in (actual, *_ANY_TYPE):
+        raise _illegal(
+            f"TopicMessageType validate failed, the expected type is {wanted}, but actual type "
+            f"is {actual.value}: send it to a topic of that message.type, or to one without"
+        )
+
+
+def check_keys(topic: TopicSettings, wishes: Wishes) -> None:
+    """Refuse a message without a key where a topic keeps the last of each.
+
+    Raises:
+        RequestRejected: It has none.
+    """
+    if topic.attributes.get(CLEANUP_POLICY) == "COMPACTION" and not (wishes.keys or "").strip():
+        raise _illegal("Required message key is missing")
 
 
 def _illegal(remark: str) -> RequestRejected:

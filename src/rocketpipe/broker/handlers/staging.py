@@ -20,6 +20,7 @@ from rocketpipe.broker.delivery.staged_records import Part, part_put
 from rocketpipe.broker.delivery.staging import Staging
 from rocketpipe.broker.delivery.storing import Intake
 from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.handlers.sending import check_keys, check_type
 from rocketpipe.errors import InvalidName, RecordError, RequestRejected
 from rocketpipe.model import properties
 from rocketpipe.model.flags import BORN_HOST_V6, MULTI_TAGS
@@ -57,6 +58,10 @@ class StagedMessages:
         self._parking = parking
         self._max_bytes = max_bytes
         self._unlimited = unlimited
+
+    def limit(self, max_bytes: int) -> None:
+        """Take parts of so many bytes at most from now on."""
+        self._max_bytes = max_bytes
 
     def checked(self, part: Part) -> Sequence[Put]:
         """The messages of a part that is to be staged, as they will be stored.
@@ -117,6 +122,11 @@ class StagingHandlers:
         self._staging = staging
         self._messages = messages
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go by other settings from now on."""
+        self._config = config
+        self._messages.limit(config.max_message_bytes)
+
     @handles(StageMessages)
     async def stage(self, request: StageMessages, call: Call) -> StageMessagesReply:
         self._intake.admit()
@@ -134,8 +144,13 @@ class StagingHandlers:
             if not puts:
                 raise _illegal("a part without messages")
             # Not when it is committed: what was taken before has to go through.
+            topic = self._supply.known(part.topic)
             for put in puts:
                 self._intake.room.check(put, retried=is_retry_topic(part.topic))
+                if topic is not None and topic.attributes:
+                    wishes = Wishes.of(properties.decode_bytes(put.properties))
+                    check_keys(topic, wishes)
+                    check_type(self._config, topic, wishes)
         except RecordError as error:
             raise _illegal(str(error)) from error
         return StageMessagesReply(committed=not await self._staging.stage(part, part_put(part)))

@@ -32,10 +32,16 @@ def staging(core: Core) -> Wing:
             born_host=core.store_host,
         )
 
-    config = core.config
+    config = core.settings.now
     messages = StagedMessages(
         core.stamp,
-        Parking(core.delays, core.clock, most_ms=core.store.config.timer_max_delay_ms),
+        Parking(
+            core.delays,
+            core.clock,
+            most_ms=core.store.config.timer_max_delay_ms,
+            waiting=core.store.derived.timer,
+            most_waiting=core.store.config.max_waiting_timers,
+        ),
         config.max_message_bytes,
         unlimited=Parking(core.delays, core.clock, most_ms=None),
     )
@@ -52,6 +58,7 @@ def staging(core: Core) -> Wing:
         destinations=core.destinations,
     )
     handlers = StagingHandlers(config, core.intake, core.supply, kept, messages)
+    core.settings.watch(handlers.reconfigure)
     asking = StageAsking(
         kept,
         core.caller,
