@@ -10,7 +10,7 @@ from tests.broker.staging_world import TOPIC, World
 
 from rocketpipe.broker.delivery.stage_asking import WAIT_MS
 from rocketpipe.client.producer.stage_content import checksum
-from rocketpipe.errors import ConnectionLost, RequestRejected, RocketPipeError
+from rocketpipe.errors import BatchMismatch, ConnectionLost, RequestRejected, RocketPipeError
 from rocketpipe.protocol.requests.staging import (
     AskStages,
     CommitStages,
@@ -169,6 +169,20 @@ async def test_a_home_that_lost_everything_decides_anew_and_the_others_do_not(
     world.start(HOME)
     assert await world.write(0, ROWS) is True
     assert world.running["b"].bodies() == at_b
+    assert sorted(world.shown()) == ROWS
+
+
+async def test_a_home_that_has_forgotten_a_batch_does_not_show_a_part_of_another(
+    world: World,
+) -> None:
+    assert await world.write(0, ROWS) is True
+    home = world.running[HOME].staging
+    assert home.book.ledger.forget_unused(world.clock.monotonic_ms() + 1) == ["app"]
+    with pytest.raises(BatchMismatch, match="committed before with other messages"):
+        await world.write(0, [b"other " + row for row in ROWS])
+    assert sorted(world.shown()) == ROWS
+    await world.clock.advance(3 * EXPIRY_MS)
+    await world.tend()
     assert sorted(world.shown()) == ROWS
 
 

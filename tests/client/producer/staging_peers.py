@@ -13,6 +13,8 @@ from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.kv import GetKeyValue, KeyValueReply, PutKeyValue
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
 from rocketpipe.protocol.requests.staging import (
+    AskStages,
+    AskStagesReply,
     CommitStages,
     CommitStagesReply,
     PrepareStages,
@@ -50,7 +52,11 @@ class Peer:
         if isinstance(request, PrepareStages):
             batch = (request.application, request.batch)
             self.prepared.append((batch, request.home, dict(request.named.stages)))
-            return PrepareStagesReply(committed=batch in self.committed)
+            shown = self.committed.get(batch)
+            told = StageList(content=shown.content if shown else None)
+            return PrepareStagesReply(committed=shown is not None, outcome=told)
+        if isinstance(request, AskStages):
+            return AskStagesReply(decided=(request.application, request.batch) in self.committed)
         if isinstance(request, StageMessages):
             batch = (request.application, request.batch)
             if batch in self.committed:

@@ -170,7 +170,8 @@ class StageAsking:
         if self._staging.book.stages.missing(batch, share.stages) is not None and is_old:
             self._staging.let_go(batch, tokens)  # of another attempt, which is over by now
             return
-        await self._staging.commit(batch, StageList(stages=share.stages))
+        named = StageList(stages=share.stages, content=share.content or None)
+        await self._staging.commit(batch, named)
         log.info("a batch shows here as its home decided application=%s batch=%d", *batch)
         if home is not None:
             done = SettleStages(application=batch[0], batch=batch[1], share=self._name)

@@ -184,7 +184,8 @@ class StagingHandlers:
             raise _wrong(f"batch {request.batch}, {len(named.stages)} stages: 0, 1 or more")
         batch = (request.application, request.batch)
         kept = await self._staging.prepare(batch, named.stages, request.home, named.token or "")
-        return PrepareStagesReply(committed=not kept)
+        content = None if kept else self._staging.book.ledger.content(*batch)
+        return PrepareStagesReply(committed=not kept, outcome=StageList(content=content))
 
     @handles(AskStages)
     async def ask(self, request: AskStages, call: Call) -> AskStagesReply:

@@ -41,9 +41,11 @@ from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
 from rocketpipe.protocol.requests.staging import (
     HOMES_NAMESPACE,
+    AskStages,
     CommitStages,
     CommitStagesReply,
     PrepareStages,
+    PrepareStagesReply,
     SettleStages,
     Share,
     StageList,
@@ -187,8 +189,17 @@ class Committer:
             if name != home
         }
         token = uuid.uuid4().hex
+        shown: dict[str, Content | None] = {}
         for name in sorted(shares):
-            await self._prepare(name, batch, home, token, shares[name])
+            reply = await self._prepare(name, batch, home, token, shares[name])
+            if reply.committed:
+                shown[name] = Content.of(reply.outcome.content)
+        if shown and not await self._is_decided(home, batch):
+            # It was, but home has forgotten it, or lost everything. What shows is not shown again,
+            # and if that is something else, some of this batch would never show.
+            for name, before in shown.items():
+                now = Content.of(shares[name].content)
+                self._compare(batch, before, now, run=run, skip=skip)
         whole = _whole(contents, run)
         named = StageList(
             stages=dict(plan.get(home, {})),
@@ -200,25 +211,31 @@ class Committer:
             f"if it is gone for good: rocketpipe-mqadmin deleteKvConfig -s {HOMES_NAMESPACE} "
             f"-k {home_key(batch.application)}"
         )
-        reply = await self._ask(home, batch, named, gone)
+        told = await self._ask(home, batch, named, gone)
         decided = shares
-        if reply.duplicate:
-            decided = read_plan(reply.outcome.plan) if reply.outcome.plan else {}
-            before = Content.of(reply.outcome.content)
-            self._compare(batch, before, whole, skip=skip)
+        if told.duplicate:
+            decided = read_plan(told.outcome.plan) if told.outcome.plan else {}
+            before = Content.of(told.outcome.content)
+            self._compare(batch, before, whole, run=run, skip=skip)
             skip = skip or _is_other_run(before, run)
         for name in sorted(decided):
             await self._show(name, batch, decided[name], shares.get(name), skip=skip)
         if decided:
             await self._settle(home, batch)
-        return not reply.duplicate
+        return not told.duplicate
 
     def _compare(
-        self, batch: Batch, before: Content | None, now: Content | None, *, skip: bool
+        self,
+        batch: Batch,
+        before: Content | None,
+        now: Content | None,
+        *,
+        run: str | None,
+        skip: bool,
     ) -> None:
         if before is None or now is None or before.is_like(now):
             return
-        if not skip and not _is_other_run(before, now.run):
+        if not skip and not _is_other_run(before, run):
             raise BatchMismatch(batch.application, batch.number, str(before), str(now))
         log.warning(
             "a batch was committed before with other messages, and is not written again "
@@ -229,7 +246,15 @@ class Committer:
             now,
         )
 
-    async def _prepare(self, name: str, batch: Batch, home: str, token: str, share: Share) -> None:
+    async def _is_decided(self, home: str, batch: Batch) -> bool:
+        request = AskStages(
+            application=batch.application, batch=batch.number, broker_name=self._group
+        )
+        return (await self._call(home, request)).decided
+
+    async def _prepare(
+        self, name: str, batch: Batch, home: str, token: str, share: Share
+    ) -> PrepareStagesReply:
         request = PrepareStages(
             producer_group=self._group,
             application=batch.application,
@@ -238,14 +263,14 @@ class Committer:
             broker_name=name,
             named=StageList(stages=share.stages, token=token),
         )
-        await self._call(name, request)
+        return await self._call(name, request)
 
     async def _show(
         self, name: str, batch: Batch, share: Share, own: Share | None, *, skip: bool
     ) -> None:
         """Have a broker show what was decided; if it has lost that, what was staged now."""
         try:
-            await self._ask(name, batch, StageList(stages=share.stages))
+            await self._ask(name, batch, _named(share))
         except RequestRejected as error:
             if error.code != ResponseCode.INVALID_PARAMETER or own is None or own == share:
                 raise
@@ -264,7 +289,7 @@ class Committer:
                     lost,
                     now,
                 )
-            await self._ask(name, batch, StageList(stages=own.stages))
+            await self._ask(name, batch, _named(own))
             log.warning(
                 "a broker had lost its share of a batch, which was staged again and shows "
                 "application=%s batch=%d broker=%s",
@@ -340,6 +365,10 @@ class Committer:
                 return await self._session.caller.call(address, request, patience.attempt_ms)
             except RocketPipeError as error:
                 await patience.after(error)
+
+
+def _named(share: Share) -> StageList:
+    return StageList(stages=share.stages, content=share.content or None)
 
 
 def _text(contents: Mapping[str, Content] | None, name: str) -> str:

@@ -141,6 +141,8 @@ class PrepareStagesReply:
 
     #: Whether the batch was committed here before: then there is nothing to keep.
     committed: bool = False
+    #: With the content of what was.
+    outcome: StageList = json_body(default=StageList())
 
 
 @request(RequestCode.PREPARE_STAGES)
