@@ -44,6 +44,8 @@ def test_what_waits_for_its_moment_is_not_waited_for(servers: Cluster) -> None:
     way = DirectWay(session, "sparks")
     with Outlet(WriteOptions(servers.name_server), session, way) as outlet:
         outlet.send(Parcel("sink-late", b"later", 1, "C" * 32, 17, "KEYS\x01k\x02DELAY\x0118\x02"))
+        moment = f"__STARTDELIVERTIME\x01{session.clock.now_ms() + 3_600_000}\x02"
+        outlet.send(Parcel("sink-late", b"then", 1, "E" * 32, 17, f"KEYS\x01k\x02{moment}"))
         outlet.finish()
         assert way.ends == {}
         outlet.send(Parcel("sink-late", b"now", 1, "D" * 32, 17, "KEYS\x01DELAY\x02"))

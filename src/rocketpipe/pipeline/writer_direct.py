@@ -35,6 +35,7 @@ _DELAYS: Final = (
     well_known.TIMER_DELAY_SEC,
     well_known.TIMER_DELAY_MS,
     well_known.TIMER_DELIVER_MS,
+    well_known.START_DELIVER_TIME,
 )
 _WAITING: Final = f"{well_known.WAIT}\x01true\x02{well_known.UNIQ_KEY}\x01"
 
