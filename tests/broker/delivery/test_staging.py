@@ -10,6 +10,7 @@ import pytest
 from tests.broker.sending_parts import put
 from tests.broker.staging_parts import EXPIRY_MS, LEDGER_MS, StagingParts
 
+from rocketpipe.broker.tables.prepared import PreparedTable
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.names import SCHEDULE_TOPIC, STAGING_TOPIC, TIMER_TOPIC
 from rocketpipe.protocol.codes import ResponseCode
@@ -406,3 +407,18 @@ async def test_a_topic_that_nobody_deleted_is_made_known_before_a_commit_shows(
     await parts.commit({"one": 1})
     found = parts.tables.topics.get("new")
     assert (parts.bodies("new"), found and found.read_queues) == ([b"a"], 3)
+
+
+async def test_a_writer_that_prepares_for_ever_is_refused_in_the_end(
+    parts: StagingParts, tmp_path: Path
+) -> None:
+    parts.staging.book.prepared = PreparedTable(max_names=2)
+    await parts.stage("one", b"a")
+    for token in ("t1", "t2", "t2"):
+        await parts.prepare({"one": 1}, token=token)
+    with pytest.raises(RequestRejected, match="2 stages are prepared") as caught:
+        await parts.prepare({"one": 1}, token="t3")
+    assert caught.value.code == ResponseCode.SYSTEM_BUSY
+    parts = reborn(parts, tmp_path)
+    await parts.commit({"one": 1})
+    assert parts.bodies() == [b"a"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rocketpipe.broker.tables.prepared import Preparation, PreparedTable
+from rocketpipe.errors import RequestRejected
 
 BATCH = ("app", 0)
 
@@ -33,3 +36,17 @@ def test_they_go_with_their_stages_or_their_batch() -> None:
     table.drop(("app", 1))
     table.drop(("app", 1))
     assert not len(table)
+
+
+def test_what_is_prepared_again_and_again_is_bounded() -> None:
+    table = PreparedTable(max_names=3)
+    for token in ("t1", "t2", "t2"):
+        table.check_room(1)
+        table.add(BATCH, Preparation(token, {"a": 1}, "home", 5))
+    table.add(("app", 1), Preparation("t3", {"b": 1}, "home", 5))
+    with pytest.raises(RequestRejected, match="3 stages are prepared"):
+        table.check_room(1)
+    table.without(["b"])
+    table.check_room(1)
+    table.drop(BATCH)
+    table.check_room(3)

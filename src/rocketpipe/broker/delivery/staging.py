@@ -176,13 +176,14 @@ class Staging:
         """Keep stages until home has decided; False if the batch is committed here already.
 
         Raises:
-            RequestRejected: A stage is not here, or not whole; or the store takes nothing now.
+            RequestRejected: A stage is not here, or not whole; or there is no room now.
         """
         if self.book.ledger.has(*batch):
             return False
         self._check_whole(batch, named, "prepared")
-        if not self.book.prepared.has(batch, token):
-            app, number = batch
+        prepared, (app, number) = self.book.prepared, batch
+        if not prepared.has(batch, token):
+            prepared.check_room(len(named))
             self._write(Prepared(app=app, batch=number, stages=dict(named), home=home, token=token))
         await self._settled(self._store.positions.written)
         return True
@@ -266,10 +267,7 @@ class Staging:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
 
     def _move(self, commit: Commit, place: Place, part: Part) -> LogOffset:
-        """Append the next part's messages, and that they are there, as one group.
-
-        It was decided that they show: those of a topic that is no more go with it all the same.
-        """
+        """Append the next part's messages, unless they went with their topic, and say so."""
         app, number = commit.batch
         try:
             noted = Delivered(app=app, batch=number, parts=commit.moved + 1)

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rocketpipe.broker.tables.stages import Batch
+from rocketpipe.errors import RequestRejected
+from rocketpipe.protocol.codes import ResponseCode
+
+#: A writer that tries again prepares again, and each time counts: its commit may be on its way.
+MAX_NAMES: Final = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +32,34 @@ class Preparation:
 class PreparedTable:
     """Preparations by batch; there may be several of one, by writers that tried again."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_names: int = MAX_NAMES) -> None:
+        self._max_names = max_names
         self._of_batch: dict[Batch, dict[str, Preparation]] = {}
+        #: How many stages all of them name.
+        self._names = 0
 
     def __len__(self) -> int:
         return len(self._of_batch)
 
     def add(self, batch: Batch, preparation: Preparation) -> None:
         """Take one; the same token again changes nothing."""
-        self._of_batch.setdefault(batch, {}).setdefault(preparation.token, preparation)
+        of_batch = self._of_batch.setdefault(batch, {})
+        if preparation.token not in of_batch:
+            of_batch[preparation.token] = preparation
+            self._names += len(preparation.stages)
+
+    def check_room(self, names: int) -> None:
+        """Refuse one more that names so many stages, where all of them name too many.
+
+        Raises:
+            RequestRejected: They do.
+        """
+        if self._names + names > self._max_names:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_BUSY,
+                f"{self._names} stages are prepared, some again and again, and {self._max_names} "
+                "are the most: start the brokers that decide about them, or wait until they expire",
+            )
 
     def has(self, batch: Batch, token: str) -> bool:
         """Whether one is known."""
@@ -61,9 +86,11 @@ class PreparedTable:
             for token, preparation in tuple(each.items()):
                 if not gone.isdisjoint(preparation.stages):
                     del each[token]
+                    self._names -= len(preparation.stages)
             if not each:
                 del self._of_batch[batch]
 
     def drop(self, batch: Batch) -> None:
         """Forget all of a batch."""
-        self._of_batch.pop(batch, None)
+        for each in self._of_batch.pop(batch, {}).values():
+            self._names -= len(each.stages)
