@@ -30,7 +30,7 @@ from typing import NamedTuple, cast
 
 from rocketpipe import Batching, ConsumeFromWhere, Producer, PushConsumer
 from rocketpipe.client.consumer.received import ReceivedMessage, received
-from rocketpipe.client.producer.outgoing import Outgoing, template
+from rocketpipe.client.producer.sending.outgoing import Outgoing, template
 from rocketpipe.model.host import Host
 from rocketpipe.model.ids import UniqueKeys
 from rocketpipe.model.message import Message, StoredMessage

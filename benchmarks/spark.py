@@ -37,12 +37,12 @@ from pyspark.sql.types import StructType
 from rocketpipe.clock import SystemClock
 from rocketpipe.model.host import Host
 from rocketpipe.pipeline import launch
-from rocketpipe.pipeline.log_directory import LogDirectory
-from rocketpipe.pipeline.rows import SCHEMA
+from rocketpipe.pipeline.columns.rows import SCHEMA
+from rocketpipe.pipeline.log.directory import LogDirectory
 from rocketpipe.record.codec import RecordView
-from rocketpipe.store.appender import Put
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.log.appender import Put
 from rocketpipe.store.message_store import MessageStore
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from pyspark.sql.types import StructType
 
 from rocketpipe.client.identity import Identity
 from rocketpipe.pipeline import launch
-from rocketpipe.pipeline.log_encode import KeyRun, encode_rows
-from rocketpipe.pipeline.write_rows import rows_by_topic
+from rocketpipe.pipeline.columns.encode import KeyRun, encode_rows
+from rocketpipe.pipeline.columns.write_rows import rows_by_topic
 from rocketpipe.testing.servers import serving
 
 SCENARIO = "batch-16x1-100"

@@ -31,10 +31,10 @@ from zlib import crc32
 from rocketpipe.clock import SystemClock
 from rocketpipe.model.host import Host
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.store.appender import Put
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
-from rocketpipe.store.log_end import walk_to_end
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.log.appender import Put
+from rocketpipe.store.log.end import walk_to_end
 from rocketpipe.store.message_store import MessageStore
 
 HOST = Host.parse("127.0.0.1:10911").pack()

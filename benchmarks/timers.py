@@ -24,9 +24,9 @@ from pathlib import Path
 from rocketpipe import Producer, Session
 from rocketpipe.clock import SystemClock
 from rocketpipe.model.names import TIMER_TOPIC
-from rocketpipe.store.appender import Put
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.log.appender import Put
 from rocketpipe.store.message_store import MessageStore
 
 HOST = bytes(8)

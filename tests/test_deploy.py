@@ -19,9 +19,9 @@ import pytest
 import yaml
 from tests.dockerfile import DEPLOY, ROOT, rests, sent_to_the_engine, stages
 
-from rocketpipe.broker import fast_port
-from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.broker.settings import broker_settings
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.loading import broker_settings
+from rocketpipe.broker.presence import fast_port
 from rocketpipe.cli.main import NOUNS, parser_of
 from rocketpipe.namesrv.config import NamesrvConfig
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.tables.clients import SILENT_MS
 from rocketpipe.broker.tables.queue_locks import LOCK_MS
 from rocketpipe.client import routes, session
-from rocketpipe.client.consumer import pull, push, rebalance
+from rocketpipe.client.consumer import pull, push
+from rocketpipe.client.consumer.group import rebalance
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.producer import producer
 from rocketpipe.namesrv import liveness

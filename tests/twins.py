@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 
 from rocketpipe import compiled
-from rocketpipe.broker.lanes import hot as lanes_hot
-from rocketpipe.store import appender, derivation
+from rocketpipe.broker.fast_path import frames as lanes_hot
+from rocketpipe.store.derived import derivation
+from rocketpipe.store.log import appender
 
 WAYS = ("python", "compiled")
 #: By these every function that has a twin is imported, and so replaced.

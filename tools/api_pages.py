@@ -72,11 +72,11 @@ def _blocking_faces() -> Iterator[str]:
 
 
 def _spark_options() -> Iterator[str]:
-    from rocketpipe.pipeline import options, write_options  # which import Spark
+    from rocketpipe.pipeline.options import read, write
 
     for title, module, kind in (
-        ("Options of reading", options, options.ReadOptions),
-        ("Options of writing", write_options, write_options.WriteOptions),
+        ("Options of reading", read, read.ReadOptions),
+        ("Options of writing", write, write.WriteOptions),
     ):
         defaults = {each.name: each.default for each in dataclasses.fields(kind)}
         yield f"\n## {title}\n\n| option | default | |\n|---|---|---|\n"

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rocketpipe.broker.config import NOT_READ_YET, PROFILES, BrokerConfig
-from rocketpipe.broker.settings import DEFAULT_DATA, STORE_SETTINGS
+from rocketpipe.broker.config.config import NOT_READ_YET, PROFILES, BrokerConfig
+from rocketpipe.broker.config.loading import DEFAULT_DATA, STORE_SETTINGS
 from rocketpipe.config.setting import Setting, settings_of
 from rocketpipe.namesrv.config import PROFILES as NAMESRV_PROFILES
 from rocketpipe.namesrv.config import NamesrvConfig

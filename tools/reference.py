@@ -22,8 +22,8 @@ from api_entry import cell, first_line
 import rocketpipe
 from rocketpipe import errors
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.broker.measuring import families
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.metrics import families
 from rocketpipe.cli.main import NOUNS, parser_of
 from rocketpipe.metrics import Family
 from rocketpipe.namesrv.config import NamesrvConfig

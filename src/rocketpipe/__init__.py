@@ -14,7 +14,7 @@ from rocketpipe.errors import RocketPipeError
 
 if TYPE_CHECKING:
     from rocketpipe.client.admin.admin import Admin
-    from rocketpipe.client.consumer.offsets import StartFrom
+    from rocketpipe.client.consumer.group.offsets import StartFrom
     from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
     from rocketpipe.client.consumer.popped import PoppedMessage
     from rocketpipe.client.consumer.pull import PullConsumer
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from rocketpipe.client.consumer.simple import SimpleConsumer
     from rocketpipe.client.consumer.tuning import PushTuning
     from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
-    from rocketpipe.client.producer.batching import Batching
     from rocketpipe.client.producer.producer import Producer
     from rocketpipe.client.producer.result import SendResult
     from rocketpipe.client.producer.retry import Retries
+    from rocketpipe.client.producer.sending.batching import Batching
     from rocketpipe.client.producer.transactions import Decision
     from rocketpipe.client.session import Session
     from rocketpipe.model.message import Message, StoredMessage

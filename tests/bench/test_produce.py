@@ -8,8 +8,8 @@ import pytest
 
 from rocketpipe.bench.produce import HOPELESS, MAX_WINDOW, ProduceLoad, produce
 from rocketpipe.client.admin.admin import Admin
-from rocketpipe.client.producer.batching import Batching
 from rocketpipe.client.producer.producer import Producer
+from rocketpipe.client.producer.sending.batching import Batching
 from rocketpipe.testing import Cluster
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rocketpipe.blocking import Producer
 from rocketpipe.blocking.staged import StagedSends
-from rocketpipe.client.producer.staged import StagedSends as AsyncStagedSends
+from rocketpipe.client.producer.staging.staged import StagedSends as AsyncStagedSends
 from rocketpipe.errors import SessionClosed
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from tests.broker.sending_parts import HOST, SendingParts, put
 
-from rocketpipe.broker.delivery.acks import Acks
-from rocketpipe.broker.delivery.pop import PopAsk, Popped, PopRules, Pops
-from rocketpipe.broker.delivery.revive import Revivals
-from rocketpipe.broker.delivery.revive_log import ReviveLog
-from rocketpipe.broker.tables.pop_order import OrderTable
+from rocketpipe.broker.features.popping.acks import Acks
+from rocketpipe.broker.features.popping.order import OrderTable
+from rocketpipe.broker.features.popping.pop import PopAsk, Popped, PopRules, Pops
+from rocketpipe.broker.features.popping.revive import Revivals
+from rocketpipe.broker.features.popping.revive_log import ReviveLog
 from rocketpipe.model.ids import ReceiptHandle, RetryKind
 from rocketpipe.model.names import revive_topic
 from rocketpipe.model.offsets import QueueOffset

@@ -7,19 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from rocketpipe.broker.admission import Admission, AdmissionLimits
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.delivery.deferral import Deferral
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.destinations import Destinations
-from rocketpipe.broker.delivery.durability import Durability
-from rocketpipe.broker.delivery.half_room import HalfRoom
-from rocketpipe.broker.delivery.parking import Parking
 from rocketpipe.broker.delivery.retry import Retries
-from rocketpipe.broker.delivery.sent_properties import Stamp
-from rocketpipe.broker.delivery.storing import Intake
-from rocketpipe.broker.delivery.topic_supply import TopicSupply
 from rocketpipe.broker.handlers.sending import SendHandlers
-from rocketpipe.broker.registration import Registrar
+from rocketpipe.broker.intake.admission import Admission, AdmissionLimits
+from rocketpipe.broker.intake.intake import Intake
+from rocketpipe.broker.intake.open_transaction_limit import OpenTransactionLimit
+from rocketpipe.broker.intake.sent_properties import BrokerProperties
+from rocketpipe.broker.intake.topic_provider import TopicProvider
+from rocketpipe.broker.intake.visibility import Visibility
+from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.model.ids import UniqueKeys
@@ -30,10 +30,10 @@ from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.message_store import MessageStore, Put
-from rocketpipe.store.retention import Pins
+from rocketpipe.store.upkeep.retention import Pins
 from rocketpipe.testing.clock import ManualClock
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
@@ -77,26 +77,26 @@ class SendingParts:
             auto_create_groups=self.config.auto_create_groups,
         )
         self.tables.load()
-        self.durability = Durability(self.store, clock)
+        self.durability = Visibility(self.store, clock)
         self.durability.dispatch()
         self.admission = Admission(self.store, self.durability, clock, limits)
         self.intake = Intake(self.store, self.durability, self.admission, HOST)
         topics, chance = self.tables.topics, random.Random(7)
         registrar = Registrar(self.config, "127.0.0.1:10911", topics, Caller(), clock)
-        self.supply = TopicSupply(
+        self.supply = TopicProvider(
             topics, self.tables.groups, registrar, clock, chance, self.tables.group_kept
         )
-        self.stamp = Stamp(self.config, UniqueKeys(HOST[:4], 1, 2), clock)
+        self.stamp = BrokerProperties(self.config, UniqueKeys(HOST[:4], 1, 2), clock)
         self.pins = Pins()
         self.destinations = Destinations(topics, self.supply)
         self.delays = DelayLevels(
             self.store, self.intake, self.tables.delays, clock, self.pins, self.destinations
         )
         most_ms = self.store.config.timer_max_delay_ms
-        self.parking = Parking(self.delays, clock, most_ms=most_ms)
+        self.parking = Deferral(self.delays, clock, most_ms=most_ms)
         self.locks = QueueLocks()
         self.retries = Retries(self.store, self.supply, self.delays, self.locks, clock)
-        self.half_room = HalfRoom(self.config.max_open_transactions)
+        self.half_room = OpenTransactionLimit(self.config.max_open_transactions)
         self._router = Router(
             SendHandlers(
                 self.config,

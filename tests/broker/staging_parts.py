@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from tests.broker.sending_parts import HOST, Sender, SendingParts
 
-from rocketpipe.broker.delivery.parking import Parking
-from rocketpipe.broker.delivery.staged_records import LEDGER_QUEUE
-from rocketpipe.broker.delivery.staging import Staging
-from rocketpipe.broker.handlers.staging import StagedMessages, StagingHandlers
-from rocketpipe.broker.tables.stages import StageTable
+from rocketpipe.broker.delivery.deferral import Deferral
+from rocketpipe.broker.features.staging.handlers import StagedMessages, StagingHandlers
+from rocketpipe.broker.features.staging.records import LEDGER_QUEUE
+from rocketpipe.broker.features.staging.stages import StageTable
+from rocketpipe.broker.features.staging.staging import Staging
 from rocketpipe.model.names import STAGING_TOPIC
 from rocketpipe.protocol.request import Request, read_reply, to_command
 from rocketpipe.protocol.requests.staging import (
@@ -24,7 +24,7 @@ from rocketpipe.protocol.requests.staging import (
 from rocketpipe.record.batch import Entry, encode_batch
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.message_store import Put
-from rocketpipe.store.retention import Pins, Retention
+from rocketpipe.store.upkeep.retention import Pins, Retention
 from rocketpipe.testing.clock import ManualClock
 
 EXPIRY_MS = 60_000
@@ -49,7 +49,7 @@ class StagingParts(SendingParts):
             self.stamp,
             self.parking,
             self.config.max_message_bytes,
-            unlimited=Parking(self.delays, clock, most_ms=None),
+            unlimited=Deferral(self.delays, clock, most_ms=None),
         )
         self.staging = Staging(
             self.store,

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from tests.broker.staging_parts import EXPIRY_MS, StagingParts
 
-from rocketpipe.broker.delivery.stage_asking import StageAsking
+from rocketpipe.broker.features.staging.asking import StageAsking
 from rocketpipe.client.name_servers import NameServers
-from rocketpipe.client.producer.stage_content import Content, checksum
-from rocketpipe.client.producer.stages import Batch, Committer, StageWriter, brokers_of
+from rocketpipe.client.producer.staging.content import Content, checksum
+from rocketpipe.client.producer.staging.stages import Batch, Committer, StageWriter, brokers_of
 from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected
 from rocketpipe.model.route import BrokerAddresses, ClusterBrokers, MessageQueue
 from rocketpipe.protocol.codes import ResponseCode
@@ -23,8 +23,8 @@ from rocketpipe.protocol.requests.kv import GetKeyValue, KeyValueReply, PutKeyVa
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
 from rocketpipe.record.batch import Entry, encode_batch
 from rocketpipe.testing.clock import ManualClock
-from rocketpipe.testing.disk import SimDisk
-from rocketpipe.testing.small_store import ROOT
+from rocketpipe.testing.simulation.disk import SimDisk
+from rocketpipe.testing.simulation.small_store import ROOT
 
 NAME_SERVER = "n:9876"
 TOPIC = "t"

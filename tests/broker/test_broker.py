@@ -11,7 +11,7 @@ from tests.broker import asking
 from rocketpipe.broker.broker import _forget_topic as forget_topic
 from rocketpipe.broker.broker import _queues_in_use as queues_in_use
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.stats import Stats
 from rocketpipe.client.consumer.pull import pull_request
 from rocketpipe.client.producer.producer import Producer
@@ -28,8 +28,8 @@ from rocketpipe.protocol.requests.topics import GetTopicConfig
 from rocketpipe.record.codec import view_records
 from rocketpipe.remoting.caller import Caller, split_address
 from rocketpipe.store.config import FlushMode, StoreConfig
-from rocketpipe.store.disk import Disk
 from rocketpipe.store.errors import StoreFailed, StoreFull
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore, Put
 
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from tests.broker.sending_parts import HOST, Sender, SendingParts, sent
 
-from rocketpipe.broker.delivery import half_messages
-from rocketpipe.broker.delivery.check_back import CheckBack
-from rocketpipe.broker.delivery.open_transactions import OpenTransactions
-from rocketpipe.broker.delivery.transactions import Decisions
-from rocketpipe.broker.handlers.transactions import TransactionHandlers
+from rocketpipe.broker.features.transactions.check_back import CheckBack
+from rocketpipe.broker.features.transactions.decisions import Decisions
+from rocketpipe.broker.features.transactions.handlers import TransactionHandlers
+from rocketpipe.broker.features.transactions.open_transactions import OpenTransactions
+from rocketpipe.broker.intake import half_messages
 from rocketpipe.model.flags import Transaction
 from rocketpipe.model.names import CHECK_MAX_TIME_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from rocketpipe.client.name_servers import Directory, NameServers
+from rocketpipe.client.name_servers import NameServerClient, NameServers
 from rocketpipe.client.routes import RouteCache
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RequestRejected
@@ -82,7 +82,7 @@ async def cache_of(
 ) -> AsyncIterator[RouteCache]:
     """A cache that asks these NameServers in this order."""
     async with Caller() as caller:
-        directory = Directory(caller, NameServers(addresses))
+        directory = NameServerClient(caller, NameServers(addresses))
         cache = RouteCache(directory, clock=clock, on_changed=on_changed, max_routes=max_routes)
         try:
             yield cache

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.client.name_server_parts import KnownTopics, route, served
 
-from rocketpipe.client.name_servers import Directory, NameServers
+from rocketpipe.client.name_servers import NameServerClient, NameServers
 from rocketpipe.errors import ConnectionLost, RequestRejected
 from rocketpipe.protocol.requests.kv import GetKeyValue
 from rocketpipe.remoting.caller import Caller
@@ -34,7 +34,7 @@ async def test_the_one_that_answered_is_asked_again() -> None:
     one, two = KnownTopics(t=route(1)), KnownTopics(t=route(1))
     async with served(one) as first, Caller() as caller:
         async with served(two) as second:
-            directory = Directory(caller, NameServers((NOBODY, first, second)))
+            directory = NameServerClient(caller, NameServers((NOBODY, first, second)))
             assert await directory.route("t")
             assert await directory.route("t")
             assert (one.asked, two.asked) == (["t", "t"], [])
@@ -43,7 +43,7 @@ async def test_the_one_that_answered_is_asked_again() -> None:
 async def test_one_that_does_not_know_is_not_the_last_word() -> None:
     empty, full = KnownTopics(), KnownTopics(t=route(3))
     async with served(empty) as first, served(full) as second, Caller() as caller:
-        directory = Directory(caller, NameServers((first, second)))
+        directory = NameServerClient(caller, NameServers((first, second)))
         found = await directory.route("t")
         assert found is not None
         assert found.queues[0].read_queues == 3
@@ -55,7 +55,7 @@ async def test_one_that_refuses_counts_as_silent_while_another_may_know() -> Non
     known = KnownTopics(t=route(1))
     known.refuses = "name server not ready"
     async with served(known) as address, Caller() as caller:
-        directory = Directory(caller, NameServers((address,)))
+        directory = NameServerClient(caller, NameServers((address,)))
         with pytest.raises(ConnectionLost, match="name server not ready"):
             await directory.route("t")
 
@@ -64,16 +64,16 @@ async def test_clients_begin_with_different_servers() -> None:
     async with Caller() as caller:
         servers = NameServers(tuple(f"127.0.0.1:{port}" for port in range(1, 5)))
         chance = random.Random(7)
-        first = {Directory(caller, servers, chance=chance)._address() for _ in range(40)}
+        first = {NameServerClient(caller, servers, chance=chance)._address() for _ in range(40)}
         assert first == set(servers.addresses)
 
 
 async def test_a_question_goes_to_the_next_server_but_a_refusal_is_an_answer() -> None:
     async with served(KnownTopics()) as address, Caller() as caller:
-        directory = Directory(caller, NameServers((NOBODY, address)))
+        directory = NameServerClient(caller, NameServers((NOBODY, address)))
         with pytest.raises(RequestRejected, match="not supported"):
             await directory.ask(GetKeyValue(namespace="n", key="k"))
-        directory = Directory(caller, NameServers((NOBODY,)))
+        directory = NameServerClient(caller, NameServers((NOBODY,)))
         with pytest.raises(ConnectionLost, match="no NameServer answers"):
             await directory.ask(GetKeyValue(namespace="n", key="k"))
 
@@ -95,13 +95,13 @@ async def test_a_question_goes_to_the_next_server_but_a_refusal_is_an_answer() -
 async def test_the_hint_names_what_was_perhaps_meant(topics: list[str], hint: str) -> None:
     known = KnownTopics(**{topic: route(1) for topic in topics})
     async with served(known) as address, Caller() as caller:
-        directory = Directory(caller, NameServers((address,)))
+        directory = NameServerClient(caller, NameServers((address,)))
         assert await directory.hint("orders") == f"NameServer {address} {hint}"
 
 
 async def test_there_is_no_hint_from_servers_that_are_gone() -> None:
     async with Caller() as caller:
-        assert await Directory(caller, NameServers((NOBODY,))).hint("t") == ""
+        assert await NameServerClient(caller, NameServers((NOBODY,))).hint("t") == ""
 
 
 @pytest.mark.parametrize("text", ["a:9876,b:9876", "http://a:9876", "a:9876 b:9876"])

@@ -15,8 +15,8 @@ from tests.scenarios.cast import PATIENCE_S, Cast
 from tests.scenarios.hurried_clock import SPEED
 
 from rocketpipe import Admin, Producer, PullConsumer, Session
-from rocketpipe.client.producer.batching import Batching
-from rocketpipe.testing.checker import assert_clean
+from rocketpipe.client.producer.sending.batching import Batching
+from rocketpipe.testing.histories.checker import assert_clean
 
 pytestmark = pytest.mark.compat
 

@@ -32,12 +32,12 @@ from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.record.batch import Entry, encode_batch
 from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.remoting.caller import Caller
-from rocketpipe.store.check import check_store
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
-from rocketpipe.store.findings import Report
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.upkeep.check import check_store
+from rocketpipe.store.upkeep.findings import Report
 
 pytestmark = pytest.mark.compat
 

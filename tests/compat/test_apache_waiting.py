@@ -15,7 +15,7 @@ from tests.scenarios.sending_wire import all_bodies
 
 from rocketpipe import Admin, Decision, Producer, Session
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.record.codec import RecordView

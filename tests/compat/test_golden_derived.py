@@ -14,17 +14,17 @@ import pytest
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, walk
-from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.config import FlushMode, StoreConfig
-from rocketpipe.store.disk import Disk
-from rocketpipe.store.dispatcher import Dispatcher, delays_ms
+from rocketpipe.store.derived.dispatcher import Dispatcher, delays_ms
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.files.open_files import OpenFiles
 from rocketpipe.store.hot import QUEUE_ENTRY
-from rocketpipe.store.key_index import KeyIndex
+from rocketpipe.store.index.key_index import KeyIndex
 from rocketpipe.store.layout import StoreLayout
-from rocketpipe.store.open_files import OpenFiles
-from rocketpipe.store.positions import Positions
-from rocketpipe.store.queue_set import QueueSet
-from rocketpipe.store.timer_wheel import TimerWheel
+from rocketpipe.store.log.commit_log import CommitLog
+from rocketpipe.store.queues.queue_set import QueueSet
+from rocketpipe.store.state.positions import Positions
+from rocketpipe.store.timers.wheel import TimerWheel
 from rocketpipe.testing.clock import ManualClock
 
 GOLDEN = Path(__file__).parents[1] / "golden"

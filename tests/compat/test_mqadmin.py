@@ -23,7 +23,7 @@ from tests.compat.clients.installing import java_tools
 
 from rocketpipe import blocking
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server

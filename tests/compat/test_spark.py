@@ -21,7 +21,7 @@ from tests.faults.sink_lives import outlive
 
 from rocketpipe import Producer
 from rocketpipe.pipeline.launch import prepare_alone
-from rocketpipe.pipeline.shipping import package_root
+from rocketpipe.pipeline.register import package_root
 from rocketpipe.testing import serving
 
 pytestmark = [pytest.mark.compat, pytest.mark.spark]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rocketpipe.broker.settings import broker_settings, load_broker
+from rocketpipe.broker.config.loading import broker_settings, load_broker
 from rocketpipe.config.load import given_in_file
 from rocketpipe.config.setting import settings_of
 from rocketpipe.namesrv.config import NamesrvConfig

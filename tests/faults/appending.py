@@ -28,12 +28,12 @@ from pathlib import Path
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
-from rocketpipe.store.appender import Appended
-from rocketpipe.store.commit_log import Chunk, CommitLog
 from rocketpipe.store.config import FlushMode, StoreConfig
-from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.log.appender import Appended
+from rocketpipe.store.log.commit_log import Chunk, CommitLog
 from rocketpipe.store.message_store import MessageStore
-from rocketpipe.testing.small_store import HOST, TOPICS, message
+from rocketpipe.testing.simulation.small_store import HOST, TOPICS, message
 
 
 def say(*words: object) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpipe.store import commit_log, dispatcher, hot, log_end
-from rocketpipe.store.commit_log import CommitLog
-from rocketpipe.store.disk import DiskError
-from rocketpipe.testing.small_store import KINDS, Kind
+from rocketpipe.store import hot
+from rocketpipe.store.derived import dispatcher
+from rocketpipe.store.files.disk import DiskError
+from rocketpipe.store.log import commit_log
+from rocketpipe.store.log import end as log_end
+from rocketpipe.store.log.commit_log import CommitLog
+from rocketpipe.testing.simulation.small_store import KINDS, Kind
 
 
 @pytest.fixture(params=sorted(KINDS))

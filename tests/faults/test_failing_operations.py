@@ -11,12 +11,12 @@ from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.errors import StoreFailed, StoreFull
-from rocketpipe.store.health import StoreState
-from rocketpipe.store.queue_set import QueueSet
-from rocketpipe.testing.disk import CHANGES, SimDisk
-from rocketpipe.testing.sim_fault import PowerCut, Progress
-from rocketpipe.testing.small_store import TOPICS, everything, open_store, put
-from rocketpipe.testing.store_user import StoreUser
+from rocketpipe.store.queues.queue_set import QueueSet
+from rocketpipe.store.state.health import StoreState
+from rocketpipe.testing.simulation.disk import CHANGES, SimDisk
+from rocketpipe.testing.simulation.sim_fault import PowerCut, Progress
+from rocketpipe.testing.simulation.small_store import TOPICS, everything, open_store, put
+from rocketpipe.testing.simulation.store_user import StoreUser
 
 SEED = 20
 

@@ -20,7 +20,7 @@ from rocketpipe.clock import SystemClock
 from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore, Put, StoreState
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))

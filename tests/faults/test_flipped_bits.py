@@ -11,8 +11,16 @@ from rocketpipe.errors import RecordError, StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store import hot
 from rocketpipe.store.errors import RecordCorrupt, StoreDamaged
-from rocketpipe.testing.disk import SimDisk
-from rocketpipe.testing.small_store import KINDS, ROOT, Filled, Kind, everything, fill, open_store
+from rocketpipe.testing.simulation.disk import SimDisk
+from rocketpipe.testing.simulation.small_store import (
+    KINDS,
+    ROOT,
+    Filled,
+    Kind,
+    everything,
+    fill,
+    open_store,
+)
 
 SEALED = sorted(name for name, kind in KINDS.items() if kind.config.get("checksum", True))
 

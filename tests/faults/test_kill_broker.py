@@ -27,7 +27,7 @@ from rocketpipe.protocol.requests.groups import GetGroupConfig, UpdateAndCreateG
 from rocketpipe.protocol.requests.offsets import QueryConsumerOffset, UpdateConsumerOffset
 from rocketpipe.protocol.requests.sending import SendMessageBack
 from rocketpipe.protocol.requests.topics import GetTopicConfig, UpdateAndCreateTopic
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 
 SCENARIOS = 10

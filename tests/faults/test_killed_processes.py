@@ -17,12 +17,12 @@ import pytest
 from rocketpipe import Producer, RocketPipeError
 from rocketpipe.clock import SystemClock
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.store.appender import Appended
 from rocketpipe.store.config import FlushMode, StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.log.appender import Appended
 from rocketpipe.store.message_store import MessageStore
-from rocketpipe.testing.promises import PromiseBroken, Promises
-from rocketpipe.testing.small_store import HOST, message
+from rocketpipe.testing.simulation.promises import PromiseBroken, Promises
+from rocketpipe.testing.simulation.small_store import HOST, message
 
 HERE = Path(__file__).parent
 PROGRAM = HERE / "appending.py"
@@ -261,7 +261,7 @@ import appending
 from pathlib import Path
 from rocketpipe.clock import SystemClock
 from rocketpipe.store.config import FlushMode, StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore
 
 config = StoreConfig.embedded(Path(sys.argv[1]), segment_bytes={SEGMENT_BYTES})

@@ -8,11 +8,11 @@ import pytest
 
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.config import FlushMode
-from rocketpipe.store.disk import DiskError
-from rocketpipe.store.health import StoreState
-from rocketpipe.testing.disk import SimDisk
-from rocketpipe.testing.sim_fault import PowerCut, Progress
-from rocketpipe.testing.small_store import KINDS, everything, open_store, put
+from rocketpipe.store.files.disk import DiskError
+from rocketpipe.store.state.health import StoreState
+from rocketpipe.testing.simulation.disk import SimDisk
+from rocketpipe.testing.simulation.sim_fault import PowerCut, Progress
+from rocketpipe.testing.simulation.small_store import KINDS, everything, open_store, put
 
 
 def keyed(number: int, **changes: object) -> list:

@@ -10,8 +10,8 @@ from tests.broker.staging_parts import StagingParts
 
 from rocketpipe.protocol.requests.staging import StageList
 from rocketpipe.testing.clock import ManualClock
-from rocketpipe.testing.disk import PowerCut, SimDisk
-from rocketpipe.testing.small_store import ROOT
+from rocketpipe.testing.simulation.disk import PowerCut, SimDisk
+from rocketpipe.testing.simulation.small_store import ROOT
 
 BODIES = [b"%d" % number * 40 for number in range(12)]
 PARTS = 2

@@ -10,8 +10,8 @@ import pytest
 
 from rocketpipe.record.layout import BLANK_MAGIC
 from rocketpipe.store.errors import OddSegment
-from rocketpipe.testing.disk import SimDisk
-from rocketpipe.testing.small_store import (
+from rocketpipe.testing.simulation.disk import SimDisk
+from rocketpipe.testing.simulation.small_store import (
     KINDS,
     ROOT,
     SEGMENT_BYTES,

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.twins import assert_wrong_types_are_refused, compiled_functions, damaged, outcome
 
 from rocketpipe import compiled
-from rocketpipe.broker.lanes.hot import cut_key
+from rocketpipe.broker.fast_path.frames import cut_key
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.record import checksum, hot
 from rocketpipe.record.batch import encode_batch
-from rocketpipe.store.derivation import Derivation
+from rocketpipe.store.derived.derivation import Derivation
 from rocketpipe.store.hot import QUEUE_ENTRY
-from rocketpipe.store.puts import Appended, Put
+from rocketpipe.store.log.puts import Appended, Put
 
 RECORD, PROTOCOL = "rocketpipe.record._hot", "rocketpipe.protocol._hot"
 STORE, LANES = "rocketpipe.store._hot", "rocketpipe.broker.lanes._hot"

@@ -27,8 +27,8 @@ from rocketpipe.protocol.requests.registration import (
 from rocketpipe.protocol.requests.routes import RegisterBroker
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.remoting.router import Router
-from rocketpipe.store.disk import Disk
-from rocketpipe.store.snapshot import Snapshot
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.files.snapshot import Snapshot
 from rocketpipe.testing import ManualClock
 
 ReplyT = TypeVar("ReplyT")

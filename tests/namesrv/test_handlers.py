@@ -34,7 +34,7 @@ from rocketpipe.protocol.requests.routes import (
     RegisterTopicInNamesrv,
     WipeWritePerm,
 )
-from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.files.disk import Disk, DiskError
 
 Desks = Callable[..., Any]
 

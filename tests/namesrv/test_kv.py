@@ -10,8 +10,8 @@ import pytest
 
 from rocketpipe.namesrv.config import LiveSettings, NamesrvConfig
 from rocketpipe.namesrv.kv import KeyValuesFull, KeyValueStore, KeyValueTable
-from rocketpipe.store.disk import Disk, DiskError
-from rocketpipe.store.snapshot import Snapshot, SnapshotDamaged
+from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.files.snapshot import Snapshot, SnapshotDamaged
 
 
 def store(path: Path | None = None, disk: Disk | None = None, **limits: Any) -> KeyValueStore:

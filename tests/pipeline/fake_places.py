@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.pipeline.places import Ends, UnknownTopic
-from rocketpipe.pipeline.ranges import QueueRange
+from rocketpipe.pipeline.planning.offset_reader import Ends, UnknownTopic
+from rocketpipe.pipeline.planning.ranges import QueueRange
 
 
 def queue(name: str) -> MessageQueue:

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rocketpipe.client.consumer.pull_loop import pull_request
+from rocketpipe.client.consumer.pulling.loop import pull_request
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import EVERYTHING
-from rocketpipe.pipeline.writer_outlet import Parcel
+from rocketpipe.pipeline.writing.sender import SendUnit
 from rocketpipe.record.codec import RecordView, view_records
 
 
@@ -21,7 +21,7 @@ class TakingNote:
 
     queue_count: int = 4
     brokers: Sequence[str] = ("a",)
-    sent: list[tuple[Parcel, MessageQueue | None]] = field(default_factory=list)
+    sent: list[tuple[SendUnit, MessageQueue | None]] = field(default_factory=list)
 
     async def queues(self, topic: str, timeout_ms: int) -> Sequence[MessageQueue]:
         return [
@@ -30,7 +30,7 @@ class TakingNote:
             for queue_id in range(self.queue_count)
         ]
 
-    async def send(self, parcel: Parcel, queue: MessageQueue | None, timeout_ms: int) -> None:
+    async def send(self, parcel: SendUnit, queue: MessageQueue | None, timeout_ms: int) -> None:
         self.sent.append((parcel, queue))
 
     async def close(self) -> None:

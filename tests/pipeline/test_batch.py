@@ -21,12 +21,12 @@ from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.pipeline import batch as batch_module
 from rocketpipe.pipeline.batch import BatchReader, FilteringBatchReader
-from rocketpipe.pipeline.gaps import MessagesGone
-from rocketpipe.pipeline.option_text import OptionError
-from rocketpipe.pipeline.options import ReadOptions
-from rocketpipe.pipeline.places import QueuesUnreachable, UnknownTopic
-from rocketpipe.pipeline.ranges import Part
-from rocketpipe.pipeline.rows import SCHEMA, ColumnError, UnreadableMessage
+from rocketpipe.pipeline.columns.rows import SCHEMA, ColumnError, UnreadableMessage
+from rocketpipe.pipeline.options.read import ReadOptions
+from rocketpipe.pipeline.options.text import OptionError
+from rocketpipe.pipeline.planning.gaps import MessagesGone
+from rocketpipe.pipeline.planning.offset_reader import QueuesUnreachable, UnknownTopic
+from rocketpipe.pipeline.planning.ranges import ReadPartition
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.testing import Cluster
 
@@ -172,9 +172,9 @@ def test_messages_that_are_gone_are_missed_loudly(servers: Cluster, send_raw: An
     [part] = reading.partitions()
     longer = dataclasses.replace(part.ranges[0], end=QueueOffset(5))
     with pytest.raises(MessagesGone, match="no messages 2 to 4 any more"):
-        rows_of(reading, Part((longer,), part.addresses))
+        rows_of(reading, ReadPartition((longer,), part.addresses))
     skipping = reader(servers, "batch-gone", onGap="skip")
-    assert len(rows_of(skipping, Part((longer,), part.addresses))) == 2
+    assert len(rows_of(skipping, ReadPartition((longer,), part.addresses))) == 2
 
 
 def offsets(offset: int) -> str:

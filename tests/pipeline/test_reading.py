@@ -20,67 +20,69 @@ from tests.waiting import PATIENCE_S
 
 from rocketpipe import Producer
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.errors import ConnectionLost, RequestRejected
 from rocketpipe.model.flags import Compression, with_compression
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
-from rocketpipe.pipeline import broker_reading, log_reading, reading
+from rocketpipe.pipeline import reading
 from rocketpipe.pipeline.batch import BatchReader
-from rocketpipe.pipeline.broker_places import BrokerPlaces
-from rocketpipe.pipeline.filters import Wanted
-from rocketpipe.pipeline.gaps import MessagesGone
-from rocketpipe.pipeline.log_directory import LogDirectory, LogNotFound
-from rocketpipe.pipeline.log_places import LogPlaces
-from rocketpipe.pipeline.options import ReadOptions
-from rocketpipe.pipeline.places import Places
-from rocketpipe.pipeline.ranges import Part, QueueRange
+from rocketpipe.pipeline.broker import reading as broker_reading
+from rocketpipe.pipeline.broker.offsets import BrokerOffsets
+from rocketpipe.pipeline.columns.rows import ERROR_COLUMN, SCHEMA, UnreadableMessage
+from rocketpipe.pipeline.log import reading as log_reading
+from rocketpipe.pipeline.log.directory import LogDirectory, LogNotFound
+from rocketpipe.pipeline.log.offsets import LogOffsets
+from rocketpipe.pipeline.options.read import ReadOptions
+from rocketpipe.pipeline.options.selection import Selection
+from rocketpipe.pipeline.planning.filters import RowFilter
+from rocketpipe.pipeline.planning.gaps import MessagesGone
+from rocketpipe.pipeline.planning.offset_reader import OffsetReader
+from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition
 from rocketpipe.pipeline.reading import read_part
-from rocketpipe.pipeline.rows import ERROR_COLUMN, SCHEMA, UnreadableMessage
-from rocketpipe.pipeline.selection import Selection
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.config import FlushMode, StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing import Cluster
-from rocketpipe.testing.small_store import HOST, StepClock, put, small_store
+from rocketpipe.testing.simulation.small_store import HOST, StepClock, put, small_store
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 NUMBERS = StructType([SCHEMA["queue_id"], SCHEMA["queue_offset"], SCHEMA["body"]])
-ALL = Wanted()
+ALL = RowFilter()
 
 
 def options(**fields: Any) -> ReadOptions:
     return ReadOptions(selection=Selection(topics=("any",)), **fields)
 
 
-def whole(places: Places, topic: str) -> Part:
+def whole(places: OffsetReader, topic: str) -> ReadPartition:
     ends = places.ends(places.queues(topic))
     ranges = tuple(QueueRange(queue, *ends[queue]) for queue in sorted(ends))
-    part = Part(tuple(each for each in ranges if each.count), places.addresses())
+    part = ReadPartition(tuple(each for each in ranges if each.count), places.addresses())
     places.close()
     return part
 
 
 def rows_of(
-    part: Part, given: ReadOptions, schema: StructType = SCHEMA, wanted: Wanted = ALL
+    part: ReadPartition, given: ReadOptions, schema: StructType = SCHEMA, wanted: RowFilter = ALL
 ) -> list[dict[str, Any]]:
     return [row for batch in read_part(part, given, schema, wanted) for row in batch.to_pylist()]
 
 
 def both_ways(
     servers: Cluster, store_path: Path, topic: str, count: int, **fields: Any
-) -> list[tuple[Part, ReadOptions]]:
+) -> list[tuple[ReadPartition, ReadOptions]]:
     """A topic's part and options through the broker, and from its files once they have it all."""
     until = time.monotonic() + PATIENCE_S
     while True:
-        in_files = whole(LogPlaces(store_path), topic)
+        in_files = whole(LogOffsets(store_path), topic)
         if sum(each.count for each in in_files.ranges) >= count:
             break
         assert time.monotonic() < until, "the broker publishes what it has within seconds"
-    through = whole(BrokerPlaces(servers.name_server, "spark"), topic)
+    through = whole(BrokerOffsets(servers.name_server, "spark"), topic)
     assert through.ranges == in_files.ranges
     return [
         (through, options(name_servers=servers.name_server, group="spark", **fields)),
@@ -96,7 +98,7 @@ def test_a_directory_of_apaches_broker_reads_as_that_broker_answered(
     told = json.loads((GOLDEN / f"{name}.json").read_text())
     rows = {}
     for topic in sorted({message["topic"] for message in told["messages"]}):
-        part = whole(LogPlaces(store), topic)
+        part = whole(LogOffsets(store), topic)
         for each in part.ranges:
             least, greatest = told["offsets"][f"{topic}@{each.queue.queue_id}"]
             # A delayed message was delivered between the answers and the end.
@@ -139,18 +141,20 @@ def test_only_what_is_wanted_comes_either_way(
     send("wanted", [b"4", b"5"])
     for part, given in both_ways(servers, store_path, "wanted", 5):
 
-        def bodies(wanted: Wanted, part: Part = part, given: ReadOptions = given) -> list[bytes]:
+        def bodies(
+            wanted: RowFilter, part: ReadPartition = part, given: ReadOptions = given
+        ) -> list[bytes]:
             return sorted(row["body"] for row in rows_of(part, given, NUMBERS, wanted))
 
-        assert bodies(Wanted(tags=frozenset({"Aa"}))) == [b"1", b"2"]
-        assert bodies(Wanted(tags=frozenset({"BB", "none"}))) == [b"3"]
-        assert bodies(Wanted(tags=frozenset({"a | b"}))) == []
-        assert bodies(Wanted(keys=frozenset({"k3", "k1"}))) == [b"1", b"2", b"3"]
-        assert bodies(Wanted(offsets=(1, 5))) == sorted(
+        assert bodies(RowFilter(tags=frozenset({"Aa"}))) == [b"1", b"2"]
+        assert bodies(RowFilter(tags=frozenset({"BB", "none"}))) == [b"3"]
+        assert bodies(RowFilter(tags=frozenset({"a | b"}))) == []
+        assert bodies(RowFilter(keys=frozenset({"k3", "k1"}))) == [b"1", b"2", b"3"]
+        assert bodies(RowFilter(offsets=(1, 5))) == sorted(
             row["body"] for row in rows_of(part, given, NUMBERS) if row["queue_offset"] >= 1
         )
-        assert bodies(Wanted(stored_ms=(0, 5))) == []
-        assert len(bodies(Wanted(stored_ms=(5, 1 << 62)))) == 5
+        assert bodies(RowFilter(stored_ms=(0, 5))) == []
+        assert len(bodies(RowFilter(stored_ms=(5, 1 << 62)))) == 5
 
 
 def test_a_part_of_a_queue_is_read_from_its_first_offset_to_before_its_last(
@@ -160,7 +164,7 @@ def test_a_part_of_a_queue_is_read_from_its_first_offset_to_before_its_last(
         send_raw("middle", b"%d" % number)
     for part, given in both_ways(servers, store_path, "middle", 20):
         cut = QueueRange(part.ranges[0].queue, QueueOffset(5), QueueOffset(9))
-        rows = rows_of(Part((cut, cut), part.addresses), given, NUMBERS)
+        rows = rows_of(ReadPartition((cut, cut), part.addresses), given, NUMBERS)
         assert [row["body"] for row in rows] == [b"5", b"6", b"7", b"8"] * 2
 
 
@@ -171,7 +175,7 @@ def test_offsets_that_a_queue_does_not_have_are_one_gap_either_way(
     send_raw("shorter", b"only one")
     for part, given in both_ways(servers, store_path, "shorter", 1):
         longer = QueueRange(part.ranges[0].queue, QueueOffset(0), QueueOffset(4))
-        beyond = Part((longer,), part.addresses)
+        beyond = ReadPartition((longer,), part.addresses)
         with pytest.raises(MessagesGone) as caught:
             rows_of(beyond, given, NUMBERS)
         assert (caught.value.gap.first, caught.value.gap.following) == (1, 4)
@@ -345,7 +349,9 @@ def test_a_broker_that_stays_away_is_told_after_some_time(
 ) -> None:
     monkeypatch.setattr(broker_reading, "PATIENCE_MS", 0)
     queue = MessageQueue(topic="away", broker_name="broker-z", queue_id=0)
-    part = Part((QueueRange(queue, QueueOffset(0), QueueOffset(1)),), {"broker-z": "127.0.0.1:1"})
+    part = ReadPartition(
+        (QueueRange(queue, QueueOffset(0), QueueOffset(1)),), {"broker-z": "127.0.0.1:1"}
+    )
     with pytest.raises(ConnectionLost):
         rows_of(part, options(name_servers=servers.name_server), NUMBERS)
 
@@ -356,7 +362,7 @@ def test_an_address_that_is_no_more_is_asked_for_anew(
     monkeypatch.setattr(broker_reading, "AGAIN_MS", 1)
     send_raw("moved", b"here")
     part, given = both_ways(servers, store_path, "moved", 1)[0]
-    stale = Part(part.ranges, dict.fromkeys(part.addresses, "127.0.0.1:1"))
+    stale = ReadPartition(part.ranges, dict.fromkeys(part.addresses, "127.0.0.1:1"))
     assert [row["body"] for row in rows_of(stale, given, NUMBERS)] == [b"here"]
 
 
@@ -382,12 +388,12 @@ def test_records_far_apart_and_in_several_segments_are_gathered(
     closed_store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_reading, "_MAX_BETWEEN", 0)
-    rows = rows_of(whole(LogPlaces(closed_store), "plain"), options(path=closed_store), NUMBERS)
+    rows = rows_of(whole(LogOffsets(closed_store), "plain"), options(path=closed_store), NUMBERS)
     assert bodies_of(rows) == [*range(0, 120, 2), *range(1, 120, 2)]
 
 
 def test_what_retention_took_after_the_plan_is_a_gap(closed_store: Path) -> None:
-    part = whole(LogPlaces(closed_store), "plain")
+    part = whole(LogOffsets(closed_store), "plain")
     first, second, *_ = sorted((closed_store / "commitlog").iterdir())
     first.unlink()
     left = LogOffset(int(second.name))
@@ -406,7 +412,7 @@ def test_what_retention_takes_during_a_task_is_a_gap(
 ) -> None:
     """The task has looked at the directory, and read some of it, when files go."""
     monkeypatch.setattr(log_reading, "READ_BYTES", 300)
-    part = whole(LogPlaces(closed_store), "plain")
+    part = whole(LogOffsets(closed_store), "plain")
     segments = sorted((closed_store / "commitlog").iterdir())
     assert len(segments) > 3
     for policy in ("fail", "skip"):
@@ -443,7 +449,7 @@ def test_a_record_that_is_damaged_in_the_log_goes_alone(
     data = bytearray(segment.read_bytes())
     data[at] ^= 4
     segment.write_bytes(data)
-    part = whole(LogPlaces(closed_store), "plain")
+    part = whole(LogOffsets(closed_store), "plain")
     kept = tmp_path / "kept" if policy == "quarantine" else None
     given = options(path=closed_store, on_bad_message=policy, quarantine=kept)
     rows = rows_of(part, given)
@@ -463,14 +469,14 @@ def test_a_bit_that_flipped_in_the_log_is_never_shown(closed_store: Path, at: in
     data = bytearray(segment.read_bytes())
     data[at] ^= 4
     segment.write_bytes(data)
-    part = whole(LogPlaces(closed_store), "plain")
+    part = whole(LogOffsets(closed_store), "plain")
     with pytest.raises(UnreadableMessage, match="message 0 in queue 0"):
         rows_of(part, options(path=closed_store), NUMBERS)
 
 
 def test_a_log_that_a_task_cannot_see_is_told_so(tmp_path: Path) -> None:
     queue = MessageQueue(topic="any", broker_name="broker-a", queue_id=0)
-    part = Part((QueueRange(queue, QueueOffset(0), QueueOffset(1)),), {})
+    part = ReadPartition((QueueRange(queue, QueueOffset(0), QueueOffset(1)),), {})
     with pytest.raises(LogNotFound, match="executors see"):
         rows_of(part, options(path=tmp_path / "elsewhere"), NUMBERS)
 

@@ -20,10 +20,10 @@ from rocketpipe.model.flags import Compression, with_compression
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.model.properties import encode
 from rocketpipe.pipeline.batch import BatchReader, FilteringBatchReader
+from rocketpipe.pipeline.columns.rows import SCHEMA
 from rocketpipe.pipeline.launch import LOG_NAME
-from rocketpipe.pipeline.option_text import OptionError
-from rocketpipe.pipeline.rows import SCHEMA
-from rocketpipe.pipeline.shipping import PUSH_DOWN_SETTING
+from rocketpipe.pipeline.options.text import OptionError
+from rocketpipe.pipeline.register import PUSH_DOWN_SETTING
 from rocketpipe.pipeline.source import RocketPipeSource
 from rocketpipe.testing import Cluster
 

@@ -25,11 +25,11 @@ from tests.pipeline.fake_places import FakePlaces, queue
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.errors import ConnectionLost
 from rocketpipe.pipeline import stream as stream_module
-from rocketpipe.pipeline.gaps import MessagesGone
-from rocketpipe.pipeline.option_text import OptionError
-from rocketpipe.pipeline.options import ReadOptions
-from rocketpipe.pipeline.places import QueuesUnreachable, UnknownTopic
-from rocketpipe.pipeline.rows import SCHEMA, ColumnError
+from rocketpipe.pipeline.columns.rows import SCHEMA, ColumnError
+from rocketpipe.pipeline.options.read import ReadOptions
+from rocketpipe.pipeline.options.text import OptionError
+from rocketpipe.pipeline.planning.gaps import MessagesGone
+from rocketpipe.pipeline.planning.offset_reader import QueuesUnreachable, UnknownTopic
 from rocketpipe.pipeline.stream import StreamReader
 from rocketpipe.testing import Cluster
 

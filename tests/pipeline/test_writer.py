@@ -18,9 +18,9 @@ from tests.pipeline.sinks import messages_in
 
 from rocketpipe.client.session import Session
 from rocketpipe.errors import BatchMismatch, ConnectionLost
-from rocketpipe.pipeline.option_text import OptionError
-from rocketpipe.pipeline.write_options import Delivery, WriteOptions
-from rocketpipe.pipeline.write_rows import BadColumn
+from rocketpipe.pipeline.columns.write_rows import BadColumn
+from rocketpipe.pipeline.options.text import OptionError
+from rocketpipe.pipeline.options.write import Delivery, WriteOptions
 from rocketpipe.pipeline.writer import (
     AppendOnly,
     StreamRowWriter,

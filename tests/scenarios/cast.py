@@ -23,9 +23,9 @@ from tests.scenarios.history_member import Part
 from tests.scenarios.hurried_clock import HurriedClock
 
 from rocketpipe import Admin, ConsumeFromWhere, Producer, PushConsumer, RocketPipeError, Session
-from rocketpipe.client.consumer.assignment import AVERAGE
+from rocketpipe.client.consumer.group.assignment import AVERAGE
 from rocketpipe.client.consumer.tuning import PushTuning
-from rocketpipe.testing.history import Event, Journal, Phase, Recorder, What, read_history
+from rocketpipe.testing.histories.history import Event, Journal, Phase, Recorder, What, read_history
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 ROOT = Path(__file__).parent.parent.parent

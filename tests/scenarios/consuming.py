@@ -19,8 +19,8 @@ from tests.scenarios.members import Servers
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.client.consumer.assignment import AVERAGE, Strategy
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.client.consumer.group.assignment import AVERAGE, Strategy
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.route import MessageQueue

@@ -16,8 +16,8 @@ import msgspec
 from tests.scenarios.hurried_clock import HurriedClock
 
 from rocketpipe import ConsumeFromWhere, PushConsumer
-from rocketpipe.client.consumer.assignment import AVERAGE
-from rocketpipe.testing.history import Journal, Recorder
+from rocketpipe.client.consumer.group.assignment import AVERAGE
+from rocketpipe.testing.histories.history import Journal, Recorder
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

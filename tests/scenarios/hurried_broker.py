@@ -17,7 +17,7 @@ from tests.scenarios.cast import PATIENCE_S, ROOT
 from tests.scenarios.hurried_clock import HurriedClock
 
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.store.config import StoreConfig
 
 

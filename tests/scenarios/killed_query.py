@@ -57,7 +57,7 @@ def dying_source(step: str, mark: str, jvm: int, servers: int) -> type[DataSourc
             return RocketPipeSource(self.options).schema()
 
         def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
-            from rocketpipe.pipeline.options import ReadOptions
+            from rocketpipe.pipeline.options.read import ReadOptions
             from rocketpipe.pipeline.stream import StreamReader
 
             class Reader(StreamReader):

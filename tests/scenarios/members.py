@@ -12,7 +12,7 @@ from typing import Any
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.route import TopicRoute

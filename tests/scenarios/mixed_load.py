@@ -35,11 +35,11 @@ from rocketpipe import (
 )
 from rocketpipe.client.admin.topics import TopicExists
 from rocketpipe.client.consumer.popped import PoppedMessage
-from rocketpipe.client.producer.staged import StagedSends
-from rocketpipe.testing.checker import check
-from rocketpipe.testing.fate_recorder import FateRecorder
-from rocketpipe.testing.history import Journal
-from rocketpipe.testing.history_facts import Anomaly
+from rocketpipe.client.producer.staging.staged import StagedSends
+from rocketpipe.testing.histories.checker import check
+from rocketpipe.testing.histories.decision_recorder import DecisionRecorder
+from rocketpipe.testing.histories.facts import Anomaly
+from rocketpipe.testing.histories.history import Journal
 
 MIX, STEPS, ASKED = "mix", "steps", "asked"
 POPPERS: Final = "poppers"
@@ -92,10 +92,10 @@ class Honest:
 class MixedCast(Cast):
     """Players that decide about messages after they were sent."""
 
-    def recorder(self, name: str) -> FateRecorder:
+    def recorder(self, name: str) -> DecisionRecorder:
         path = self._directory / f"{name}.jsonl"
         self._journals.append(path)
-        return FateRecorder(self._stack.enter_context(Journal(path)), name)
+        return DecisionRecorder(self._stack.enter_context(Journal(path)), name)
 
     async def take(self, name: str, group: str, topic: str, handle: Any) -> PushConsumer:
         """A member that pushes what it pops, to ``handle`` with its recorder and the consumer."""
@@ -198,7 +198,7 @@ class Load:
         self,
         name: str,
         producer: Producer,
-        deed: Callable[[Producer, FateRecorder, random.Random], Awaitable[None]],
+        deed: Callable[[Producer, DecisionRecorder, random.Random], Awaitable[None]],
     ) -> None:
         """Do it again and again; what does not come through is recorded so, and left at that."""
         record, chance = self._cast.recorder(name), random.Random(f"{self._seed} {name}")
@@ -212,7 +212,9 @@ class Load:
         message_id = f"{kind}-{next(self._numbers):07d}"
         return message_id, f"{message_id} of {self._seed}".encode()
 
-    async def _plain(self, producer: Producer, record: FateRecorder, chance: random.Random) -> None:
+    async def _plain(
+        self, producer: Producer, record: DecisionRecorder, chance: random.Random
+    ) -> None:
         with contextlib.ExitStack() as sends:
             batch = []
             for _ in range(chance.choice((1, 1, 1, 5))):
@@ -227,14 +229,16 @@ class Load:
                 sending.stored(result)
 
     async def _ordered(
-        self, producer: Producer, record: FateRecorder, chance: random.Random
+        self, producer: Producer, record: DecisionRecorder, chance: random.Random
     ) -> None:
         message_id, body = self._new("step")
         key = f"key-{chance.randrange(8)}"
         with record.sending(message_id, STEPS, body, key=key) as sending:
             sending.stored(await producer.send(STEPS, body, keys=[message_id], order_by=key))
 
-    async def _ask(self, producer: Producer, record: FateRecorder, chance: random.Random) -> None:
+    async def _ask(
+        self, producer: Producer, record: DecisionRecorder, chance: random.Random
+    ) -> None:
         message_id, body = self._new("question")
         with record.sending(message_id, ASKED, body) as sending:
             reply = await producer.request(ASKED, body, keys=[message_id])
@@ -242,7 +246,7 @@ class Load:
         assert reply.body == body.upper()
 
     async def _decide(
-        self, producer: Producer, record: FateRecorder, chance: random.Random
+        self, producer: Producer, record: DecisionRecorder, chance: random.Random
     ) -> None:
         message_id, body = self._new("half")
         commit = self._wanted[message_id] = chance.random() < 0.6
@@ -271,7 +275,9 @@ class Load:
         self._asked.answering(message_id, commit=commit)
         return Decision.COMMIT if commit else Decision.ROLLBACK
 
-    async def _time(self, producer: Producer, record: FateRecorder, chance: random.Random) -> None:
+    async def _time(
+        self, producer: Producer, record: DecisionRecorder, chance: random.Random
+    ) -> None:
         message_id, body = self._new("timed")
         now_ms = self._cast.clock.now_ms()
         level = chance.randrange(4)
@@ -294,7 +300,9 @@ class Load:
                 await producer.recall(MIX, result.recall_handle)
             await self._honest.watch("recalled", message_id, body)
 
-    async def _stage(self, producer: Producer, record: FateRecorder, chance: random.Random) -> None:
+    async def _stage(
+        self, producer: Producer, record: DecisionRecorder, chance: random.Random
+    ) -> None:
         """Try a batch, again if nobody knows how that ended, and sometimes although one does."""
         number, tries = next(self._numbers), itertools.count()
         commit, give_up = True, False
@@ -315,7 +323,7 @@ class Load:
     async def _try(
         self,
         batch: StagedSends,
-        record: FateRecorder,
+        record: DecisionRecorder,
         name: str,
         stage: str,
         size: int,
@@ -364,7 +372,7 @@ class Load:
     async def _popped(
         self,
         consumer: SimpleConsumer,
-        record: FateRecorder,
+        record: DecisionRecorder,
         chance: random.Random,
         message: PoppedMessage,
     ) -> None:

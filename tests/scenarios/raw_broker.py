@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.model.subscription import MessageModel, Subscription
@@ -24,7 +24,7 @@ from rocketpipe.protocol.requests.clients import ConsumerData, Heartbeat, Heartb
 from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 
 ANSWER_S = 20

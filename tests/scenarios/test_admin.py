@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.fleet import PartlyDone
 from rocketpipe.client.session import Session

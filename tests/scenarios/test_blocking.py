@@ -27,7 +27,7 @@ from rocketpipe.blocking import (
     SendResult,
     Session,
 )
-from rocketpipe.client.producer.batching import Batching
+from rocketpipe.client.producer.sending.batching import Batching
 from rocketpipe.errors import NoRoute, ProcessForked
 from rocketpipe.record.codec import RecordView
 from rocketpipe.testing.servers import Servers, serving

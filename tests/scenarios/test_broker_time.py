@@ -15,7 +15,7 @@ from rocketpipe.protocol.requests.clients import LockBatch, QueueClaim
 from rocketpipe.protocol.requests.sending import SendMessageBack
 from rocketpipe.record.codec import RecordView
 from rocketpipe.remoting.caller import Caller
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.testing.clock import ManualClock
 

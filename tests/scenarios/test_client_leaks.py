@@ -23,7 +23,7 @@ from tests.waiting import until
 
 from rocketpipe import ConsumeFromWhere, Producer, PullConsumer, PushConsumer, RocketPipeError
 from rocketpipe.client.consumer.outcome import Retry
-from rocketpipe.client.producer.batching import Batching
+from rocketpipe.client.producer.sending.batching import Batching
 from rocketpipe.testing.servers import serving
 
 pytestmark = [pytest.mark.scenario, pytest.mark.soak]

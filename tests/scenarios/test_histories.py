@@ -18,11 +18,11 @@ from tests.scenarios.hurried_clock import HurriedClock
 from tests.scenarios.test_two_brokers import BROKERS, Servers
 
 from rocketpipe import MessageQueue
-from rocketpipe.client.consumer.held_queue import Lease
-from rocketpipe.client.consumer.locks import QueueLocks
-from rocketpipe.client.consumer.offsets import BrokerOffsets
-from rocketpipe.testing.checker import HistoryBroken, assert_clean
-from rocketpipe.testing.history import Phase
+from rocketpipe.client.consumer.group.offsets import BrokerOffsets
+from rocketpipe.client.consumer.pushing.held_queue import Lease
+from rocketpipe.client.consumer.pushing.locks import QueueLocks
+from rocketpipe.testing.histories.checker import HistoryBroken, assert_clean
+from rocketpipe.testing.histories.history import Phase
 
 pytestmark = pytest.mark.scenario
 

@@ -24,8 +24,8 @@ from rocketpipe import Producer, RocketPipeError, SimpleConsumer
 from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
-from rocketpipe.testing.checker import assert_clean, check
-from rocketpipe.testing.history_facts import Anomaly
+from rocketpipe.testing.histories.checker import assert_clean, check
+from rocketpipe.testing.histories.facts import Anomaly
 
 pytestmark = pytest.mark.scenario
 

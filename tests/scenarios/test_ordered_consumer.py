@@ -19,7 +19,7 @@ from tests.scenarios.members import both_servers
 from tests.waiting import until
 
 from rocketpipe import ConsumeFromWhere, MessageQueue, Producer, PushConsumer
-from rocketpipe.client.consumer.assignment import configured
+from rocketpipe.client.consumer.group.assignment import configured
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.protocol.requests.offsets import QueryConsumerOffset
 from rocketpipe.remoting.caller import Caller
@@ -166,7 +166,7 @@ async def test_a_message_that_keeps_failing_holds_its_queue_and_then_leaves_it(
 CHILD = """
 import asyncio, logging, sys
 from rocketpipe import ConsumeFromWhere, MessageQueue, PushConsumer
-from rocketpipe.client.consumer.assignment import configured
+from rocketpipe.client.consumer.group.assignment import configured
 from rocketpipe.client.consumer.tuning import PushTuning
 
 logging.basicConfig(stream=sys.stdout, format="log %(message)s")

@@ -26,7 +26,7 @@ from rocketpipe import (
     blocking,
 )
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import NoRoute, ReceiptExpired
 from rocketpipe.model.group import GroupSettings

@@ -14,8 +14,8 @@ from tests.waiting import PATIENCE_S
 
 from rocketpipe import Producer, PullConsumer
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.client.consumer.assignment import consistent_hash
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.client.consumer.group.assignment import consistent_hash
 from rocketpipe.client.session import Session
 from rocketpipe.clock import SystemClock
 from rocketpipe.model.route import MessageQueue

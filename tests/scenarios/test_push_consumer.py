@@ -37,8 +37,8 @@ from rocketpipe import (
     Session,
 )
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.client.consumer.offsets import offsets_path
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.client.consumer.group.offsets import offsets_path
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.errors import OffsetsTaken

@@ -15,7 +15,7 @@ from tests.client.session_parts import Part
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute
@@ -190,7 +190,7 @@ async def test_a_forked_child_is_told_and_the_parent_goes_on(tmp_path: Path) -> 
 CLIENTS_FORKED = """
 import asyncio, os, signal, sys
 from rocketpipe import Admin, Producer, PullConsumer, PushConsumer, SimpleConsumer
-from rocketpipe.client.producer.batching import Batching
+from rocketpipe.client.producer.sending.batching import Batching
 from rocketpipe.errors import ProcessForked
 
 address = sys.argv[1]

@@ -15,11 +15,11 @@ from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Admin, ConsumeFromWhere, Producer, PushConsumer
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
-from rocketpipe.store import disk as disks
 from rocketpipe.store.config import FlushMode, StoreConfig
+from rocketpipe.store.files import disk as disks
 from rocketpipe.testing.clock import ManualClock
 
 pytestmark = pytest.mark.scenario

@@ -12,8 +12,8 @@ from tests.pipeline.sinks import read_topic
 from rocketpipe import Producer
 from rocketpipe.blocking import Producer as BlockingProducer
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.client.producer.stages import Batch, Committer, StageWriter
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.client.producer.staging.stages import Batch, Committer, StageWriter
 from rocketpipe.client.session import Session
 from rocketpipe.errors import BatchMismatch, RequestRejected
 from rocketpipe.namesrv.config import NamesrvConfig

@@ -10,7 +10,7 @@ import os
 import pytest
 
 from rocketpipe.store.config import FlushMode
-from rocketpipe.testing.simulation import StoreRun
+from rocketpipe.testing.simulation.simulation import StoreRun
 
 SEEDS = int(os.environ.get("ROCKETPIPE_CRASH_SEEDS", "1000"))
 PARTS = 4  # so that several processes share them

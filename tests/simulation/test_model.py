@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rocketpipe.store.config import FlushMode
-from rocketpipe.store.health import StoreState
-from rocketpipe.testing.disk import SimDisk
-from rocketpipe.testing.sim_fault import PowerCut, Progress
-from rocketpipe.testing.small_store import SEGMENT_BYTES, TOPICS
-from rocketpipe.testing.store_user import StoreUser
+from rocketpipe.store.state.health import StoreState
+from rocketpipe.testing.simulation.disk import SimDisk
+from rocketpipe.testing.simulation.sim_fault import PowerCut, Progress
+from rocketpipe.testing.simulation.small_store import SEGMENT_BYTES, TOPICS
+from rocketpipe.testing.simulation.store_user import StoreUser
 
 
 @settings(max_examples=60, stateful_step_count=40)

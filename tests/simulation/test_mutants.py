@@ -12,19 +12,21 @@ import pytest
 
 from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
-from rocketpipe.store import commit_log, hot, log_end
-from rocketpipe.store.commit_log import CommitLog
+from rocketpipe.store import hot
 from rocketpipe.store.config import FlushMode
-from rocketpipe.store.consume_queue import ConsumeQueue
-from rocketpipe.store.disk import DiskError
-from rocketpipe.store.flusher import Flusher
-from rocketpipe.store.group_mark import read_mark
-from rocketpipe.store.positions import Positions
-from rocketpipe.store.queue_set import QueueSet
-from rocketpipe.store.queue_sums import Queue, QueueSums
-from rocketpipe.store.recovery import LogRecovery
-from rocketpipe.testing.disk import SimDisk
-from rocketpipe.testing.simulation import StoreRun
+from rocketpipe.store.files.disk import DiskError
+from rocketpipe.store.log import commit_log
+from rocketpipe.store.log import end as log_end
+from rocketpipe.store.log.batch_mark import read_mark
+from rocketpipe.store.log.commit_log import CommitLog
+from rocketpipe.store.log.flusher import Flusher
+from rocketpipe.store.log.recovery import LogRecovery
+from rocketpipe.store.queues.consume_queue import ConsumeQueue
+from rocketpipe.store.queues.queue_set import QueueSet
+from rocketpipe.store.queues.queue_sums import Queue, QueueSums
+from rocketpipe.store.state.positions import Positions
+from rocketpipe.testing.simulation.disk import SimDisk
+from rocketpipe.testing.simulation.simulation import StoreRun
 
 SEEDS = 300
 

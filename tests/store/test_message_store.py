@@ -15,10 +15,7 @@ from rocketpipe.clock import SystemClock
 from rocketpipe.errors import InvalidName, RecordError, StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import decode_record, view_records
-from rocketpipe.store.check import check_store
-from rocketpipe.store.checkpoint import read_checkpoint
 from rocketpipe.store.config import FlushMode, StoreConfig
-from rocketpipe.store.disk import Disk
 from rocketpipe.store.errors import (
     RecordCorrupt,
     RecordMissing,
@@ -26,9 +23,12 @@ from rocketpipe.store.errors import (
     StoreFailed,
     StoreFull,
 )
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore, Put, ReadStatus, StoreState
+from rocketpipe.store.state.checkpoint import read_checkpoint
+from rocketpipe.store.upkeep.check import check_store
 from rocketpipe.testing.clock import ManualClock
-from rocketpipe.testing.disk import SimDisk
+from rocketpipe.testing.simulation.disk import SimDisk
 
 ROOT = Path("/store")
 LOG = ROOT / "commitlog"

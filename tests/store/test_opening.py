@@ -13,15 +13,15 @@ from rocketpipe.clock import SystemClock
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import decode_record, encode_record, view_records
-from rocketpipe.store.checkpoint import NEVER
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.derived import nobody
-from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.derived.derived_files import nobody
 from rocketpipe.store.errors import OddSegment, RecordCorrupt, StoreDamaged, StoreLocked
+from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.message_store import MessageStore, Put
 from rocketpipe.store.opening import Opened, open_directory
+from rocketpipe.store.state.checkpoint import NEVER
 from rocketpipe.testing.clock import ManualClock
-from rocketpipe.testing.disk import SimDisk
+from rocketpipe.testing.simulation.disk import SimDisk
 
 ROOT = Path("/store")
 LOG = ROOT / "commitlog"

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import pytest
 
 from rocketpipe.model.offsets import LogOffset
-from rocketpipe.store.disk import DiskError
+from rocketpipe.store.files.background_sync import run_steps_blocking
+from rocketpipe.store.files.disk import DiskError
 from rocketpipe.store.message_store import MessageStore
-from rocketpipe.store.side_work import finished
-from rocketpipe.testing.disk import SimDisk
-from rocketpipe.testing.late_worker import LateWorker
-from rocketpipe.testing.small_store import everything, open_store, put
+from rocketpipe.testing.simulation.disk import SimDisk
+from rocketpipe.testing.simulation.late_worker import LateWorker
+from rocketpipe.testing.simulation.small_store import everything, open_store, put
 
 
 def filled(disk: SimDisk) -> MessageStore:
@@ -65,7 +65,7 @@ def test_what_somebody_holds_in_the_meantime_stays() -> None:
         asked.append(store.first_offset)
         yield len(asked) == 1
 
-    assert finished(store.removal.before(bases[3], permit)) == 1
+    assert run_steps_blocking(store.removal.before(bases[3], permit)) == 1
     assert store.first_offset == bases[1]
 
 

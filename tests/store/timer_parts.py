@@ -7,10 +7,10 @@ from typing import Final
 
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.store.open_files import OpenFiles
-from rocketpipe.store.timer_entry import out_ms
-from rocketpipe.store.timer_wheel import TimerWheel
-from rocketpipe.testing.disk import SimDisk
+from rocketpipe.store.files.open_files import OpenFiles
+from rocketpipe.store.timers.entry import out_ms
+from rocketpipe.store.timers.wheel import TimerWheel
+from rocketpipe.testing.simulation.disk import SimDisk
 
 ROOT: Final = Path("/store")
 NOW_MS: Final = 1_700_000_000_000

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from rocketpipe.testing.checker import check
-from rocketpipe.testing.history import Event, Phase, What
+from rocketpipe.testing.histories.checker import check
+from rocketpipe.testing.histories.history import Event, Phase, What
 
 INVOKE, OK, FAIL, INFO = Phase.INVOKE, Phase.OK, Phase.FAIL, Phase.INFO
 QUEUES = tuple(f"t/a/{number}" for number in range(4))

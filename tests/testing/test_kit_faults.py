@@ -8,7 +8,7 @@ import pytest
 
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command
-from rocketpipe.store.disk import DiskError
+from rocketpipe.store.files.disk import DiskError
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.testing.kit_faults import Faults, KitDisk
 

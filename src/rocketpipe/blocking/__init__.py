@@ -14,15 +14,15 @@ from rocketpipe.blocking.pull import PullConsumer
 from rocketpipe.blocking.push import PushConsumer
 from rocketpipe.blocking.session import Session
 from rocketpipe.blocking.simple import SimpleConsumer
-from rocketpipe.client.consumer.offsets import StartFrom
+from rocketpipe.client.consumer.group.offsets import StartFrom
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
 from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
-from rocketpipe.client.producer.batching import Batching
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
+from rocketpipe.client.producer.sending.batching import Batching
 from rocketpipe.client.producer.transactions import Decision
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.message import Message, StoredMessage

@@ -7,8 +7,8 @@ with Admin("127.0.0.1:9876") as admin:
 from __future__ import annotations
 
 from rocketpipe.blocking.background import Life
-from rocketpipe.blocking.face import Client, Face, waits
 from rocketpipe.blocking.session import Session, inner_of
+from rocketpipe.blocking.wrapper import Blocking, Client, blocking
 from rocketpipe.client.admin.admin import Admin as AsyncAdmin
 from rocketpipe.client.admin.brokers import BrokerAdmin as AsyncBrokerAdmin
 from rocketpipe.client.admin.clients import ClientAdmin as AsyncClientAdmin
@@ -22,120 +22,120 @@ from rocketpipe.client.admin.topics import TopicAdmin as AsyncTopicAdmin
 from rocketpipe.client.admin.waiting import WaitingAdmin as AsyncWaitingAdmin
 
 
-class TopicAdmin(Face[AsyncTopicAdmin]):
+class TopicAdmin(Blocking[AsyncTopicAdmin]):
     """Creates, changes, deletes, lists and shows topics."""
 
-    create = waits(AsyncTopicAdmin.create)
-    update = waits(AsyncTopicAdmin.update)
-    delete = waits(AsyncTopicAdmin.delete)
-    names = waits(AsyncTopicAdmin.names)
-    show = waits(AsyncTopicAdmin.show)
-    stats = waits(AsyncTopicAdmin.stats)
+    create = blocking(AsyncTopicAdmin.create)
+    update = blocking(AsyncTopicAdmin.update)
+    delete = blocking(AsyncTopicAdmin.delete)
+    names = blocking(AsyncTopicAdmin.names)
+    show = blocking(AsyncTopicAdmin.show)
+    stats = blocking(AsyncTopicAdmin.stats)
 
 
-class GroupAdmin(Face[AsyncGroupAdmin]):
+class GroupAdmin(Blocking[AsyncGroupAdmin]):
     """Creates, changes, deletes, lists and shows groups of consumers."""
 
-    create = waits(AsyncGroupAdmin.create)
-    update = waits(AsyncGroupAdmin.update)
-    delete = waits(AsyncGroupAdmin.delete)
-    names = waits(AsyncGroupAdmin.names)
-    show = waits(AsyncGroupAdmin.show)
-    members = waits(AsyncGroupAdmin.members)
-    may_read = waits(AsyncGroupAdmin.may_read)
-    let_read = waits(AsyncGroupAdmin.let_read)
+    create = blocking(AsyncGroupAdmin.create)
+    update = blocking(AsyncGroupAdmin.update)
+    delete = blocking(AsyncGroupAdmin.delete)
+    names = blocking(AsyncGroupAdmin.names)
+    show = blocking(AsyncGroupAdmin.show)
+    members = blocking(AsyncGroupAdmin.members)
+    may_read = blocking(AsyncGroupAdmin.may_read)
+    let_read = blocking(AsyncGroupAdmin.let_read)
 
 
-class BrokerAdmin(Face[AsyncBrokerAdmin]):
+class BrokerAdmin(Blocking[AsyncBrokerAdmin]):
     """Lists brokers, shows how they fare, changes their settings and has them clean up."""
 
-    all = waits(AsyncBrokerAdmin.all)
-    clusters = waits(AsyncBrokerAdmin.clusters)
-    topics = waits(AsyncBrokerAdmin.topics)
-    stop_writes = waits(AsyncBrokerAdmin.stop_writes)
-    allow_writes = waits(AsyncBrokerAdmin.allow_writes)
-    runtime = waits(AsyncBrokerAdmin.runtime)
-    stats = waits(AsyncBrokerAdmin.stats)
-    settings = waits(AsyncBrokerAdmin.settings)
-    change = waits(AsyncBrokerAdmin.change)
-    clean_queues = waits(AsyncBrokerAdmin.clean_queues)
-    clean_topics = waits(AsyncBrokerAdmin.clean_topics)
-    delete_expired = waits(AsyncBrokerAdmin.delete_expired)
+    all = blocking(AsyncBrokerAdmin.all)
+    clusters = blocking(AsyncBrokerAdmin.clusters)
+    topics = blocking(AsyncBrokerAdmin.topics)
+    stop_writes = blocking(AsyncBrokerAdmin.stop_writes)
+    allow_writes = blocking(AsyncBrokerAdmin.allow_writes)
+    runtime = blocking(AsyncBrokerAdmin.runtime)
+    stats = blocking(AsyncBrokerAdmin.stats)
+    settings = blocking(AsyncBrokerAdmin.settings)
+    change = blocking(AsyncBrokerAdmin.change)
+    clean_queues = blocking(AsyncBrokerAdmin.clean_queues)
+    clean_topics = blocking(AsyncBrokerAdmin.clean_topics)
+    delete_expired = blocking(AsyncBrokerAdmin.delete_expired)
 
 
-class NameServerAdmin(Face[AsyncNameServerAdmin]):
+class NameServerAdmin(Blocking[AsyncNameServerAdmin]):
     """Reads and changes what NameServers keep beside routes."""
 
-    settings = waits(AsyncNameServerAdmin.settings)
-    change = waits(AsyncNameServerAdmin.change)
-    put = waits(AsyncNameServerAdmin.put)
-    get = waits(AsyncNameServerAdmin.get)
-    values = waits(AsyncNameServerAdmin.values)
-    delete = waits(AsyncNameServerAdmin.delete)
-    set_order = waits(AsyncNameServerAdmin.set_order)
+    settings = blocking(AsyncNameServerAdmin.settings)
+    change = blocking(AsyncNameServerAdmin.change)
+    put = blocking(AsyncNameServerAdmin.put)
+    get = blocking(AsyncNameServerAdmin.get)
+    values = blocking(AsyncNameServerAdmin.values)
+    delete = blocking(AsyncNameServerAdmin.delete)
+    set_order = blocking(AsyncNameServerAdmin.set_order)
 
 
-class MessageAdmin(Face[AsyncMessageAdmin]):
+class MessageAdmin(Blocking[AsyncMessageAdmin]):
     """Finds messages."""
 
-    by_id = waits(AsyncMessageAdmin.by_id)
-    by_unique_key = waits(AsyncMessageAdmin.by_unique_key)
-    by_key = waits(AsyncMessageAdmin.by_key)
-    at = waits(AsyncMessageAdmin.at)
-    at_time = waits(AsyncMessageAdmin.at_time)
-    trace = waits(AsyncMessageAdmin.trace)
+    by_id = blocking(AsyncMessageAdmin.by_id)
+    by_unique_key = blocking(AsyncMessageAdmin.by_unique_key)
+    by_key = blocking(AsyncMessageAdmin.by_key)
+    at = blocking(AsyncMessageAdmin.at)
+    at_time = blocking(AsyncMessageAdmin.at_time)
+    trace = blocking(AsyncMessageAdmin.trace)
 
 
-class OffsetAdmin(Face[AsyncOffsetAdmin]):
+class OffsetAdmin(Blocking[AsyncOffsetAdmin]):
     """Shows and moves how far groups have come."""
 
-    ends = waits(AsyncOffsetAdmin.ends)
-    at_time = waits(AsyncOffsetAdmin.at_time)
-    oldest_ms = waits(AsyncOffsetAdmin.oldest_ms)
-    of_group = waits(AsyncOffsetAdmin.of_group)
-    known_of_group = waits(AsyncOffsetAdmin.known_of_group)
-    commit = waits(AsyncOffsetAdmin.commit)
-    move_to_time = waits(AsyncOffsetAdmin.move_to_time)
-    move_to_ends = waits(AsyncOffsetAdmin.move_to_ends)
+    ends = blocking(AsyncOffsetAdmin.ends)
+    at_time = blocking(AsyncOffsetAdmin.at_time)
+    oldest_ms = blocking(AsyncOffsetAdmin.oldest_ms)
+    of_group = blocking(AsyncOffsetAdmin.of_group)
+    known_of_group = blocking(AsyncOffsetAdmin.known_of_group)
+    commit = blocking(AsyncOffsetAdmin.commit)
+    move_to_time = blocking(AsyncOffsetAdmin.move_to_time)
+    move_to_ends = blocking(AsyncOffsetAdmin.move_to_ends)
 
 
-class WaitingAdmin(Face[AsyncWaitingAdmin]):
+class WaitingAdmin(Blocking[AsyncWaitingAdmin]):
     """Lists what waits at brokers."""
 
-    transactions = waits(AsyncWaitingAdmin.transactions)
-    timed = waits(AsyncWaitingAdmin.timed)
+    transactions = blocking(AsyncWaitingAdmin.transactions)
+    timed = blocking(AsyncWaitingAdmin.timed)
 
 
-class ProgressAdmin(Face[AsyncProgressAdmin]):
+class ProgressAdmin(Blocking[AsyncProgressAdmin]):
     """Shows how far groups have come, and has them go on elsewhere."""
 
-    of_group = waits(AsyncProgressAdmin.of_group)
-    spans = waits(AsyncProgressAdmin.spans)
-    topics_of = waits(AsyncProgressAdmin.topics_of)
-    groups_of = waits(AsyncProgressAdmin.groups_of)
-    subscription = waits(AsyncProgressAdmin.subscription)
-    reset = waits(AsyncProgressAdmin.reset)
-    clone = waits(AsyncProgressAdmin.clone)
+    of_group = blocking(AsyncProgressAdmin.of_group)
+    spans = blocking(AsyncProgressAdmin.spans)
+    topics_of = blocking(AsyncProgressAdmin.topics_of)
+    groups_of = blocking(AsyncProgressAdmin.groups_of)
+    subscription = blocking(AsyncProgressAdmin.subscription)
+    reset = blocking(AsyncProgressAdmin.reset)
+    clone = blocking(AsyncProgressAdmin.clone)
 
 
-class ClientAdmin(Face[AsyncClientAdmin]):
+class ClientAdmin(Blocking[AsyncClientAdmin]):
     """Finds clients at their brokers, and asks them through these."""
 
-    consumers = waits(AsyncClientAdmin.consumers)
-    producers = waits(AsyncClientAdmin.producers)
-    all_producers = waits(AsyncClientAdmin.all_producers)
-    running_info = waits(AsyncClientAdmin.running_info)
-    consume_directly = waits(AsyncClientAdmin.consume_directly)
-    places = waits(AsyncClientAdmin.places)
+    consumers = blocking(AsyncClientAdmin.consumers)
+    producers = blocking(AsyncClientAdmin.producers)
+    all_producers = blocking(AsyncClientAdmin.all_producers)
+    running_info = blocking(AsyncClientAdmin.running_info)
+    consume_directly = blocking(AsyncClientAdmin.consume_directly)
+    places = blocking(AsyncClientAdmin.places)
 
 
-class DeadLetterAdmin(Face[AsyncDeadLetterAdmin]):
+class DeadLetterAdmin(Blocking[AsyncDeadLetterAdmin]):
     """Finds what groups have given up, and gives it to them again."""
 
-    groups = waits(AsyncDeadLetterAdmin.groups)
-    letters = waits(AsyncDeadLetterAdmin.letters)
-    replay = waits(AsyncDeadLetterAdmin.replay)
-    replayed = waits(AsyncDeadLetterAdmin.replayed)
+    groups = blocking(AsyncDeadLetterAdmin.groups)
+    letters = blocking(AsyncDeadLetterAdmin.letters)
+    replay = blocking(AsyncDeadLetterAdmin.replay)
+    replayed = blocking(AsyncDeadLetterAdmin.replayed)
 
 
 class Admin(Client[AsyncAdmin]):

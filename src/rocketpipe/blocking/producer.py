@@ -16,18 +16,18 @@ from types import TracebackType
 from typing import Concatenate, ParamSpec, Self
 
 from rocketpipe.blocking.background import Life
-from rocketpipe.blocking.face import Client, Face, tells, waits
 from rocketpipe.blocking.session import Session, inner_of
 from rocketpipe.blocking.staged import StagedSends
+from rocketpipe.blocking.wrapper import Blocking, Client, blocking, passed_on
 from rocketpipe.client.faults import Variant
-from rocketpipe.client.producer.batching import Batching
-from rocketpipe.client.producer.in_flight import MAX_BYTES, MAX_SENDS
 from rocketpipe.client.producer.producer import DEFAULT_GROUP, SEND_TIMEOUT_MS
 from rocketpipe.client.producer.producer import Producer as AsyncProducer
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
-from rocketpipe.client.producer.staged import TIMEOUT_MS as STAGED_TIMEOUT_MS
-from rocketpipe.client.producer.staged import OnRepeat
+from rocketpipe.client.producer.sending.batching import Batching
+from rocketpipe.client.producer.sending.in_flight import MAX_BYTES, MAX_SENDS
+from rocketpipe.client.producer.staging.staged import TIMEOUT_MS as STAGED_TIMEOUT_MS
+from rocketpipe.client.producer.staging.staged import OnRepeat
 from rocketpipe.client.producer.transactions import Check, Decision
 from rocketpipe.client.producer.transactions import Transaction as AsyncTransaction
 from rocketpipe.client.routes import NEW_TOPIC_QUEUES
@@ -39,7 +39,7 @@ from rocketpipe.record.layout import MAX_BODY_BYTES
 P = ParamSpec("P")
 
 
-class Transaction(Face[AsyncTransaction]):
+class Transaction(Blocking[AsyncTransaction]):
     """A half message, and the ``with`` block at whose end it is decided."""
 
     @property
@@ -57,9 +57,9 @@ class Transaction(Face[AsyncTransaction]):
         """How it ends if the block is left normally now."""
         return self._inner.decision
 
-    rollback = tells(AsyncTransaction.rollback)
-    unknown = tells(AsyncTransaction.unknown)
-    commit = tells(AsyncTransaction.commit)
+    rollback = passed_on(AsyncTransaction.rollback)
+    unknown = passed_on(AsyncTransaction.unknown)
+    commit = passed_on(AsyncTransaction.commit)
 
     def __enter__(self) -> Self:
         self._life.here().run(self._inner.__aenter__())
@@ -78,7 +78,7 @@ def _begins(
     method: Callable[Concatenate[AsyncProducer, P], AsyncTransaction],
 ) -> Callable[Concatenate[Producer, P], Transaction]:
     """The same method, whose transaction is one for ``with``."""
-    told = tells(method)
+    told = passed_on(method)
 
     @functools.wraps(method)
     def begin(self: Producer, /, *args: P.args, **kwargs: P.kwargs) -> Transaction:
@@ -163,10 +163,10 @@ class Producer(Client[AsyncProducer]):
         """Whom brokers take it for."""
         return self._inner.group
 
-    send = waits(AsyncProducer.send)
-    send_async = waits(AsyncProducer.send_async)
-    send_oneway = waits(AsyncProducer.send_oneway)
-    send_batch = waits(AsyncProducer.send_batch)
+    send = blocking(AsyncProducer.send)
+    send_async = blocking(AsyncProducer.send_async)
+    send_oneway = blocking(AsyncProducer.send_oneway)
+    send_batch = blocking(AsyncProducer.send_batch)
 
     def staged(
         self,
@@ -181,6 +181,6 @@ class Producer(Client[AsyncProducer]):
         return StagedSends(inner, Life("the batch"))
 
     transaction = _begins(AsyncProducer.transaction)
-    send_in_transaction = waits(AsyncProducer.send_in_transaction)
-    recall = waits(AsyncProducer.recall)
-    request = waits(AsyncProducer.request)
+    send_in_transaction = blocking(AsyncProducer.send_in_transaction)
+    recall = blocking(AsyncProducer.recall)
+    request = blocking(AsyncProducer.request)

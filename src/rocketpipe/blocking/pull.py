@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rocketpipe.blocking.background import Life
-from rocketpipe.blocking.face import Client, tells, waits
 from rocketpipe.blocking.session import Session, inner_of
-from rocketpipe.client.consumer.assignment import AVERAGE, Strategy
-from rocketpipe.client.consumer.offsets import OffsetStore, StartFrom
+from rocketpipe.blocking.wrapper import Client, blocking, passed_on
+from rocketpipe.client.consumer.group.assignment import AVERAGE, Strategy
+from rocketpipe.client.consumer.group.offsets import OffsetStore, StartFrom
 from rocketpipe.client.consumer.pull import AUTO_COMMIT_MS
 from rocketpipe.client.consumer.pull import PullConsumer as AsyncPullConsumer
-from rocketpipe.client.consumer.pull_loop import BATCH
-from rocketpipe.client.consumer.read_ahead import ReadLimits
+from rocketpipe.client.consumer.pulling.loop import BATCH
+from rocketpipe.client.consumer.pulling.read_ahead import ReadLimits
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.clock import Clock
 from rocketpipe.model.route import MessageQueue
@@ -97,20 +97,20 @@ class PullConsumer(Client[AsyncPullConsumer]):
         while True:
             yield from self.poll(most=1)
 
-    subscribe = waits(AsyncPullConsumer.subscribe)
-    unsubscribe = waits(AsyncPullConsumer.unsubscribe)
-    queues_of = waits(AsyncPullConsumer.queues_of)
-    assign = waits(AsyncPullConsumer.assign)
-    poll = waits(AsyncPullConsumer.poll)
-    pause = tells(AsyncPullConsumer.pause)
-    resume = tells(AsyncPullConsumer.resume)
-    position = tells(AsyncPullConsumer.position)
-    positions = tells(AsyncPullConsumer.positions)
-    seek = waits(AsyncPullConsumer.seek)
-    seek_to_begin = waits(AsyncPullConsumer.seek_to_begin)
-    seek_to_end = waits(AsyncPullConsumer.seek_to_end)
-    seek_to_time = waits(AsyncPullConsumer.seek_to_time)
-    commit = waits(AsyncPullConsumer.commit)
-    committed = waits(AsyncPullConsumer.committed)
-    reply = waits(AsyncPullConsumer.reply)
-    _queues = tells(_queues)
+    subscribe = blocking(AsyncPullConsumer.subscribe)
+    unsubscribe = blocking(AsyncPullConsumer.unsubscribe)
+    queues_of = blocking(AsyncPullConsumer.queues_of)
+    assign = blocking(AsyncPullConsumer.assign)
+    poll = blocking(AsyncPullConsumer.poll)
+    pause = passed_on(AsyncPullConsumer.pause)
+    resume = passed_on(AsyncPullConsumer.resume)
+    position = passed_on(AsyncPullConsumer.position)
+    positions = passed_on(AsyncPullConsumer.positions)
+    seek = blocking(AsyncPullConsumer.seek)
+    seek_to_begin = blocking(AsyncPullConsumer.seek_to_begin)
+    seek_to_end = blocking(AsyncPullConsumer.seek_to_end)
+    seek_to_time = blocking(AsyncPullConsumer.seek_to_time)
+    commit = blocking(AsyncPullConsumer.commit)
+    committed = blocking(AsyncPullConsumer.committed)
+    reply = blocking(AsyncPullConsumer.reply)
+    _queues = passed_on(_queues)

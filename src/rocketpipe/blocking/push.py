@@ -16,13 +16,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from rocketpipe.blocking.background import Life
-from rocketpipe.blocking.face import Client, tells, waits
 from rocketpipe.blocking.session import Session, inner_of
-from rocketpipe.client.consumer.assignment import AVERAGE, Strategy
-from rocketpipe.client.consumer.marks import Marks
-from rocketpipe.client.consumer.offsets import StartFrom
+from rocketpipe.blocking.wrapper import Client, blocking, passed_on
+from rocketpipe.client.consumer.group.assignment import AVERAGE, Strategy
+from rocketpipe.client.consumer.group.offsets import StartFrom
+from rocketpipe.client.consumer.handling.handler_decorators import HandlerDecorators
 from rocketpipe.client.consumer.push import PushConsumer as AsyncPushConsumer
-from rocketpipe.client.consumer.push_plan import CONCURRENCY
+from rocketpipe.client.consumer.pushing.plan import CONCURRENCY
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.clock import Clock
 from rocketpipe.model.route import MessageQueue
@@ -33,7 +33,7 @@ def _queues(inner: AsyncPushConsumer) -> frozenset[MessageQueue]:
     return inner.queues
 
 
-class PushConsumer(Client[AsyncPushConsumer], Marks):
+class PushConsumer(Client[AsyncPushConsumer], HandlerDecorators):
     """Consumes topics for a group, by handlers; see the top of this file.
 
     A handler is a plain function and runs in a thread of the consumer's, so many at a time as
@@ -107,11 +107,11 @@ class PushConsumer(Client[AsyncPushConsumer], Marks):
         if self._life.loop is not None:  # else there is nothing to stop, and no loop to do it
             self._stop()
 
-    subscribe = tells(AsyncPushConsumer.subscribe)
-    close = waits(AsyncPushConsumer.close)
-    closed = waits(AsyncPushConsumer.closed)
-    reply = waits(AsyncPushConsumer.reply)
-    suspend = tells(AsyncPushConsumer.suspend)
-    resume = tells(AsyncPushConsumer.resume)
-    _stop = tells(AsyncPushConsumer.stop)
-    _queues = tells(_queues)
+    subscribe = passed_on(AsyncPushConsumer.subscribe)
+    close = blocking(AsyncPushConsumer.close)
+    closed = blocking(AsyncPushConsumer.closed)
+    reply = blocking(AsyncPushConsumer.reply)
+    suspend = passed_on(AsyncPushConsumer.suspend)
+    resume = passed_on(AsyncPushConsumer.resume)
+    _stop = passed_on(AsyncPushConsumer.stop)
+    _queues = passed_on(_queues)

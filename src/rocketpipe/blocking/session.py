@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from rocketpipe.blocking.background import Life
-from rocketpipe.blocking.face import Client, tells, waits
+from rocketpipe.blocking.wrapper import Client, blocking, passed_on
 from rocketpipe.client.session import Session as AsyncSession
 from rocketpipe.clock import Clock
 from rocketpipe.remoting.caller import CALL_TIMEOUT_MS
@@ -76,10 +76,10 @@ class Session(Client[AsyncSession]):
         """
         self._life.here().check()
 
-    beat = waits(AsyncSession.beat)
-    ends_of = waits(AsyncSession.ends_of)
-    leader_of = tells(AsyncSession.leader_of)
-    reader_of = tells(AsyncSession.reader_of)
+    beat = blocking(AsyncSession.beat)
+    ends_of = blocking(AsyncSession.ends_of)
+    leader_of = passed_on(AsyncSession.leader_of)
+    reader_of = passed_on(AsyncSession.reader_of)
 
 
 def inner_of(name_servers: object) -> str | AsyncSession:

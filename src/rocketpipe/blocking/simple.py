@@ -10,8 +10,8 @@ with SimpleConsumer("127.0.0.1:9876", group="billing") as consumer:
 from __future__ import annotations
 
 from rocketpipe.blocking.background import Life
-from rocketpipe.blocking.face import Client, waits
 from rocketpipe.blocking.session import Session, inner_of
+from rocketpipe.blocking.wrapper import Client, blocking
 from rocketpipe.client.consumer.simple import SimpleConsumer as AsyncSimpleConsumer
 from rocketpipe.clock import Clock
 from rocketpipe.model.subscription import ConsumeFromWhere
@@ -45,8 +45,8 @@ class SimpleConsumer(Client[AsyncSimpleConsumer]):
         """Whom it receives for."""
         return self._inner.group
 
-    subscribe = waits(AsyncSimpleConsumer.subscribe)
-    unsubscribe = waits(AsyncSimpleConsumer.unsubscribe)
-    receive = waits(AsyncSimpleConsumer.receive)
-    ack = waits(AsyncSimpleConsumer.ack)
-    change_invisible = waits(AsyncSimpleConsumer.change_invisible)
+    subscribe = blocking(AsyncSimpleConsumer.subscribe)
+    unsubscribe = blocking(AsyncSimpleConsumer.unsubscribe)
+    receive = blocking(AsyncSimpleConsumer.receive)
+    ack = blocking(AsyncSimpleConsumer.ack)
+    change_invisible = blocking(AsyncSimpleConsumer.change_invisible)

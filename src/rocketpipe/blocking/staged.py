@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rocketpipe.blocking.face import Client, waits
-from rocketpipe.client.producer.staged import StagedSends as AsyncStagedSends
+from rocketpipe.blocking.wrapper import Client, blocking
+from rocketpipe.client.producer.staging.staged import StagedSends as AsyncStagedSends
 
 
 class StagedSends(Client[AsyncStagedSends]):
@@ -14,4 +14,4 @@ class StagedSends(Client[AsyncStagedSends]):
         """Whether this batch was committed before; known at the end of the block."""
         return self._inner.was_committed
 
-    send = waits(AsyncStagedSends.send)
+    send = blocking(AsyncStagedSends.send)

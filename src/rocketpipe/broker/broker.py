@@ -12,26 +12,30 @@ from functools import partial
 from typing import Final
 
 from rocketpipe.background import running
-from rocketpipe.broker.admission import Admission, AdmissionLimits
-from rocketpipe.broker.advertise import advertised_address, check_advertised, host_of
-from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.broker.core import Core, Wing
-from rocketpipe.broker.delivery.arrivals import Arrivals
+from rocketpipe.broker.config.advertise import advertised_address, check_advertised, host_of
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.live import LiveSettings
+from rocketpipe.broker.core import Core, Feature
 from rocketpipe.broker.delivery.cold_reads import ColdReads
+from rocketpipe.broker.delivery.deferral import Deferral
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.destinations import Destinations
-from rocketpipe.broker.delivery.durability import Durability
 from rocketpipe.broker.delivery.filtering import Filters
-from rocketpipe.broker.delivery.half_room import HalfRoom
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
-from rocketpipe.broker.delivery.parking import Parking
 from rocketpipe.broker.delivery.pull_plan import PullPlanner, PullRules
 from rocketpipe.broker.delivery.repairing import keep_repaired
 from rocketpipe.broker.delivery.retry import Retries
-from rocketpipe.broker.delivery.sent_properties import Stamp
-from rocketpipe.broker.delivery.storing import Intake
-from rocketpipe.broker.delivery.topic_supply import TopicSupply
-from rocketpipe.broker.fast_port import fast_port
+from rocketpipe.broker.fast_path.fast_path import FastPath
+from rocketpipe.broker.fast_path.outbox import Outbox
+from rocketpipe.broker.fast_path.pulling import PullFastPath
+from rocketpipe.broker.fast_path.sending import SendFastPath
+from rocketpipe.broker.features.administration.feature import administration
+from rocketpipe.broker.features.cold_reads.feature import cold_reads
+from rocketpipe.broker.features.popping.feature import popping
+from rocketpipe.broker.features.replies.feature import replies
+from rocketpipe.broker.features.staging.feature import staging
+from rocketpipe.broker.features.timers.feature import timers
+from rocketpipe.broker.features.transactions.feature import transactions
 from rocketpipe.broker.handlers.clients import ClientHandlers, LockHandlers
 from rocketpipe.broker.handlers.groups import GroupHandlers
 from rocketpipe.broker.handlers.lookups import LookupHandlers
@@ -39,26 +43,22 @@ from rocketpipe.broker.handlers.offsets import OffsetHandlers
 from rocketpipe.broker.handlers.pulling import PullHandlers
 from rocketpipe.broker.handlers.sending import SendHandlers
 from rocketpipe.broker.handlers.topics import TopicHandlers, TopicStatsHandlers
-from rocketpipe.broker.lanes.lanes import Lanes
-from rocketpipe.broker.lanes.outgoing import Outgoing
-from rocketpipe.broker.lanes.pulling import PullLane
-from rocketpipe.broker.lanes.sending import SendLane
-from rocketpipe.broker.live_settings import LiveSettings
-from rocketpipe.broker.registration import Registrar
+from rocketpipe.broker.intake.admission import Admission, AdmissionLimits
+from rocketpipe.broker.intake.arrivals import Arrivals
+from rocketpipe.broker.intake.intake import Intake
+from rocketpipe.broker.intake.open_transaction_limit import OpenTransactionLimit
+from rocketpipe.broker.intake.sent_properties import BrokerProperties
+from rocketpipe.broker.intake.topic_provider import TopicProvider
+from rocketpipe.broker.intake.visibility import Visibility
+from rocketpipe.broker.presence.fast_port import fast_port
+from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.stats import Stats
-from rocketpipe.broker.steps import carried_out
+from rocketpipe.broker.store_steps import run_steps
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.lock_journal import LOCKS_FILE, LockJournal
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.broker.tables.system_topics import system_topics
 from rocketpipe.broker.tables.tables import Tables
-from rocketpipe.broker.wings.admin import administration
-from rocketpipe.broker.wings.cold_reads import cold_reads
-from rocketpipe.broker.wings.popping import popping
-from rocketpipe.broker.wings.replies import replies
-from rocketpipe.broker.wings.staging import staging
-from rocketpipe.broker.wings.timers import timers
-from rocketpipe.broker.wings.transactions import transactions
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import StoreError
 from rocketpipe.model.ids import UniqueKeys
@@ -66,21 +66,21 @@ from rocketpipe.model.topic import TopicSettings
 from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.connection import Answer
-from rocketpipe.remoting.patience import Patience
+from rocketpipe.remoting.peer_timeouts import PeerTimeouts
 from rocketpipe.remoting.router import Router
 from rocketpipe.remoting.server import Server
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.message_store import MessageStore
-from rocketpipe.store.retention import Committed, Pins, Retention
+from rocketpipe.store.upkeep.retention import Committed, Pins, Retention
 
 #: As RocketMQ's brokers do.
 TIDY_FIRST_MS: Final = 60_000
 TIDY_EVERY_MS: Final = 10_000
 
 #: What a broker does beyond storing and handing out: each is given the core, and adds to it.
-WINGS: Final[tuple[Callable[[Core], Wing], ...]] = (
+FEATURES: Final[tuple[Callable[[Core], Feature], ...]] = (
     administration,
     cold_reads,
     popping,
@@ -151,7 +151,7 @@ async def broker(
             tables.topics.establish(_system_topics(config), clock.now_ms())
             tables.finish_deletions(store)
             tables.adopt(_queues_in_use(store, every=tables.topics_were_lost))
-            durability = Durability(store, clock)
+            durability = Visibility(store, clock)
             stats = Stats(clock)
             settings = LiveSettings(config, store.config, clock)
             topics, groups, offsets = tables.topics, tables.groups, tables.offsets
@@ -166,7 +166,7 @@ async def broker(
             )
             admission = Admission(store, durability, clock, limits)
             intake = Intake(store, durability, admission, store_host, stats)
-            supply = TopicSupply(topics, groups, registrar, clock, chance, tables.group_kept)
+            supply = TopicProvider(topics, groups, registrar, clock, chance, tables.group_kept)
             clients = ClientHandlers(
                 connected,
                 groups,
@@ -177,18 +177,18 @@ async def broker(
                 filters=planner.filters,
             )
             keys = UniqueKeys(store_host[:-4], os.getpid(), chance.getrandbits(32))
-            stamp = Stamp(config, keys, clock)
+            stamp = BrokerProperties(config, keys, clock)
             pins = Pins()
             destinations = Destinations(topics, supply)
             delays = DelayLevels(store, intake, tables.delays, clock, pins, destinations)
-            parking = Parking(
+            parking = Deferral(
                 delays,
                 clock,
                 most_ms=store.config.timer_max_delay_ms,
                 waiting=store.derived.timer,
                 most_waiting=store.config.max_waiting_timers,
             )
-            half_room = HalfRoom(config.max_open_transactions)
+            half_room = OpenTransactionLimit(config.max_open_transactions)
             retries = Retries(store, supply, delays, locks, clock, stats)
             cold = ColdReads(config, store, clock)
             pulls = PullHandlers(store, planner, offsets, waiting, clock, cold, stats)
@@ -229,7 +229,7 @@ async def broker(
             )
             if watch is not None:
                 watch(core)
-            wings = [wing(core) for wing in WINGS]
+            wings = [wing(core) for wing in FEATURES]
             topic_handlers = TopicHandlers(
                 topics,
                 offsets,
@@ -281,7 +281,7 @@ async def broker(
                         clients.forget_peer,
                         lane=lanes if around is None else None,
                         clock=clock,
-                        patience=Patience(silence_ms=1000 * config.connection_idle_s),
+                        patience=PeerTimeouts(silence_ms=1000 * config.connection_idle_s),
                         max_connections=config.max_connections,
                         buffers=buffers,
                         on_close=partial(_finish, waiting, lanes, wings, topic_handlers),
@@ -321,10 +321,10 @@ def _lanes(
     core: Core,
     admission: Admission,
     pulls: PullHandlers,
-) -> tuple[SendLane, Lanes]:
+) -> tuple[SendFastPath, FastPath]:
     store, topics, groups = core.store, core.tables.topics, core.tables.groups
-    outgoing = Outgoing()
-    send_lane = SendLane(
+    outgoing = Outbox()
+    send_lane = SendFastPath(
         store,
         core.durability,
         admission,
@@ -335,7 +335,7 @@ def _lanes(
         max_body_bytes=core.config.max_message_bytes,
         stats=core.stats,
     )
-    pull_lane = PullLane(
+    pull_lane = PullFastPath(
         store,
         core.tables.offsets,
         outgoing,
@@ -349,14 +349,14 @@ def _lanes(
         ),
         stats=core.stats,
     )
-    return send_lane, Lanes(send_lane, pull_lane, outgoing, core.durability)
+    return send_lane, FastPath(send_lane, pull_lane, outgoing, core.durability)
 
 
 def _reconfigure(
     core: Core,
     clients: ClientHandlers,
     sends: SendHandlers,
-    send_lane: SendLane,
+    send_lane: SendFastPath,
     config: BrokerConfig,
 ) -> None:
     """Tell everyone who goes by a setting that can change; wings look by themselves."""
@@ -387,7 +387,7 @@ async def _each(
 
 
 async def _finish(
-    waiting: WaitingPulls, lanes: Lanes, wings: Sequence[Wing], topics: TopicHandlers
+    waiting: WaitingPulls, lanes: FastPath, wings: Sequence[Feature], topics: TopicHandlers
 ) -> None:
     """Answer what was asked: those who wait for a message are told that there is none."""
     waiting.wake_all()
@@ -399,7 +399,7 @@ async def _finish(
 
 
 @asynccontextmanager
-async def _running_wings(wings: Sequence[Wing]) -> AsyncIterator[None]:
+async def _running_wings(wings: Sequence[Feature]) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         for wing in wings:
             for name, loop in wing.loops.items():
@@ -429,7 +429,7 @@ async def _forget_topic(store: MessageStore, stats: Stats, topic: str) -> None:
         if name == topic:
             store.derived.queues.delete(name, queue_id)
     # Or a start after a kill would find the topic's last messages in the log, and it with them.
-    await carried_out(store.rounds.syncing())
+    await run_steps(store.rounds.syncing())
 
 
 def _pull_rules(config: BrokerConfig) -> PullRules:
@@ -458,7 +458,7 @@ async def _keep_tidy(retention: Retention, clock: Clock) -> None:
     await clock.sleep(TIDY_FIRST_MS)
     while True:
         try:
-            await carried_out(retention.running())
+            await run_steps(retention.running())
         except StoreError as error:
             log.warning("nothing could be removed reason=%s", error)
         await clock.sleep(TIDY_EVERY_MS)

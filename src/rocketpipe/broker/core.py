@@ -11,29 +11,29 @@ import random
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 
-from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.broker.delivery.arrivals import Arrivals
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.live import LiveSettings
 from rocketpipe.broker.delivery.cold_reads import ColdReads
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.destinations import Destinations
-from rocketpipe.broker.delivery.durability import Durability
-from rocketpipe.broker.delivery.half_room import HalfRoom
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullPlanner
-from rocketpipe.broker.delivery.sent_properties import Stamp
-from rocketpipe.broker.delivery.storing import Intake
-from rocketpipe.broker.delivery.topic_supply import TopicSupply
-from rocketpipe.broker.live_settings import LiveSettings
-from rocketpipe.broker.registration import Registrar
+from rocketpipe.broker.intake.arrivals import Arrivals
+from rocketpipe.broker.intake.intake import Intake
+from rocketpipe.broker.intake.open_transaction_limit import OpenTransactionLimit
+from rocketpipe.broker.intake.sent_properties import BrokerProperties
+from rocketpipe.broker.intake.topic_provider import TopicProvider
+from rocketpipe.broker.intake.visibility import Visibility
+from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.clock import Clock
 from rocketpipe.remoting.caller import Caller
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore
-from rocketpipe.store.retention import Retention
+from rocketpipe.store.upkeep.retention import Retention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +51,13 @@ class Core:
     tables: Tables
     connected: ClientTable
     locks: QueueLocks
-    durability: Durability
+    durability: Visibility
     intake: Intake
-    supply: TopicSupply
-    stamp: Stamp
+    supply: TopicProvider
+    stamp: BrokerProperties
     delays: DelayLevels
     destinations: Destinations
-    half_room: HalfRoom
+    half_room: OpenTransactionLimit
     planner: PullPlanner
     cold: ColdReads
     waiting: WaitingPulls
@@ -74,7 +74,7 @@ Loop = Callable[[], Coroutine[object, object, None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wing:
+class Feature:
     """What a capability adds to a broker."""
 
     #: Objects with methods marked by `handles`.

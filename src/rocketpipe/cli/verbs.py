@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from rocketpipe.cli import reaching
-from rocketpipe.cli.printing import Printer
+from rocketpipe.cli.terminal import connecting
+from rocketpipe.cli.terminal.printing import Printer
 from rocketpipe.client.admin.admin import Admin
 
 #: Carries a verb out; the number is the exit code.
@@ -59,7 +59,7 @@ class Verbs:
     def add(self, name: str, summary: str, work: Work) -> argparse.ArgumentParser:
         """Add a verb that is carried out with an open `Admin`; gives its parser for more flags."""
         parser = self._parser(name, summary)
-        reaching.add_flags(parser)
+        connecting.add_flags(parser)
         parser.set_defaults(run=partial(_with_admin, work))
         return parser
 
@@ -88,4 +88,4 @@ class Verbs:
 
 
 def _with_admin(work: Work, options: argparse.Namespace) -> int:
-    return reaching.with_admin(options, lambda admin, printer: work(admin, printer, options))
+    return connecting.with_admin(options, lambda admin, printer: work(admin, printer, options))

@@ -37,7 +37,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
 
-from rocketpipe.client.consumer.handlers import in_thread
+from rocketpipe.client.consumer.handling.handlers import in_thread
 from rocketpipe.client.consumer.outcome import Retry
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import RocketPipeError

@@ -55,7 +55,7 @@ class NameServers:
         return ";".join(self.addresses)
 
 
-class Directory:
+class NameServerClient:
     """Asks NameServers, beginning with the one that answered last."""
 
     def __init__(

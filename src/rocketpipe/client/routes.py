@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from rocketpipe.client.name_servers import Directory
+from rocketpipe.client.name_servers import NameServerClient
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import ConnectionLost, NoRoute
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
@@ -56,7 +56,7 @@ class RouteCache:
 
     def __init__(
         self,
-        directory: Directory,
+        directory: NameServerClient,
         *,
         clock: Clock | None = None,
         on_changed: Callable[[str], None] = lambda _: None,

@@ -20,7 +20,7 @@ from rocketpipe.client.callbacks import CallbackHandlers
 from rocketpipe.client.heartbeat import Heartbeats, heartbeat_data
 from rocketpipe.client.identity import Identity
 from rocketpipe.client.members import Member
-from rocketpipe.client.name_servers import Directory, NameServers
+from rocketpipe.client.name_servers import NameServerClient, NameServers
 from rocketpipe.client.routes import RouteCache
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import (
@@ -90,7 +90,7 @@ class Session:
             Router(CallbackHandlers(lambda: tuple(self._members))).answer,
             on_connected=self._on_connected,
         )
-        self.directory = Directory(
+        self.directory = NameServerClient(
             self.caller, self.name_servers, chance=self.chance, timeout_ms=timeout_ms
         )
         self.routes = RouteCache(

@@ -52,7 +52,7 @@ from rocketpipe.protocol.requests.routes import (
 )
 from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.remoting.router import Call, handles
-from rocketpipe.store.disk import DiskError
+from rocketpipe.store.files.disk import DiskError
 
 log = logging.getLogger(__name__)
 

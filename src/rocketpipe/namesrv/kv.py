@@ -21,7 +21,7 @@ from rocketpipe.model.body import Body
 from rocketpipe.namesrv.config import LiveSettings
 from rocketpipe.protocol import fastjson
 from rocketpipe.remoting.log_budget import LogBudget
-from rocketpipe.store.snapshot import MAX_SNAPSHOT_BYTES, Snapshot
+from rocketpipe.store.files.snapshot import MAX_SNAPSHOT_BYTES, Snapshot
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from rocketpipe.namesrv.route_table import RouteTable
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.router import Router
 from rocketpipe.remoting.server import Server
-from rocketpipe.store.disk import Disk
-from rocketpipe.store.snapshot import Snapshot
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.files.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 

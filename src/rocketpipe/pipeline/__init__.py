@@ -3,6 +3,6 @@
 Spark imports this package to find the source, so it imports little by itself.
 """
 
-from rocketpipe.pipeline.shipping import register
+from rocketpipe.pipeline.register import register
 
 __all__ = ["register"]

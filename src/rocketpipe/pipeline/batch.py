@@ -17,14 +17,14 @@ from pyspark.sql.types import StructType
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.pipeline.edges import Edge
-from rocketpipe.pipeline.gaps import Gap, missing
-from rocketpipe.pipeline.open_places import open_places
-from rocketpipe.pipeline.option_text import EARLIEST, LATEST, OptionError
-from rocketpipe.pipeline.options import ENDING_OFFSETS, STARTING_OFFSETS, ReadOptions
-from rocketpipe.pipeline.places import Ends, Places, QueuesUnreachable
-from rocketpipe.pipeline.ranges import MEASURED_FROM, Part, QueueRange, plan
-from rocketpipe.pipeline.rows import check_columns
+from rocketpipe.pipeline.columns.rows import check_columns
+from rocketpipe.pipeline.open_offsets import open_offsets
+from rocketpipe.pipeline.options.offset_limits import OffsetLimit
+from rocketpipe.pipeline.options.read import ENDING_OFFSETS, STARTING_OFFSETS, ReadOptions
+from rocketpipe.pipeline.options.text import EARLIEST, LATEST, OptionError
+from rocketpipe.pipeline.planning.gaps import Gap, missing
+from rocketpipe.pipeline.planning.offset_reader import Ends, OffsetReader, QueuesUnreachable
+from rocketpipe.pipeline.planning.ranges import MEASURED_FROM, QueueRange, ReadPartition, plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
         self._wanted = options.wanted
 
-    def partitions(self) -> Sequence[Part]:
+    def partitions(self) -> Sequence[ReadPartition]:
         """What each task reads.
 
         Raises:
@@ -59,7 +59,7 @@ class BatchReader(DataSourceReader):
             QueuesUnreachable: If one of the brokers cannot be asked.
             ConnectionLost: If no NameServer can be reached.
         """
-        with closing(open_places(self._options)) as places:
+        with closing(open_offsets(self._options)) as places:
             ranges = self._ranges(places)
             sizes = places.sizes([each for each in ranges if each.count >= MEASURED_FROM])
             addresses = places.addresses()
@@ -69,7 +69,7 @@ class BatchReader(DataSourceReader):
             max_bytes=self._options.max_bytes_per_partition,
             min_partitions=self._options.min_partitions,
         )
-        return [Part(each, addresses) for each in planned]
+        return [ReadPartition(each, addresses) for each in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part; closing the iterator early ends its connection.
@@ -81,10 +81,10 @@ class BatchReader(DataSourceReader):
         """
         from rocketpipe.pipeline.reading import read_part
 
-        if isinstance(partition, Part):  # where none was planned, Spark makes one up
+        if isinstance(partition, ReadPartition):  # where none was planned, Spark makes one up
             yield from read_part(partition, self._options, self._schema, self._wanted)
 
-    def _ranges(self, places: Places) -> list[QueueRange]:
+    def _ranges(self, places: OffsetReader) -> list[QueueRange]:
         """The offsets that can be needed, of the queues that have any."""
         options, wanted = self._options, self._wanted
         queues = options.selection.queues(places)
@@ -92,7 +92,7 @@ class BatchReader(DataSourceReader):
             log.warning(
                 "no topic fits pattern=%s: there is nothing to read", options.selection.pattern
             )
-        start, end = options.start or Edge(EARLIEST), options.end or Edge(LATEST)
+        start, end = options.start or OffsetLimit(EARLIEST), options.end or OffsetLimit(LATEST)
         start.check_known(STARTING_OFFSETS, queues)
         end.check_known(ENDING_OFFSETS, queues)
         queues = [queue for queue in queues if wanted.wants_queue(queue.topic, queue.queue_id)]
@@ -125,7 +125,7 @@ class BatchReader(DataSourceReader):
         start = max(begin, least)
         return QueueRange(queue, start, max(start, min(finish, greatest)))
 
-    def _in_time(self, places: Places, whole: QueueRange) -> QueueRange:
+    def _in_time(self, places: OffsetReader, whole: QueueRange) -> QueueRange:
         """What of a range was stored when the query wants it.
 
         Times of a queue only grow, unless its broker's clock was set back: then a search by time

@@ -27,10 +27,10 @@ SETTING: Final = "spark.python.daemon.module"
 _READING: Final = (
     "pyspark.sql.datasource_internal",
     "rocketpipe.pipeline.source",
-    "rocketpipe.pipeline.broker_places",
+    "rocketpipe.pipeline.broker.offsets",
     "rocketpipe.client.consumer.pull",
 )
-_WRITING: Final = ("rocketpipe.pipeline.source", "rocketpipe.pipeline.writer_staged")
+_WRITING: Final = ("rocketpipe.pipeline.source", "rocketpipe.pipeline.writing.staged")
 _WORKERS: Final = "pyspark.sql.worker"
 
 PRELOADED: Final[Mapping[str, Sequence[str]]] = {

@@ -16,22 +16,22 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.pipeline.bad_messages import Unreadable, settle
-from rocketpipe.pipeline.body_decode import decoded_columns
-from rocketpipe.pipeline.byte_runs import Mask
-from rocketpipe.pipeline.filters import Wanted
-from rocketpipe.pipeline.gaps import Gap, missing
-from rocketpipe.pipeline.log_decode import DamagedRecord, Records
-from rocketpipe.pipeline.options import ReadOptions
-from rocketpipe.pipeline.ranges import Part, QueueRange
-from rocketpipe.pipeline.rows import ERROR_COLUMN, SCHEMA, arrow_schema
+from rocketpipe.pipeline.columns.bad_messages import Unreadable, settle
+from rocketpipe.pipeline.columns.bodies import decoded_columns
+from rocketpipe.pipeline.columns.byte_runs import Mask
+from rocketpipe.pipeline.columns.records import DamagedRecord, Records
+from rocketpipe.pipeline.columns.rows import ERROR_COLUMN, SCHEMA, arrow_schema
+from rocketpipe.pipeline.options.read import ReadOptions
+from rocketpipe.pipeline.planning.filters import RowFilter
+from rocketpipe.pipeline.planning.gaps import Gap, missing
+from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition
 
 BATCH_BYTES: Final = 32 << 20
 """More of what was compressed is not handed over at once, unless one body is longer."""
 
 
 def read_part(
-    part: Part, options: ReadOptions, schema: StructType, wanted: Wanted
+    part: ReadPartition, options: ReadOptions, schema: StructType, wanted: RowFilter
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a part that are wanted, as batches with just the schema's columns.
 
@@ -116,24 +116,24 @@ def _stub(bad: Unreadable, target: pa.Schema) -> pa.RecordBatch:
 
 
 def _found(
-    part: Part, options: ReadOptions, wanted: Wanted
+    part: ReadPartition, options: ReadOptions, wanted: RowFilter
 ) -> Iterator[tuple[QueueRange, Records | Gap | Unreadable]]:
     # Each imports much that the other does not need.
     if options.path is not None:
-        from rocketpipe.pipeline.log_directory import LogDirectory
-        from rocketpipe.pipeline.log_reading import read_log
+        from rocketpipe.pipeline.log.directory import LogDirectory
+        from rocketpipe.pipeline.log.reading import read_log
 
         with LogDirectory(options.path) as directory:
             for queue_range in part.ranges:
                 for found in read_log(directory, queue_range, wanted, options.batch_rows):
                     yield queue_range, found
     else:
-        from rocketpipe.pipeline.broker_reading import read_brokers
+        from rocketpipe.pipeline.broker.reading import read_brokers
 
         yield from read_brokers(part, options, wanted)
 
 
-def _chosen(records: Records, wanted: Wanted) -> Records:
+def _chosen(records: Records, wanted: RowFilter) -> Records:
     """Those of the records that are wanted."""
     if not records.count:
         return records

@@ -35,14 +35,14 @@ class RocketPipeSource(DataSource):
             UnknownTopic: If there is no such topic.
             ConnectionLost: If no NameServer can be reached.
         """
-        from rocketpipe.pipeline.open_places import check_places
-        from rocketpipe.pipeline.options import ReadOptions
-        from rocketpipe.pipeline.rows import schema_of
-        from rocketpipe.pipeline.table_options import remembering
+        from rocketpipe.pipeline.columns.rows import schema_of
+        from rocketpipe.pipeline.open_offsets import check_offsets
+        from rocketpipe.pipeline.options.read import ReadOptions
+        from rocketpipe.pipeline.options.table import remembering
 
         options = ReadOptions.parse(self.options)
         schema = schema_of(options)
-        check_places(options)
+        check_offsets(options)
         return remembering(schema, self.options)
 
     def reader(self, schema: StructType) -> BatchReader:
@@ -53,8 +53,8 @@ class RocketPipeSource(DataSource):
             ColumnError: If the schema asks for what messages do not have.
         """
         from rocketpipe.pipeline.batch import BatchReader, FilteringBatchReader
-        from rocketpipe.pipeline.options import ReadOptions
-        from rocketpipe.pipeline.table_options import remembered
+        from rocketpipe.pipeline.options.read import ReadOptions
+        from rocketpipe.pipeline.options.table import remembered
 
         options = ReadOptions.parse(remembered(schema, self.options))
         kind = FilteringBatchReader if options.push_down else BatchReader
@@ -67,9 +67,9 @@ class RocketPipeSource(DataSource):
             OptionError: If an option is missing, unknown or wrong.
             ColumnError: If the schema asks for what messages do not have.
         """
-        from rocketpipe.pipeline.options import ReadOptions
+        from rocketpipe.pipeline.options.read import ReadOptions
+        from rocketpipe.pipeline.options.table import remembered
         from rocketpipe.pipeline.stream import StreamReader
-        from rocketpipe.pipeline.table_options import remembered
 
         return StreamReader(ReadOptions.parse(remembered(schema, self.options)), schema)
 

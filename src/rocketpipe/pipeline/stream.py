@@ -25,17 +25,28 @@ from pyspark.sql.types import StructType
 from rocketpipe.errors import CallTimeout, ConnectionLost
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.pipeline.admission import share_out, share_out_bytes
-from rocketpipe.pipeline.edges import Edge
-from rocketpipe.pipeline.gaps import Gap, missing
-from rocketpipe.pipeline.offsets import Oldest, StreamOffset
-from rocketpipe.pipeline.open_places import open_places
-from rocketpipe.pipeline.option_text import LATEST
-from rocketpipe.pipeline.options import STARTING_OFFSETS, ReadOptions
-from rocketpipe.pipeline.places import Ends, Places, QueuesUnreachable, UnknownTopic
-from rocketpipe.pipeline.progress import GroupProgress
-from rocketpipe.pipeline.ranges import MEASURED_FROM, MESSAGE_BYTES, Part, QueueRange, plan
-from rocketpipe.pipeline.rows import check_columns
+from rocketpipe.pipeline.broker.progress import GroupProgress
+from rocketpipe.pipeline.columns.rows import check_columns
+from rocketpipe.pipeline.open_offsets import open_offsets
+from rocketpipe.pipeline.options.offset_limits import OffsetLimit
+from rocketpipe.pipeline.options.read import STARTING_OFFSETS, ReadOptions
+from rocketpipe.pipeline.options.text import LATEST
+from rocketpipe.pipeline.planning.admission import share_out, share_out_bytes
+from rocketpipe.pipeline.planning.gaps import Gap, missing
+from rocketpipe.pipeline.planning.offset_reader import (
+    Ends,
+    OffsetReader,
+    QueuesUnreachable,
+    UnknownTopic,
+)
+from rocketpipe.pipeline.planning.offsets import Oldest, StreamOffset
+from rocketpipe.pipeline.planning.ranges import (
+    MEASURED_FROM,
+    MESSAGE_BYTES,
+    QueueRange,
+    ReadPartition,
+    plan,
+)
 from rocketpipe.record.layout import MIN_RECORD_BYTES
 from rocketpipe.remoting.log_budget import LogBudget
 
@@ -76,7 +87,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         options.check_stream()
         self._options = options
         self._schema = schema
-        self._places: Places | None = None
+        self._places: OffsetReader | None = None
         self._progress: GroupProgress | None = None
         self._seen: StreamOffset | None = None
         """Where the last batch ended, for a Spark that does not tell."""
@@ -97,7 +108,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         """
         places = self._open()
         queues = self._options.selection.queues(places)
-        start = self._options.start or Edge(LATEST)
+        start = self._options.start or OffsetLimit(LATEST)
         start.check_known(STARTING_OFFSETS, queues)
         if not queues:
             log.warning(
@@ -155,7 +166,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         """Where the queues ended when the last batch was planned, for the query's progress."""
         return self._latest.to_json() if self._latest is not None else None
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Part]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[ReadPartition]:
         """What each task reads of a batch; the same for the same places, whenever it is asked.
 
         Raises:
@@ -173,7 +184,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
             min_partitions=self._options.min_partitions,
         )
         addresses = self._addresses(sorted({each.queue.topic for each in ranges}))
-        return [Part(each, addresses) for each in planned]
+        return [ReadPartition(each, addresses) for each in planned]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Tell the group's brokers how far the query has come."""
@@ -199,7 +210,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         """
         from rocketpipe.pipeline.reading import read_part
 
-        if isinstance(partition, Part):
+        if isinstance(partition, ReadPartition):
             yield from read_part(partition, self._options, self._schema, self._options.wanted)
 
     def _next(self, start: StreamOffset, *, is_limited: bool) -> StreamOffset:
@@ -236,7 +247,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         return StreamOffset(ends, moved, sizes, {**start.oldest, **oldest})
 
     def _oldest(
-        self, places: Places, ends: Mapping[MessageQueue, Ends]
+        self, places: OffsetReader, ends: Mapping[MessageQueue, Ends]
     ) -> dict[MessageQueue, Oldest]:
         """By what these queues are known again."""
         stored = places.oldest_ms(list(ends)) if ends else {}
@@ -247,7 +258,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         }
 
     def _deleted(
-        self, places: Places, start: StreamOffset, there: Mapping[MessageQueue, Ends]
+        self, places: OffsetReader, start: StreamOffset, there: Mapping[MessageQueue, Ends]
     ) -> frozenset[MessageQueue]:
         """The queues that end before what was read of them, since their topic is no more."""
         shorter = [
@@ -260,7 +271,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         return gone
 
     def _all_ends(
-        self, places: Places, queues: Sequence[MessageQueue]
+        self, places: OffsetReader, queues: Sequence[MessageQueue]
     ) -> Mapping[MessageQueue, Ends]:
         ends = places.ends(queues)
         if unasked := [queue for queue in queues if queue not in ends]:
@@ -281,7 +292,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
             raise QueuesUnreachable(unread)  # it would end, as if all had been read
         return {queue: ends for queue, ends in there.items() if queue in self._until}
 
-    def _queues(self, places: Places, start: StreamOffset) -> list[MessageQueue]:
+    def _queues(self, places: OffsetReader, start: StreamOffset) -> list[MessageQueue]:
         try:
             return self._options.selection.queues(places)
         except (ConnectionLost, CallTimeout) as error:
@@ -303,7 +314,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
 
     def _begin(
         self,
-        places: Places,
+        places: OffsetReader,
         queue: MessageQueue,
         start: StreamOffset,
         ends: Ends,
@@ -332,7 +343,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         return greatest
 
     def _is_anew(
-        self, places: Places, queue: MessageQueue, seen: Oldest | None, now: Oldest | None
+        self, places: OffsetReader, queue: MessageQueue, seen: Oldest | None, now: Oldest | None
     ) -> bool:
         if seen is None or now is None or not now.is_of_another_queue(seen):
             return False
@@ -346,7 +357,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
 
     def _granted(
         self,
-        places: Places,
+        places: OffsetReader,
         begins: Mapping[MessageQueue, QueueOffset],
         pending: Mapping[MessageQueue, int],
         *,
@@ -376,7 +387,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
 
     def _sizes(
         self,
-        places: Places,
+        places: OffsetReader,
         begins: Mapping[MessageQueue, QueueOffset],
         counts: Mapping[MessageQueue, int],
     ) -> Mapping[MessageQueue, int]:
@@ -407,7 +418,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
             self._progress = GroupProgress(self._options.name_servers, self._options.group)
         self._progress.tell(ends)
 
-    def _open(self) -> Places:
+    def _open(self) -> OffsetReader:
         if self._places is None:
-            self._places = open_places(self._options)
+            self._places = open_offsets(self._options)
         return self._places

@@ -32,19 +32,19 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from rocketpipe.client.producer.patience import Patience
-from rocketpipe.client.producer.stage_content import Content
-from rocketpipe.client.producer.stages import Batch
+from rocketpipe.client.producer.sending.backoff import Backoff
+from rocketpipe.client.producer.staging.content import Content
+from rocketpipe.client.producer.staging.stages import Batch
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.pipeline.option_text import OptionError
-from rocketpipe.pipeline.write_options import DELIVERY, TXN, Delivery, WriteOptions
-from rocketpipe.pipeline.write_rows import arrow_batch, check_columns
-from rocketpipe.pipeline.writer_direct import DirectWay, shown
-from rocketpipe.pipeline.writer_staged import StagedWay, application, commit, is_served
-from rocketpipe.pipeline.writer_task import write_task
+from rocketpipe.pipeline.columns.write_rows import arrow_batch, check_columns
+from rocketpipe.pipeline.options.text import OptionError
+from rocketpipe.pipeline.options.write import DELIVERY, TXN, Delivery, WriteOptions
+from rocketpipe.pipeline.writing.direct import DirectSink, shown
+from rocketpipe.pipeline.writing.staged import StagedSink, application, commit, is_served
+from rocketpipe.pipeline.writing.task import write_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -201,7 +201,7 @@ def _checked(
 async def _reach(options: WriteOptions, patience_ms: int) -> bool:
     """Find the topic, or whatever NameServers have: better now than in every task."""
     async with Session(options.name_servers, timeout_ms=START_TIMEOUT_MS) as session:
-        patience = Patience(session.clock, patience_ms)
+        patience = Backoff(session.clock, patience_ms)
         while True:
             try:
                 return await _find(options, session)
@@ -232,13 +232,13 @@ def _write(
     session = Session(options.name_servers)
     query, batch = stream.query, stream.batch
     if options.delivery is not Delivery.STAGED:
-        direct = DirectWay(session, options.group)
+        direct = DirectSink(session, options.group)
         sent = write_task(batches, options, session, direct)
         ends = tuple(direct.ends.items())
         return Written(attempt, query, batch, sent.rows, sent.sends, ends=ends)
     assert name is not None or query is not None, "whoever stages has a name"
     named = application(name, query, options.topic)
-    way = StagedWay(session, options.group, Batch(named, batch or 0), attempt)
+    way = StagedSink(session, options.group, Batch(named, batch or 0), attempt)
     sent = write_task(batches, options, session, way, staged=True)
     return Written(
         attempt,

@@ -21,7 +21,7 @@ from rocketpipe.descriptors import shares
 from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.connection import Answer, ConnectionLimits, Lane, PeerConnection
 from rocketpipe.remoting.log_budget import LogBudget
-from rocketpipe.remoting.patience import Patience, Watch
+from rocketpipe.remoting.peer_timeouts import PeerTimeouts, Watch
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Server:
         *,
         lane: Lane | None = None,
         clock: Clock | None = None,
-        patience: Patience | None = None,
+        patience: PeerTimeouts | None = None,
         max_connections: int | None = None,
         buffers: Buffers | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
@@ -92,7 +92,7 @@ class Server:
             on_lost,
             most_connections(max_connections),
         )
-        watching = peers.watch(Watch(patience or Patience()), clock or SystemClock())
+        watching = peers.watch(Watch(patience or PeerTimeouts()), clock or SystemClock())
         peers.accept_on()
         try:
             async with running(watching, "watch"):

@@ -18,8 +18,8 @@ from rocketpipe.record._raw cimport *
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.record.checksum import strip
 from rocketpipe.record.hot import split
-from rocketpipe.store.group_mark import strip_mark
-from rocketpipe.store.puts import Appended, Encoded, Put
+from rocketpipe.store.log.batch_mark import strip_mark
+from rocketpipe.store.log.puts import Appended, Encoded, Put
 
 TWINS = (
     "check_record", "is_sealed", "value_of", "key_hash", "key_hashes", "whole_entries",
@@ -748,7 +748,7 @@ cdef object _queue_run = None
 cdef int know_derivation() except -1:
     """Find the classes of the module that takes `derive` over; it is imported after this one."""
     global _derivation, _queue_run
-    from rocketpipe.store.derivation import Derivation, QueueRun
+    from rocketpipe.store.derived.derivation import Derivation, QueueRun
 
     _derivation = Derivation
     _queue_run = QueueRun

@@ -35,7 +35,7 @@ from rocketpipe.record.layout import (
     MIN_RECORD_BYTES,
     SEAL_BYTES,
 )
-from rocketpipe.store.puts import Put
+from rocketpipe.store.log.puts import Put
 from rocketpipe.store.seals import HIGH, LOW, MIDDLE, PIECE
 
 QUEUE_ENTRY: Final = Struct(">qiq")

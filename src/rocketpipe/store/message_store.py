@@ -19,11 +19,10 @@ from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.layout import SIZE_AND_MAGIC
-from rocketpipe.store.appender import Appended, Appender, Encoded, Put
-from rocketpipe.store.careful_reader import CarefulReader
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.derived import OnArrival, nobody
-from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.derived.careful_reader import CarefulReader
+from rocketpipe.store.derived.derived_files import OnArrival, nobody
+from rocketpipe.store.derived.derived_sync import DerivedSync
 from rocketpipe.store.errors import (
     RecordCorrupt,
     RecordMissing,
@@ -31,12 +30,15 @@ from rocketpipe.store.errors import (
     StoreFailed,
     StoreFull,
 )
-from rocketpipe.store.flusher import Done, Flusher
-from rocketpipe.store.health import Health, StoreState
-from rocketpipe.store.log_end import problem_of
+from rocketpipe.store.files.background_sync import WorkerThread, run_steps_blocking
+from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.log.appender import Appended, Appender, Encoded, Put
+from rocketpipe.store.log.end import problem_of
+from rocketpipe.store.log.flusher import Done, Flusher
+from rocketpipe.store.log.preparer import Preparer
+from rocketpipe.store.log.store_times import StoreTimes
 from rocketpipe.store.opening import Opened, open_directory
-from rocketpipe.store.preparer import Preparer
-from rocketpipe.store.reader import (
+from rocketpipe.store.queues.reader import (
     MAX_READ_BYTES,
     MAX_READ_COUNT,
     MAX_SCAN_ENTRIES,
@@ -47,9 +49,7 @@ from rocketpipe.store.reader import (
     everything,
 )
 from rocketpipe.store.removal import Removal
-from rocketpipe.store.rounds import Rounds
-from rocketpipe.store.side_work import WorkerThread, finished
-from rocketpipe.store.store_times import StoreTimes
+from rocketpipe.store.state.health import Health, StoreState
 
 __all__ = [
     "MAX_READ_BYTES",
@@ -94,7 +94,7 @@ class MessageStore:
             clock,
             self._fail,
         )
-        self.rounds = Rounds(
+        self.rounds = DerivedSync(
             opened.derived,
             opened.positions,
             opened.checkpoint,
@@ -285,7 +285,7 @@ class MessageStore:
             StoreFailed: The store has failed, now or before.
             DiskError: A file cannot be removed; trying again is safe.
         """
-        return finished(self.removal.before(offset))
+        return run_steps_blocking(self.removal.before(offset))
 
     # Reading
 

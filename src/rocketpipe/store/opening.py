@@ -17,18 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketpipe.clock import Clock
-from rocketpipe.store.checkpoint import NEVER, Checkpoint
-from rocketpipe.store.commit_log import CommitLog
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.damage import DamagedRecords
-from rocketpipe.store.derived import Derived, OnArrival
-from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.derived.derived_files import DerivedFiles, OnArrival
 from rocketpipe.store.errors import OddSegment, RecordCorrupt
-from rocketpipe.store.format_mark import FormatMark
+from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.layout import StoreLayout
-from rocketpipe.store.marks import Marks
-from rocketpipe.store.positions import Positions
-from rocketpipe.store.recovery import LogEnd, LogRecovery
+from rocketpipe.store.log.commit_log import CommitLog
+from rocketpipe.store.log.recovery import LogEnd, LogRecovery
+from rocketpipe.store.state.checkpoint import NEVER, Checkpoint
+from rocketpipe.store.state.damage import DamagedRecords
+from rocketpipe.store.state.format_version import FormatVersion
+from rocketpipe.store.state.positions import Positions
+from rocketpipe.store.state.run_files import RunFiles
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 class Opened:
     """The files of a store, recovered: the log is durable up to ``end``, and all dispatched."""
 
-    marks: Marks
+    marks: RunFiles
     checkpoint: Checkpoint
     commit_log: CommitLog
     positions: Positions
-    derived: Derived
+    derived: DerivedFiles
     damaged: DamagedRecords
     end: LogEnd
 
@@ -73,11 +73,11 @@ def open_directory(config: StoreConfig, disk: Disk, clock: Clock, on_arrival: On
     if layout.commit_log.name not in disk.names(config.root):
         # Whoever made the directory may have died before its name was durable.
         _sync_names_above(disk, config.root)
-    marks = Marks(disk, layout)
+    marks = RunFiles(disk, layout)
     marks.take_lock()
     with ExitStack() as unless_opened:
         unless_opened.callback(marks.release)
-        FormatMark(disk, layout).check()
+        FormatVersion(disk, layout).check()
         checkpoint = Checkpoint(disk, layout.checkpoint)
         unless_opened.callback(checkpoint.close)
         commit_log = CommitLog(disk, layout.commit_log, config.segment_bytes)
@@ -106,7 +106,7 @@ class _Opening:
         config: StoreConfig,
         disk: Disk,
         clock: Clock,
-        marks: Marks,
+        marks: RunFiles,
         checkpoint: Checkpoint,
         commit_log: CommitLog,
     ) -> None:
@@ -136,10 +136,10 @@ class _Opening:
             ours=self._was_ours(),
         )
         end = recovery.run()
-        FormatMark(self._disk, layout).put()
+        FormatVersion(self._disk, layout).put()
         self._begin(end)
         damaged = DamagedRecords(skip=self._config.on_damaged_record == "skip")
-        derived = Derived(
+        derived = DerivedFiles(
             self._disk,
             self._clock,
             layout,
@@ -199,7 +199,7 @@ class _Opening:
         )
         self._marks.begin(pid)
 
-    def _recover_derived(self, derived: Derived, end: LogEnd, *, clean: bool) -> None:
+    def _recover_derived(self, derived: DerivedFiles, end: LogEnd, *, clean: bool) -> None:
         # Another broker's queues are complete after its clean stop, and else up to where its
         # checkpoint had it walk the log again. Of ours we keep note ourselves.
         trusted = self._log.first_offset
@@ -210,7 +210,7 @@ class _Opening:
         self._checkpoint.sync()
         self._positions.rewind(end.end, dispatched=start)
 
-    def _catch_up(self, derived: Derived, recovery: LogRecovery) -> None:
+    def _catch_up(self, derived: DerivedFiles, recovery: LogRecovery) -> None:
         """Dispatch what derived files do not know yet, all of it: queue offsets follow from it."""
         while self._positions.dispatched < self._positions.written:
             try:

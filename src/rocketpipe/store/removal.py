@@ -14,13 +14,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from rocketpipe.model.offsets import LogOffset
-from rocketpipe.store.commit_log import CommitLog
-from rocketpipe.store.derived import Derived
+from rocketpipe.store.derived.derived_files import DerivedFiles
+from rocketpipe.store.derived.derived_sync import DerivedSync
 from rocketpipe.store.errors import StoreFailed
-from rocketpipe.store.health import Health
-from rocketpipe.store.positions import Positions
-from rocketpipe.store.rounds import Rounds
-from rocketpipe.store.side_work import Steps
+from rocketpipe.store.files.background_sync import Steps
+from rocketpipe.store.log.commit_log import CommitLog
+from rocketpipe.store.state.health import Health
+from rocketpipe.store.state.positions import Positions
 
 
 class Removal:
@@ -29,9 +29,9 @@ class Removal:
     def __init__(
         self,
         commit_log: CommitLog,
-        derived: Derived,
+        derived: DerivedFiles,
         positions: Positions,
-        rounds: Rounds,
+        rounds: DerivedSync,
         health: Health,
     ) -> None:
         self._log = commit_log

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 
 from rocketpipe import blocking
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.consumer.pull import PullConsumer

@@ -18,7 +18,7 @@ from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.remoting.connection import Answer, PeerConnection
-from rocketpipe.store.disk import Disk, DiskError, DiskFile, FileSystemSync
+from rocketpipe.store.files.disk import Disk, DiskError, DiskFile, FileSystemSync
 from rocketpipe.store.layout import StoreLayout
 
 _SENDS: Final = frozenset(SendMessage.codes)

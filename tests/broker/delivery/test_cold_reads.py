@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.broker.sending_parts import SendingParts, put
 
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.delivery.cold_reads import LISTED_MS, WINDOW_MS, ColdReads
 from rocketpipe.broker.tables.limits import TableFull
 from rocketpipe.model.offsets import LogOffset

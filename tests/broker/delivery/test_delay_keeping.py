@@ -11,13 +11,13 @@ import pytest
 from tests.broker.sending_parts import SendingParts, put
 from tests.broker.stepped_clock import SteppedClock
 
-from rocketpipe.broker.delivery.timer import ROLL_EVERY_MS, Timers
+from rocketpipe.broker.features.timers.timers import ROLL_EVERY_MS, Timers
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.protocol.requests.sending import SendMessageBack
-from rocketpipe.store.disk import Disk
 from rocketpipe.store.errors import StoreFull
-from rocketpipe.store.retention import Retention
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.upkeep.retention import Retention
 from rocketpipe.testing.clock import ManualClock
 
 HOUR_MS = 3_600_000

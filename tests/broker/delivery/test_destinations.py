@@ -12,9 +12,9 @@ from tests.broker.transacting import TransactingParts
 
 from rocketpipe.broker.broker import _forget_topic as forget_topic
 from rocketpipe.broker.broker import _queues_in_use as queues_in_use
-from rocketpipe.broker.delivery.timer import Timers
+from rocketpipe.broker.features.timers.timers import Timers
 from rocketpipe.broker.handlers.topics import TopicHandlers
-from rocketpipe.broker.registration import Registrar
+from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.stats import Stats
 from rocketpipe.model.flags import Transaction
 from rocketpipe.record.codec import view_records

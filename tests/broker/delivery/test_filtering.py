@@ -10,7 +10,7 @@ from rocketpipe.errors import FilterError
 from rocketpipe.model import properties
 from rocketpipe.model.subscription import SQL92, TAG, Subscription
 from rocketpipe.record.hot import java_hash
-from rocketpipe.store.reader import everything
+from rocketpipe.store.queues.reader import everything
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from rocketpipe.model.topic import Perm, TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.pulling import ForbiddenType, PullMessage
 from rocketpipe.record.hot import java_hash
-from rocketpipe.store.reader import everything
+from rocketpipe.store.queues.reader import everything
 
 PULL = PullMessage(
     consumer_group="g",

@@ -14,8 +14,8 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.errors import UnderRepair
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.clock import ManualClock
-from rocketpipe.testing.disk import SimDisk
-from rocketpipe.testing.small_store import ROOT, open_store, put
+from rocketpipe.testing.simulation.disk import SimDisk
+from rocketpipe.testing.simulation.small_store import ROOT, open_store, put
 
 
 def damaged(disk: SimDisk) -> MessageStore:

@@ -11,8 +11,7 @@ import pytest
 from tests.broker.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.background import running
-from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.handlers.clients import (
     CROWD_MS,
     MAX_CLIENT_ID,
@@ -20,7 +19,8 @@ from rocketpipe.broker.handlers.clients import (
     ClientHandlers,
     LockHandlers,
 )
-from rocketpipe.broker.registration import Registrar
+from rocketpipe.broker.intake.topic_provider import TopicProvider
+from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.tables.clients import SILENT_MS, ClientTable
 from rocketpipe.broker.tables.groups import GroupTable
 from rocketpipe.broker.tables.limits import TableLimits
@@ -86,7 +86,7 @@ class Broker:
         self.clients = ClientTable(limits)
         config = BrokerConfig(data=Path(), name_servers=())
         registrar = Registrar(config, "127.0.0.1:1", self.topics, Caller(), self.clock)
-        supply = TopicSupply(self.topics, self.groups, registrar, self.clock, random.Random(5))
+        supply = TopicProvider(self.topics, self.groups, registrar, self.clock, random.Random(5))
         self.handlers = ClientHandlers(self.clients, self.groups, supply, self.clock, **settings)
         self.router = Router(self.handlers, LockHandlers(QueueLocks(limits), self.clock))
         self.peers = [Peer(self.router) for _ in range(3)]

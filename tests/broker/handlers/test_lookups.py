@@ -18,7 +18,7 @@ from rocketpipe.record.codec import view_records
 from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import Appended, MessageStore, Put
 from rocketpipe.testing.clock import ManualClock
 

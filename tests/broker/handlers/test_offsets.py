@@ -30,8 +30,8 @@ from rocketpipe.protocol.requests.offsets import (
 from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
 from rocketpipe.store.errors import StoreFailed
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore, Put
 from rocketpipe.testing.clock import ManualClock
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rocketpipe.background import running
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.delivery.cold_reads import WINDOW_MS, ColdReads
 from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.delivery.long_poll import RECHECK_MS, TICK_MS, WaitingPulls
@@ -35,7 +35,7 @@ from rocketpipe.record.codec import view_records
 from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore, Put
 from rocketpipe.testing.clock import ManualClock
 

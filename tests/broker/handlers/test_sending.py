@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.broker.sending_parts import SendingParts, sent
 
-from rocketpipe.broker.admission import AdmissionLimits
+from rocketpipe.broker.intake.admission import AdmissionLimits
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model import properties
 from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, MULTI_TAGS, Transaction

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.handlers.topics import (
     PAGE,
     TopicHandlers,
     TopicStatsHandlers,
     page_of,
 )
-from rocketpipe.broker.registration import Registrar
+from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.broker.tables.system_topics import system_topics
 from rocketpipe.broker.tables.topics import TopicTable
@@ -43,7 +43,7 @@ from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore, Put
 from rocketpipe.testing.clock import ManualClock
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.broker.tables.change_journal import ChangeJournal, JournalClosed
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 
 
 @pytest.fixture

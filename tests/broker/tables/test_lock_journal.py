@@ -12,9 +12,9 @@ import pytest
 from rocketpipe.broker.tables.lock_journal import LOCKS_FILE, TIDY_EVERY_MS, LockJournal
 from rocketpipe.broker.tables.queue_locks import LOCK_MS, QueueLocks
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.testing.clock import ManualClock
-from rocketpipe.testing.disk import SimDisk
+from rocketpipe.testing.simulation.disk import SimDisk
 
 
 def queue(queue_id: int) -> MessageQueue:

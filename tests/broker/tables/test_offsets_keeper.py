@@ -10,10 +10,10 @@ import pytest
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.broker.tables.offsets_keeper import OLD_MS, OffsetsKeeper
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.testing.clock import ManualClock
-from rocketpipe.testing.disk import SimDisk
-from rocketpipe.testing.sim_fault import PowerCut
+from rocketpipe.testing.simulation.disk import SimDisk
+from rocketpipe.testing.simulation.sim_fault import PowerCut
 
 PATH = Path("/config/consumerOffset.json")
 Place = tuple[str, str, int]

@@ -15,8 +15,8 @@ from rocketpipe.broker.tables.table_file import TableFile, pretty
 from rocketpipe.broker.tables.topics import TopicsFile
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol import fastjson
-from rocketpipe.store.disk import Disk
-from rocketpipe.store.snapshot import sealed
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.files.snapshot import sealed
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 

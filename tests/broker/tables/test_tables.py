@@ -18,8 +18,8 @@ from rocketpipe.broker.tables.tables import SAVE_EVERY_MS, Tables
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import AUTO_CREATE_TOPIC, HALF_TOPIC, TRANSACTION_GROUP
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.store.disk import Disk, DiskError
-from rocketpipe.store.snapshot import Snapshot
+from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.files.snapshot import Snapshot
 from rocketpipe.testing.clock import ManualClock
 
 GOLDEN = Path(__file__).parents[2] / "golden"

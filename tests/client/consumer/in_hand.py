@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rocketpipe.client.consumer.handlers import Handlers, handler
+from rocketpipe.client.consumer.handling.handlers import Handlers, handler
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.host import Host

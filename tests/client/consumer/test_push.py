@@ -9,8 +9,8 @@ from tests.client.consumer.counter import REFUSED, Counter, counter_and_session
 from tests.client.consumer.in_hand import QUEUE, stored
 from tests.waiting import PATIENCE_S, until
 
-from rocketpipe.client.consumer.pull_flow import PullFlow
 from rocketpipe.client.consumer.push import PushConsumer
+from rocketpipe.client.consumer.pushing.flow import PullFlow
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.session import Session
 from rocketpipe.errors import (

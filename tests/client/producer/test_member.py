@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 from tests.client.producer.broker_parts import world
 
-from rocketpipe.client.producer.lines import Lines
 from rocketpipe.client.producer.member import ProducerMember
+from rocketpipe.client.producer.sending.publish_routes import PublishRoutes
 
 
 class Notes:
@@ -28,7 +28,7 @@ class Notes:
 
 async def test_it_has_a_group_and_the_topics_that_were_sent_to() -> None:
     async with world("a") as here, here.session() as session:
-        lines = Lines(session, "g")
+        lines = PublishRoutes(session, "g")
         member = ProducerMember("g", lines, cast("Any", Notes()), cast("Any", Notes()))
         assert (member.producer_groups(), member.consumers(), member.topics()) == (("g",), (), ())
         await lines.find("t")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketpipe.client.producer.parts import MessageParts, message_of
+from rocketpipe.client.producer.parts import MessageFields, message_of
 from rocketpipe.errors import PropertiesError
 from rocketpipe.model.message import Message
 
@@ -30,7 +30,7 @@ NOON_MS = 1_893_499_200_000
     ],
 )
 def test_a_moment_is_said_in_many_ways(
-    parts: MessageParts, delay_ms: int | None, deliver_at_ms: int | None
+    parts: MessageFields, delay_ms: int | None, deliver_at_ms: int | None
 ) -> None:
     message = message_of("t", b"x", parts)
     assert (message.delay_ms, message.deliver_at_ms) == (delay_ms, deliver_at_ms)
@@ -47,7 +47,7 @@ def test_a_moment_is_said_in_many_ways(
         {"deliver_at": datetime(2030, 1, 1)},
     ],
 )
-def test_a_moment_that_is_said_twice_or_is_none_is_refused(parts: MessageParts) -> None:
+def test_a_moment_that_is_said_twice_or_is_none_is_refused(parts: MessageFields) -> None:
     with pytest.raises(PropertiesError, match="DELAY"):
         message_of("t", b"x", parts)
 

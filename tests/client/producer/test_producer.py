@@ -13,7 +13,7 @@ from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Admin, Message, MessageQueue, Producer, PullConsumer, SendResult
 from rocketpipe.client.faults import Variant
-from rocketpipe.client.producer.batching import Batching
+from rocketpipe.client.producer.sending.batching import Batching
 from rocketpipe.client.session import Session
 from rocketpipe.errors import (
     CallTimeout,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.client.producer.broker_parts import World, world
 
-from rocketpipe.client.producer.in_flight import InFlight
-from rocketpipe.client.producer.outgoing import Outgoing
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.client.producer.request_reply import OpenRequests
+from rocketpipe.client.producer.sending.in_flight import InFlight
+from rocketpipe.client.producer.sending.outgoing import Outgoing
 from rocketpipe.client.session import Session
 from rocketpipe.errors import (
     CallTimeout,

@@ -12,7 +12,7 @@ from tests.client.producer.broker_parts import LOST, SILENT, Taker, World, world
 from tests.waiting import until
 
 from rocketpipe import Decision, Producer
-from rocketpipe.client.producer.batching import Batching
+from rocketpipe.client.producer.sending.batching import Batching
 from rocketpipe.client.producer.transactions import Check, Transaction
 from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected, SessionClosed
 from rocketpipe.model import properties

@@ -16,7 +16,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from rocketpipe.broker.config import BrokerConfig
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.tables.limits import TableFull
 from rocketpipe.clock import Clock
 from rocketpipe.model.offsets import LogOffset

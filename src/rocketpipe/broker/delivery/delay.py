@@ -37,8 +37,8 @@ from rocketpipe.broker.delivery.delay_keeping import (
 )
 from rocketpipe.broker.delivery.delay_level import TICK_MS, DelayLevel
 from rocketpipe.broker.delivery.destinations import Destinations
-from rocketpipe.broker.delivery.sent_properties import TIMERS
-from rocketpipe.broker.delivery.storing import UNSTORABLE, Intake
+from rocketpipe.broker.intake.intake import UNSTORABLE, Intake
+from rocketpipe.broker.intake.sent_properties import TIMERS
 from rocketpipe.broker.tables.delays import DelayTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import InvalidName, RecordError, StoreError
@@ -46,10 +46,10 @@ from rocketpipe.model import properties
 from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, view_records
-from rocketpipe.store.dispatcher import delays_ms
+from rocketpipe.store.derived.dispatcher import delays_ms
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
 from rocketpipe.store.message_store import MessageStore, Put, ReadResult
-from rocketpipe.store.retention import Pins
+from rocketpipe.store.upkeep.retention import Pins
 
 log = logging.getLogger(__name__)
 

@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from rocketpipe.broker.delivery.sent_properties import TIMERS
+from rocketpipe.broker.intake.sent_properties import TIMERS
 from rocketpipe.model import properties
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
-from rocketpipe.store.group_mark import strip_mark
 from rocketpipe.store.hot import QUEUE_ENTRY
+from rocketpipe.store.log.batch_mark import strip_mark
 from rocketpipe.store.message_store import MessageStore, Put
-from rocketpipe.store.retention import Pin, Pins
-from rocketpipe.store.timer_entry import out_ms
+from rocketpipe.store.timers.entry import out_ms
+from rocketpipe.store.upkeep.retention import Pin, Pins
 
 OWNER: Final = "delayed messages"
 #: What a message says of a moment that it has waited for: the wheel takes it for what is said of

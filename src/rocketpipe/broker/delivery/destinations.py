@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import LogOffset
@@ -27,7 +27,7 @@ _NEVER: Final = LogOffset(1 << 62)
 class Destinations:
     """Knows the topics to which messages go that have waited."""
 
-    def __init__(self, topics: TopicTable, supply: TopicSupply) -> None:
+    def __init__(self, topics: TopicTable, supply: TopicProvider) -> None:
         self._topics = topics
         self._supply = supply
         self._told: set[str] = set()

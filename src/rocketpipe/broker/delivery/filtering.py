@@ -16,7 +16,7 @@ from rocketpipe.filter.sql_eval import CompiledFilter, compile_sql
 from rocketpipe.filter.tags import ALL, TagFilter, parse_tags
 from rocketpipe.model import properties
 from rocketpipe.model.subscription import SQL92, TAG, Subscription
-from rocketpipe.store.reader import everything
+from rocketpipe.store.queues.reader import everything
 
 #: Of all expressions kept together. One may have as many as 65,536.
 MAX_KEPT_CHARS: Final = 4 << 20

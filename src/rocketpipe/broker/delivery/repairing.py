@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Final
 
-from rocketpipe.broker.steps import carried_out
+from rocketpipe.broker.store_steps import run_steps
 from rocketpipe.clock import Clock
 from rocketpipe.errors import StoreError
 from rocketpipe.store.message_store import MessageStore
@@ -28,7 +28,7 @@ async def keep_repaired(store: MessageStore, clock: Clock) -> None:
                 await found.wait()
             found.clear()
             try:
-                await carried_out(repairs.running())
+                await run_steps(repairs.running())
             except StoreError as error:
                 log.warning("a repair failed, and is tried again reason=%s", error)
                 await clock.sleep(AGAIN_MS)

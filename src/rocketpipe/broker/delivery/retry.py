@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import Final
 
 from rocketpipe.broker.delivery.delay import DelayLevels
-from rocketpipe.broker.delivery.room import Room
-from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.intake.room import Room
+from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.clock import Clock
@@ -39,7 +39,7 @@ from rocketpipe.protocol.requests.sending import SendMessageBack
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES, SEAL_BYTES
-from rocketpipe.store.group_mark import strip_mark
+from rocketpipe.store.log.batch_mark import strip_mark
 from rocketpipe.store.message_store import MessageStore, Put
 
 #: The level of the first retry: ten seconds.
@@ -57,7 +57,7 @@ class Retries:
     def __init__(
         self,
         store: MessageStore,
-        supply: TopicSupply,
+        supply: TopicProvider,
         delays: DelayLevels,
         locks: QueueLocks,
         clock: Clock,

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, cast
 
 from rocketpipe.broker.delivery.filtering import Filters
-from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.consumer_group import Client, Consuming
 from rocketpipe.broker.tables.groups import GroupTable
@@ -64,7 +64,7 @@ class ClientHandlers:
         self,
         clients: ClientTable,
         groups: GroupTable,
-        supply: TopicSupply,
+        supply: TopicProvider,
         clock: Clock,
         *,
         notify: bool = True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rocketpipe.broker.delivery.storing import unreadable
+from rocketpipe.broker.intake.intake import unreadable
 from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreError
 from rocketpipe.model.names import check_topic
 from rocketpipe.protocol.codes import ResponseCode

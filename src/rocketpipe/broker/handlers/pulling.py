@@ -13,7 +13,7 @@ from typing import Final
 from rocketpipe.broker.delivery.cold_reads import WINDOW_MS, ColdReads
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullForbidden, PullPlan, PullPlanner, read_limits
-from rocketpipe.broker.delivery.storing import unreadable
+from rocketpipe.broker.intake.intake import unreadable
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.clock import Clock

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from rocketpipe.broker.config import BrokerConfig
-from rocketpipe.broker.delivery.half_messages import half_of
-from rocketpipe.broker.delivery.half_room import HalfRoom
-from rocketpipe.broker.delivery.parking import Parking
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.delivery.deferral import Deferral
 from rocketpipe.broker.delivery.retry import Retries, explained
-from rocketpipe.broker.delivery.sent_properties import Stamp, Wishes, waits
-from rocketpipe.broker.delivery.storing import Intake
-from rocketpipe.broker.delivery.topic_supply import TopicSupply
+from rocketpipe.broker.intake.half_messages import half_of
+from rocketpipe.broker.intake.intake import Intake
+from rocketpipe.broker.intake.open_transaction_limit import OpenTransactionLimit
+from rocketpipe.broker.intake.sent_properties import BrokerProperties, SendOptions, waits
+from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.errors import InvalidName, RecordError, RequestRejected
 from rocketpipe.model import properties
 from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, MULTI_TAGS, TRANSACTION_BITS
@@ -69,11 +69,11 @@ class SendHandlers:
         self,
         config: BrokerConfig,
         intake: Intake,
-        supply: TopicSupply,
-        stamp: Stamp,
-        parking: Parking,
+        supply: TopicProvider,
+        stamp: BrokerProperties,
+        parking: Deferral,
         retries: Retries,
-        half_room: HalfRoom,
+        half_room: OpenTransactionLimit,
     ) -> None:
         self._config = config
         self._intake = intake
@@ -98,7 +98,7 @@ class SendHandlers:
             # The key of the batch itself; its messages have their own.
             unique_key = given.get(properties.UNIQ_KEY)
         else:
-            wishes = Wishes.of(given)
+            wishes = SendOptions.of(given)
             unique_key = wishes.unique_key or self._stamp.new_key()
             puts = [await self._single(request, call, topic, queue_id, wishes, unique_key)]
         stored = await self._intake.take(puts, wait=waits(given))
@@ -190,7 +190,7 @@ class SendHandlers:
         call: Call,
         topic: TopicSettings,
         queue_id: int,
-        wishes: Wishes,
+        wishes: SendOptions,
         unique_key: str,
     ) -> Put:
         given_up = self._given_up(request, call)
@@ -232,7 +232,7 @@ class SendHandlers:
             raise _illegal(str(error)) from error
         puts = []
         for entry in entries:
-            wishes = Wishes.of(properties.decode_bytes(entry.raw_properties))
+            wishes = SendOptions.of(properties.decode_bytes(entry.raw_properties))
             check_keys(topic, wishes)
             if wishes.delay_level > 0:
                 raise _illegal("a message of a batch may have no DELAY: send it on its own")
@@ -307,7 +307,7 @@ class SendHandlers:
 
     # Checks of what was sent
 
-    def _is_half(self, wishes: Wishes, may_wait: bool, reconsume_times: int) -> bool:
+    def _is_half(self, wishes: SendOptions, may_wait: bool, reconsume_times: int) -> bool:
         # Clients before 4.6.1 leave the mark in what they send to be consumed again.
         delayed = may_wait and wishes.delay_level > 0
         if not wishes.is_half or (reconsume_times > 0 and delayed):
@@ -326,7 +326,7 @@ class SendHandlers:
 
 
 def check_type(
-    config: BrokerConfig, topic: TopicSettings, wishes: Wishes, *, is_half: bool = False
+    config: BrokerConfig, topic: TopicSettings, wishes: SendOptions, *, is_half: bool = False
 ) -> None:
     """Refuse what a topic is not for; one that says nothing of it takes everything.
 
@@ -351,7 +351,7 @@ def check_type(
         )
 
 
-def check_keys(topic: TopicSettings, wishes: Wishes) -> None:
+def check_keys(topic: TopicSettings, wishes: SendOptions) -> None:
     """Refuse a message without a key where a topic keeps the last of each.
 
     Raises:

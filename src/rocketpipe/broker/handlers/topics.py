@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from rocketpipe.broker.registration import Registrar
+from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock

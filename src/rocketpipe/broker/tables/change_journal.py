@@ -32,7 +32,7 @@ from typing import Final
 from zlib import crc32
 
 from rocketpipe.errors import StoreError
-from rocketpipe.store.disk import Disk, DiskError, DiskFile
+from rocketpipe.store.files.disk import Disk, DiskError, DiskFile
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ import msgspec
 from rocketpipe.broker.tables.queue_locks import LOCK_MS, QueueLocks
 from rocketpipe.clock import Clock
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.store.disk import Disk, DiskError
+from rocketpipe.store.files.disk import Disk, DiskError
 
 log = logging.getLogger(__name__)
 

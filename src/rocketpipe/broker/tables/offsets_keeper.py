@@ -23,7 +23,7 @@ from rocketpipe.broker.tables.offsets import Change, OffsetsFile, OffsetTable
 from rocketpipe.broker.tables.table_file import TableFile
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError
-from rocketpipe.store.disk import Disk
+from rocketpipe.store.files.disk import Disk
 
 FEW_PLACES: Final = 2000
 #: A longer journal, or an older table, has the whole table written.

@@ -22,8 +22,8 @@ import msgspec
 
 from rocketpipe.model.body import Body
 from rocketpipe.protocol import fastjson
-from rocketpipe.store.disk import Disk
-from rocketpipe.store.snapshot import MAX_SNAPSHOT_BYTES, Snapshot, SnapshotDamaged
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.files.snapshot import MAX_SNAPSHOT_BYTES, Snapshot, SnapshotDamaged
 
 T = TypeVar("T", bound=Body)
 

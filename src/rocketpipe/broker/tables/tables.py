@@ -30,11 +30,11 @@ from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import group_of_retry, is_retry_topic
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.store.disk import Disk, DiskError
 from rocketpipe.store.errors import QueueDamaged
+from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.files.snapshot import DAMAGED
 from rocketpipe.store.hot import QUEUE_ENTRY
 from rocketpipe.store.message_store import MessageStore
-from rocketpipe.store.snapshot import DAMAGED
 
 log = logging.getLogger(__name__)
 

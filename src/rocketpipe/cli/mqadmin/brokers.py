@@ -6,7 +6,7 @@ import argparse
 from typing import Any, Final
 
 from rocketpipe.cli.mqadmin.flags import BROKER, CLUSTER, Flag, OriginalVerbs, brokers_meant
-from rocketpipe.cli.printing import Printer
+from rocketpipe.cli.terminal.printing import Printer
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.brokers import BrokerInfo
 from rocketpipe.clock import SystemClock

@@ -14,9 +14,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from rocketpipe.cli import reaching
-from rocketpipe.cli.moments import time_ms
-from rocketpipe.cli.printing import FORMATS
+from rocketpipe.cli.terminal import connecting
+from rocketpipe.cli.terminal.arguments import time_ms
+from rocketpipe.cli.terminal.printing import FORMATS
 from rocketpipe.cli.verbs import Work
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.brokers import BrokerInfo
@@ -148,4 +148,4 @@ async def brokers_meant(admin: Admin, options: argparse.Namespace) -> list[Broke
 
 
 def _with_admin(work: Work, options: argparse.Namespace) -> int:
-    return reaching.with_admin(options, lambda admin, printer: work(admin, printer, options))
+    return connecting.with_admin(options, lambda admin, printer: work(admin, printer, options))

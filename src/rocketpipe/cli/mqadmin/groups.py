@@ -17,7 +17,7 @@ from rocketpipe.cli.mqadmin.flags import (
     original_time,
     truth,
 )
-from rocketpipe.cli.printing import Printer, moment
+from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.clients import ConnectedClient, ConnectedGroup, NotOnline
 from rocketpipe.client.admin.groups import GroupChanges, NoGroup

@@ -15,8 +15,8 @@ from rocketpipe.cli.mqadmin.flags import (
     original_time,
     truth,
 )
-from rocketpipe.cli.printing import Printer, moment, on_one_line
-from rocketpipe.cli.reaching import name_servers
+from rocketpipe.cli.terminal.connecting import name_servers
+from rocketpipe.cli.terminal.printing import Printer, moment, on_one_line
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.messages import MAX_FOUND, NoMessage
 from rocketpipe.client.consumer.pull import PullConsumer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rocketpipe.cli.mqadmin.flags import Flag, OriginalVerbs
-from rocketpipe.cli.printing import Printer
+from rocketpipe.cli.terminal.printing import Printer
 from rocketpipe.client.admin.admin import Admin
 
 

@@ -18,7 +18,7 @@ from rocketpipe.cli.mqadmin.flags import (
     brokers_meant,
     truth,
 )
-from rocketpipe.cli.printing import Printer, moment
+from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.topics import DEFAULT_QUEUES
 from rocketpipe.errors import ConfigError, NoRoute, RocketPipeError

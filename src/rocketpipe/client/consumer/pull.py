@@ -22,9 +22,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from rocketpipe.background import running
-from rocketpipe.client.consumer.assignment import AVERAGE, Strategy
-from rocketpipe.client.consumer.handlers import subscription_to
-from rocketpipe.client.consumer.offsets import (
+from rocketpipe.client.consumer.group.assignment import AVERAGE, Strategy
+from rocketpipe.client.consumer.group.offsets import (
     BrokerOffsets,
     FileOffsets,
     OffsetStore,
@@ -32,14 +31,15 @@ from rocketpipe.client.consumer.offsets import (
     offset_at,
     offsets_path,
 )
-from rocketpipe.client.consumer.pull_loop import BATCH, PULL_TIMEOUT_MS, PullLoop, pull_request
-from rocketpipe.client.consumer.pull_member import PullMember
-from rocketpipe.client.consumer.read_ahead import ReadAhead, ReadLimits, Shelf
-from rocketpipe.client.consumer.readers import Readers
-from rocketpipe.client.consumer.rebalance import Rebalancer
+from rocketpipe.client.consumer.group.rebalance import Rebalancer
+from rocketpipe.client.consumer.handling.handlers import subscription_to
+from rocketpipe.client.consumer.pulling.loop import BATCH, PULL_TIMEOUT_MS, PullLoop, pull_request
+from rocketpipe.client.consumer.pulling.member import PullMember
+from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer, ReadAhead, ReadLimits
+from rocketpipe.client.consumer.pulling.readers import Readers
 from rocketpipe.client.consumer.received import ReceivedMessage
+from rocketpipe.client.consumer.replies import Replies
 from rocketpipe.client.identity import SHARED_INSTANCE, own_address
-from rocketpipe.client.replies import Replies
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock, within
 from rocketpipe.errors import OffsetOutOfRange, SessionClosed, WrongWayToRead
@@ -102,7 +102,7 @@ class PullConsumer(Replies):
         model = MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING
         begin = start if isinstance(start, StartFrom) else StartFrom(start)
         self._auto_commit_ms = auto_commit_ms if auto_commit else None
-        self._shelf = Shelf(limits or ReadLimits())
+        self._shelf = FetchBuffer(limits or ReadLimits())
         self._member = PullMember(self._session, group, model, begin.where, self._shelf)
         self._offsets = offsets or self._usual_offsets(model, offsets_root)
         self._readers = Readers(

@@ -21,21 +21,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from rocketpipe.client.consumer.assignment import AVERAGE, Strategy
-from rocketpipe.client.consumer.handled_counts import HandledCounts
-from rocketpipe.client.consumer.handlers import Handlers, handler
-from rocketpipe.client.consumer.handling_trace import handling_trace
-from rocketpipe.client.consumer.interests import Interests
-from rocketpipe.client.consumer.marks import Marks
-from rocketpipe.client.consumer.offsets import FileOffsets, StartFrom
-from rocketpipe.client.consumer.pop_flow import PopFlow, says_pop
-from rocketpipe.client.consumer.popper import Popper
-from rocketpipe.client.consumer.pull_flow import PullFlow
-from rocketpipe.client.consumer.push_member import PushMember
-from rocketpipe.client.consumer.push_plan import CONCURRENCY, PushPlan
-from rocketpipe.client.consumer.running import PushReport
+from rocketpipe.client.consumer.group.assignment import AVERAGE, Strategy
+from rocketpipe.client.consumer.group.offsets import FileOffsets, StartFrom
+from rocketpipe.client.consumer.group.subscriptions import Subscriptions
+from rocketpipe.client.consumer.handling.handler_decorators import HandlerDecorators
+from rocketpipe.client.consumer.handling.handler_stats import HandlerStats
+from rocketpipe.client.consumer.handling.handlers import Handlers, handler
+from rocketpipe.client.consumer.handling.trace import handling_trace
+from rocketpipe.client.consumer.popping.flow import PopFlow, says_pop
+from rocketpipe.client.consumer.popping.popper import Popper
+from rocketpipe.client.consumer.pushing.flow import PullFlow
+from rocketpipe.client.consumer.pushing.member import PushMember
+from rocketpipe.client.consumer.pushing.plan import CONCURRENCY, PushPlan
+from rocketpipe.client.consumer.replies import Replies
+from rocketpipe.client.consumer.running_info import PushReport
 from rocketpipe.client.consumer.tuning import PushTuning
-from rocketpipe.client.replies import Replies
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock
 from rocketpipe.errors import SessionClosed
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 RECENT_MS: Final = 30 * 60_000
 
 
-class PushConsumer(Replies, Marks):
+class PushConsumer(Replies, HandlerDecorators):
     """Consumes topics for a group, by handlers; see the top of this file."""
 
     def __init__(
@@ -101,9 +101,9 @@ class PushConsumer(Replies, Marks):
             offsets_root=offsets_root,
         )
         self._trace_topic = TRACE_TOPIC if trace is True else trace
-        self._counts = HandledCounts(session.clock)
+        self._counts = HandlerStats(session.clock)
         self._handlers = Handlers(concurrency, f"rocketpipe-{group}", self._counts)
-        self._interests = Interests(session, group, self._handlers, retries=not broadcast)
+        self._interests = Subscriptions(session, group, self._handlers, retries=not broadcast)
         self._flow: PullFlow | PopFlow | None = None
         self._suspended = False
         self._running: AsyncExitStack | None = None

@@ -19,9 +19,9 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self
 
-from rocketpipe.client.consumer.handlers import subscription_to
+from rocketpipe.client.consumer.handling.handlers import subscription_to
 from rocketpipe.client.consumer.popped import PoppedMessage
-from rocketpipe.client.consumer.popper import (
+from rocketpipe.client.consumer.popping.popper import (
     MAX_COUNT,
     MAX_INVISIBLE_MS,
     Popper,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from rocketpipe.client.producer.lines import Lines
 from rocketpipe.client.producer.request_reply import OpenRequests
+from rocketpipe.client.producer.sending.publish_routes import PublishRoutes
 from rocketpipe.client.producer.transactions import Transactions
 from rocketpipe.protocol.requests.callbacks import CheckTransactionState, PushReplyMessage
 from rocketpipe.protocol.requests.clients import ConsumerData
@@ -16,7 +16,7 @@ class ProducerMember:
     """Tells the session what a producer is, and hands on what brokers ask; see ``Member``."""
 
     def __init__(
-        self, group: str, lines: Lines, transactions: Transactions, requests: OpenRequests
+        self, group: str, lines: PublishRoutes, transactions: Transactions, requests: OpenRequests
     ) -> None:
         self._group = group
         self._lines = lines

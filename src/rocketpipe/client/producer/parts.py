@@ -17,7 +17,7 @@ from rocketpipe.model.message import Message
 _MS: Final = timedelta(milliseconds=1)
 
 
-class MessageParts(TypedDict, total=False):
+class MessageFields(TypedDict, total=False):
     """What a message may have beside topic and body; see ``Message``."""
 
     #: One tag, by which consumers choose.
@@ -42,7 +42,7 @@ class MessageParts(TypedDict, total=False):
     deliver_at: datetime | int | None
 
 
-def message_of(topic: str | Message, body: bytes, parts: MessageParts) -> Message:
+def message_of(topic: str | Message, body: bytes, parts: MessageFields) -> Message:
     """Make the message; a whole one is given back, and may have nothing beside it.
 
     Raises:
@@ -54,7 +54,7 @@ def message_of(topic: str | Message, body: bytes, parts: MessageParts) -> Messag
             raise TypeError("a whole Message has its body and all else already")
         return topic
     given: dict[str, Any] = dict(parts)
-    if not MessageParts.__annotations__.keys() >= given.keys():
+    if not MessageFields.__annotations__.keys() >= given.keys():
         raise _unknown(given)
     if given.get("properties", ...) is None:
         del given["properties"]
@@ -68,7 +68,7 @@ def message_of(topic: str | Message, body: bytes, parts: MessageParts) -> Messag
 
 
 def _unknown(given: Mapping[str, Any]) -> TypeError:
-    known = MessageParts.__annotations__
+    known = MessageFields.__annotations__
     name = next(name for name in given if name not in known)
     near = difflib.get_close_matches(name, known, 1)
     meant = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(known)}"

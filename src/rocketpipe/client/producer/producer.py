@@ -11,26 +11,26 @@ from typing import Any, Final, Self, Unpack
 
 from rocketpipe.background import running
 from rocketpipe.client.faults import Variant
-from rocketpipe.client.producer.batching import Batching
-from rocketpipe.client.producer.called_back import CalledBackSends, SendCallback
-from rocketpipe.client.producer.delivery import Delivery
-from rocketpipe.client.producer.in_flight import MAX_BYTES, MAX_SENDS, InFlight
-from rocketpipe.client.producer.intake import Intake
-from rocketpipe.client.producer.lines import Lines
+from rocketpipe.client.producer.callback_sends import CallbackSends, SendCallback
+from rocketpipe.client.producer.composing import Composer
 from rocketpipe.client.producer.member import ProducerMember
-from rocketpipe.client.producer.outgoing import Checks, Outgoing
-from rocketpipe.client.producer.parts import MessageParts
-from rocketpipe.client.producer.prober import Prober
-from rocketpipe.client.producer.queue_choice import QueueChoice
+from rocketpipe.client.producer.parts import MessageFields
 from rocketpipe.client.producer.request_reply import OpenRequests
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.selectors import Pick, Selector, pick_of
-from rocketpipe.client.producer.sender import Sender
-from rocketpipe.client.producer.sending_trace import Trace
-from rocketpipe.client.producer.staged import TIMEOUT_MS as STAGED_TIMEOUT_MS
-from rocketpipe.client.producer.staged import OnRepeat, StagedSends
-from rocketpipe.client.producer.stages import Batch
+from rocketpipe.client.producer.sending.batching import Batching
+from rocketpipe.client.producer.sending.delivery import Delivery
+from rocketpipe.client.producer.sending.in_flight import MAX_BYTES, MAX_SENDS, InFlight
+from rocketpipe.client.producer.sending.outgoing import Checks, Outgoing
+from rocketpipe.client.producer.sending.prober import Prober
+from rocketpipe.client.producer.sending.publish_routes import PublishRoutes
+from rocketpipe.client.producer.sending.queue_choice import QueueChoice
+from rocketpipe.client.producer.sending.sender import Sender
+from rocketpipe.client.producer.sending.trace import Trace
+from rocketpipe.client.producer.staging.staged import TIMEOUT_MS as STAGED_TIMEOUT_MS
+from rocketpipe.client.producer.staging.staged import OnRepeat, StagedSends
+from rocketpipe.client.producer.staging.stages import Batch
 from rocketpipe.client.producer.transactions import Check, Decision, Transaction, Transactions
 from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
@@ -111,8 +111,8 @@ class Producer:
             compress_over=compress_over,
             compress_level=compress_level,
         )
-        self._intake = Intake(checks, session)
-        self._lines = Lines(session, group, new_topic_queues=new_topic_queues)
+        self._intake = Composer(checks, session)
+        self._lines = PublishRoutes(session, group, new_topic_queues=new_topic_queues)
         self._choice = QueueChoice(avoid_slow, session.clock, chance or session.chance)
         self._in_flight = InFlight(
             session.clock, max_sends=max_in_flight, max_bytes=max_in_flight_bytes
@@ -129,7 +129,7 @@ class Producer:
         self._probes = probe and avoid_slow is Variant.V5
         self._transactions = Transactions(session, self._delivery, checks, group, check)
         self._requests = OpenRequests(session, self._in_flight)
-        self._called_back = CalledBackSends(self._sender)
+        self._called_back = CallbackSends(self._sender)
         self._member = ProducerMember(group, self._lines, self._transactions, self._requests)
         self._running = AsyncExitStack()
         self._is_open = False
@@ -199,7 +199,7 @@ class Producer:
         order_by: Any = None,
         selector: Selector | None = None,
         timeout_ms: int | None = None,
-        **parts: Unpack[MessageParts],
+        **parts: Unpack[MessageFields],
     ) -> SendResult:
         """Send one message and wait until the broker has stored it.
 
@@ -243,7 +243,7 @@ class Producer:
         order_by: Any = None,
         selector: Selector | None = None,
         timeout_ms: int | None = None,
-        **parts: Unpack[MessageParts],
+        **parts: Unpack[MessageFields],
     ) -> None:
         """Send one message, and have ``callback`` called with the result, or with the error.
 
@@ -271,7 +271,7 @@ class Producer:
         order_by: Any = None,
         selector: Selector | None = None,
         timeout_ms: int | None = None,
-        **parts: Unpack[MessageParts],
+        **parts: Unpack[MessageFields],
     ) -> None:
         """Send one message that nobody answers: it may get lost, and no one will know.
 
@@ -309,7 +309,7 @@ class Producer:
         body: bytes = b"",
         *,
         timeout_ms: int | None = None,
-        **parts: Unpack[MessageParts],
+        **parts: Unpack[MessageFields],
     ) -> StoredMessage:
         """Send a question, and wait for the reply that a consumer gives by its ``reply``.
 
@@ -337,7 +337,7 @@ class Producer:
         order_by: Any = None,
         selector: Selector | None = None,
         timeout_ms: int | None = None,
-        **parts: Unpack[MessageParts],
+        **parts: Unpack[MessageFields],
     ) -> Transaction:
         """Send a message that shows if the block is left normally, and never if by an exception.
 
@@ -370,7 +370,7 @@ class Producer:
         *,
         execute: Callable[[Transaction], Awaitable[Decision]],
         timeout_ms: int | None = None,
-        **parts: Unpack[MessageParts],
+        **parts: Unpack[MessageFields],
     ) -> Decision:
         """Send a message that shows if ``execute`` gives ``Decision.COMMIT``; gives what it gave.
 

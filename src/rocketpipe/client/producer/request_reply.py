@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from rocketpipe.client.producer.in_flight import InFlight
-from rocketpipe.client.producer.outgoing import Outgoing
+from rocketpipe.client.producer.sending.in_flight import InFlight
+from rocketpipe.client.producer.sending.outgoing import Outgoing
 from rocketpipe.client.session import Session
 from rocketpipe.clock import in_time
 from rocketpipe.errors import CallTimeout, MessageRefused, PropertiesError, RocketPipeError

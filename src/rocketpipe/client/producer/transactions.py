@@ -21,12 +21,12 @@ from enum import Enum
 from types import TracebackType
 from typing import Final, Self
 
-from rocketpipe.client.producer.delivery import Delivery
-from rocketpipe.client.producer.outgoing import Checks, Outgoing
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.selectors import Pick
-from rocketpipe.client.producer.sender import result_of
+from rocketpipe.client.producer.sending.delivery import Delivery
+from rocketpipe.client.producer.sending.outgoing import Checks, Outgoing
+from rocketpipe.client.producer.sending.sender import result_of
 from rocketpipe.client.session import Session
 from rocketpipe.errors import CallTimeout, ConnectionLost, NoRoute, RecordError, RocketPipeError
 from rocketpipe.model import properties

@@ -1,0 +1,262 @@
+"""From the keys of a ``broker.conf`` to a broker's settings and those of its store.
+
+RocketMQ fills several classes from one file; so do we. A key that promises what this broker does
+not do is refused with what to do instead: to start all the same would be to break the promise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rocketpipe.broker.config.advertise import advertised_address
+from rocketpipe.broker.config.config import NOT_READ_YET, PROFILES, SMALL_FILES, BrokerConfig
+from rocketpipe.config.known_keys import BROKER_KEYS, ORPHANED_KEYS
+from rocketpipe.config.load import Choice, Given
+from rocketpipe.config.setting import Setting, setting_for, settings_of
+from rocketpipe.errors import ConfigError
+from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.layout import StoreLayout
+
+#: Where RocketMQ keeps its data when it is told nothing.
+DEFAULT_DATA: Final = Path("~/store")
+#: RocketMQ rounds the size of a queue's file up to whole entries.
+_QUEUE_ENTRY_BYTES: Final = 20
+
+
+def _store(attribute: str, key: str, help: str, **facts: Any) -> Setting:  # noqa: A002
+    return setting_for(StoreConfig, attribute, key, help=help, **facts)
+
+
+STORE_SETTINGS: Final[tuple[Setting, ...]] = (
+    _store(
+        "segment_bytes",
+        "mappedFileSizeCommitLog",
+        "the size of a file of the log, where the data begins",
+        aliases=("mapedFileSizeCommitLog",),
+        unit="bytes",
+        least=1024,
+        most=(1 << 31) - 1,
+    ),
+    _store(
+        "queue_file_bytes",
+        "mappedFileSizeConsumeQueue",
+        "the size of a file of a queue, rounded up to entries of 20 bytes",
+        aliases=("mapedFileSizeConsumeQueue",),
+        unit="bytes",
+        least=1,
+        most=(1 << 31) - 20,
+    ),
+    _store("index_slots", "maxHashSlotNum", "the slots of a file of the key index", least=1),
+    _store("index_entries", "maxIndexNum", "the entries of a file of the key index", least=2),
+    _store(
+        "flush",
+        "flushDiskType",
+        "a send is answered when the operating system has it (`ASYNC_FLUSH`) or when the disk "
+        "has it (`SYNC_FLUSH`)",
+    ),
+    _store(
+        "flush_interval_ms",
+        "flushIntervalCommitLog",
+        "how often the log is synced with `ASYNC_FLUSH`",
+        unit="ms",
+        least=1,
+    ),
+    _store(
+        "flush_timeout_ms",
+        "syncFlushTimeout",
+        "how long a send waits for the disk with `SYNC_FLUSH` before it is answered "
+        "FLUSH_DISK_TIMEOUT",
+        unit="ms",
+        least=1,
+    ),
+    _store("reserved_hours", "fileReservedTime", "how old files become", unit="hours", least=0),
+    _store("delete_hours", "deleteWhen", "the hours of the day at which expired files go"),
+    _store(
+        "used_ratio",
+        "diskMaxUsedSpaceRatio",
+        "how full the disk may be before expired files go at any hour",
+        unit="percent",
+        least=1,
+        most=100,
+    ),
+    _store(
+        "force_ratio",
+        "diskSpaceCleanForciblyRatio",
+        "how full it may be before the oldest files go, expired or not",
+        unit="percent",
+        least=1,
+        most=100,
+    ),
+    _store(
+        "full_ratio",
+        "diskSpaceWarningLevelRatio",
+        "how full it may be before sends are refused",
+        unit="percent",
+        least=1,
+        most=100,
+    ),
+    _store("delay_levels", "messageDelayLevel", "as above"),
+    _store(
+        "timer_max_delay_ms",
+        "timerMaxDelaySec",
+        "the longest delay of a timed message; empty for no limit",
+        unit="s",
+        least=1,
+        times=1000,
+    ),
+    _store(
+        "max_waiting_timers",
+        "maxWaitingTimers",
+        "how many timed messages may wait; beyond that, sends of more are refused",
+        least=1,
+    ),
+    _store(
+        "timer_log_bytes",
+        "mappedFileSizeTimerLog",
+        "the size of the timer's files, as an Apache broker would find them",
+        unit="bytes",
+        least=1024,
+    ),
+    _store(
+        "checksum",
+        "enabledAppendPropCRC",
+        "each record gets a checksum over all of it (RocketMQ: off)",
+    ),
+    _store("verify_reads", "verifyReads", "records are checked again before a reader gets them"),
+    _store("index_tags", "indexTags", "the key index has the tags too, as RocketMQ 5.5 does it"),
+    _store("max_open_files", "maxOpenFiles", "how many files the store keeps open", least=8),
+    _store(
+        "on_damaged_log",
+        "onDamagedLog",
+        "`stop` refuses to open a log that is damaged where it was durable; `skip` sets the "
+        "damaged bytes aside and goes on",
+    ),
+)
+"""What keys of RocketMQ, and some of ours, say to ``StoreConfig``."""
+
+#: Read once, to refuse what they promise; or a path that is where it has to be.
+_HEARD: Final = frozenset({"brokerRole", "storePathCommitLog"})
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBroker:
+    """A broker's settings, and how they came about."""
+
+    config: BrokerConfig
+    choice: Choice
+
+    def items(self) -> list[tuple[str, str, str]]:
+        """List every setting: its key, its value as text, and where it comes from."""
+        store = self.config.store
+        rows = {
+            one.key: one.write(getattr(store, one.attribute)) for one in STORE_SETTINGS if store
+        }
+        for one in settings_of(BrokerConfig):
+            rows[one.key] = one.write(getattr(self.config, one.attribute))
+        return [(key, text, self.choice.origin(key)) for key, text in rows.items()]
+
+
+def broker_settings() -> tuple[Setting, ...]:
+    """List all that a broker can be told: about itself, then about its store."""
+    return (*settings_of(BrokerConfig), *STORE_SETTINGS)
+
+
+def load_broker(
+    given: Sequence[Given], *, profile: str | None = None, small_files: bool = False
+) -> LoadedBroker:
+    """Make settings of what was given, in order of strength.
+
+    ``profile`` is the one that counts where none is given; ``small_files`` says more than a profile
+    and less than everything else.
+
+    Raises:
+        ConfigError: If a value is wrong, or promises what this broker does not do.
+    """
+    settings = broker_settings()
+    known = BROKER_KEYS | ORPHANED_KEYS
+    (one,) = (one for one in settings if one.attribute == "profile")
+    usual = [Given(one.key, profile, "default")] if profile else []
+    chosen = Choice([*usual, *given], settings, known).read(one)
+    weaker = [Given(key, text, f"profile {chosen}") for key, text in PROFILES[chosen].items()]
+    if small_files:
+        weaker += [Given(key, text, "--small-files") for key, text in SMALL_FILES.items()]
+    idle = {one.key for one in settings_of(BrokerConfig) if one.attribute in NOT_READ_YET}
+    choice = Choice([*usual, *weaker, *given], settings, known, heard=_HEARD, idle=idle)
+    values = choice.values(settings_of(BrokerConfig))
+    root = values.setdefault("data", DEFAULT_DATA).expanduser()
+    values["data"] = root
+    _refuse_promises(choice, root)
+    _check_advertised(choice)
+    store = _store_config(choice, StoreConfig(root=root))
+    return LoadedBroker(choice.build(BrokerConfig, **values, store=store), choice)
+
+
+def _store_config(choice: Choice, base: StoreConfig) -> StoreConfig:
+    values = choice.values(STORE_SETTINGS)
+    if (size := values.get("queue_file_bytes")) is not None:
+        values["queue_file_bytes"] = -(-size // _QUEUE_ENTRY_BYTES) * _QUEUE_ENTRY_BYTES
+    # Files of many installations say 88 here and nothing of the next step, which comes at 85: then
+    # the oldest files go at 85, expired or not, and that is what happens here as well.
+    force = values.get("force_ratio", base.force_ratio)
+    values["used_ratio"] = min(values.get("used_ratio", base.used_ratio), force)
+    try:
+        return dataclasses.replace(base, **values)
+    except ValueError as error:
+        raise ConfigError("settings", str(error)) from error
+
+
+def _check_advertised(choice: Choice) -> None:
+    given = choice.given("brokerIP1")
+    if given is not None:
+        try:
+            advertised_address(given.text.strip() or None, "127.0.0.1:0")
+        except ValueError as error:
+            raise ConfigError(
+                given.origin, f"{given.name}={given.text!r}: HOST or HOST:PORT is expected"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    """A key, which of its values can be kept, and what to do about the others."""
+
+    key: str
+    kept: Callable[[str], bool]
+    instead: str
+
+
+def _is(*texts: str) -> Callable[[str], bool]:
+    return lambda text: text.strip().lower() in texts
+
+
+_NO_ACCESS_CONTROL: Final = (
+    "there is no access control yet: set it to false, and let no stranger reach the port"
+)
+_NO_REPLICATION: Final = "there is no replication yet"
+_PROMISES: Final = (
+    _Promise("aclEnable", _is("false"), _NO_ACCESS_CONTROL),
+    _Promise("authenticationEnabled", _is("false"), _NO_ACCESS_CONTROL),
+    _Promise("authorizationEnabled", _is("false"), _NO_ACCESS_CONTROL),
+    _Promise("brokerRole", _is("async_master"), f"{_NO_REPLICATION}: set it to ASYNC_MASTER"),
+    _Promise("brokerId", _is("0"), f"{_NO_REPLICATION}, so each broker is a master: set it to 0"),
+    _Promise("enableDLegerCommitLog", _is("false"), f"{_NO_REPLICATION}: set it to false"),
+    _Promise("enableControllerMode", _is("false"), f"{_NO_REPLICATION}: set it to false"),
+    _Promise("storeType", _is("default"), "only RocketMQ's files are kept: set it to default"),
+)
+
+
+def _refuse_promises(choice: Choice, root: Path) -> None:
+    log = StoreLayout(root).commit_log
+    in_place = _Promise(
+        "storePathCommitLog",
+        lambda text: Path(text.strip()).expanduser().absolute() == log.absolute(),
+        f"the log is in {log}: leave the key out, or make that directory a link",
+    )
+    for promise in (*_PROMISES, in_place):
+        given = choice.given(promise.key)
+        if given is not None and not promise.kept(given.text):
+            raise ConfigError(given.origin, f"{given.name}={given.text!r}: {promise.instead}")

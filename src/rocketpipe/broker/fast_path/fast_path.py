@@ -1,0 +1,85 @@
+"""The hot path: plain sends and pulls, without a task, a future or a dataclass for each.
+
+    read → frames → send: checked, kept for the end of the turn ─┐
+                  → pull: read and answered                      │
+                  → anything else: left to the router            │
+    end of the turn: one append → answers, one write a peer → dispatch
+
+Whatever one read brought is handled as one batch, and what all reads of one turn of the loop
+brought is stored together. What is at all unusual is left to the router: the handlers define what
+is right, and a lane does the same for less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from rocketpipe.broker.fast_path.outbox import Outbox
+from rocketpipe.broker.fast_path.pulling import PullFastPath
+from rocketpipe.broker.fast_path.sending import SendFastPath
+from rocketpipe.broker.intake.visibility import Visibility
+from rocketpipe.protocol.connection import Frame
+from rocketpipe.remoting.connection import PeerConnection
+
+#: So many pieces of answers to one peer leave without waiting for the end of the turn, and so much.
+MAX_POSTED: Final = 32
+MAX_POSTED_BYTES: Final = 1 << 20
+#: How frames begin that a lane may take: all clients but very old ones write the code first.
+_SENDS: Final = frozenset({b'{"code":310', b'{"code":10,', b'{"code":320'})
+_PULLS: Final = frozenset({b'{"code":11,', b'{"code":361'})
+
+
+class FastPath:
+    """Both lanes: what `PeerConnection` asks first."""
+
+    def __init__(
+        self, sends: SendFastPath, pulls: PullFastPath, outgoing: Outbox, durability: Visibility
+    ) -> None:
+        self._sends = sends
+        self._pulls = pulls
+        self._outgoing = outgoing
+        self._durability = durability
+        self._loop = asyncio.get_running_loop()
+        self._scheduled = False
+
+    def __call__(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
+        """Take what can be done for less, and leave the rest to the router."""
+        if peer.is_slow:
+            peer.take(buffer, frames)
+            return
+        rest: list[Frame] = []
+        sends, pulls = self._sends, self._pulls
+        for number, frame in enumerate(frames, 1):
+            start = buffer[frame[0] + 8 : frame[0] + 19]
+            if start in _SENDS:
+                taken = sends.take(buffer, frame, peer)
+            elif start in _PULLS:
+                taken = pulls.take(buffer, frame, peer)
+                if (
+                    len(peer.outbox) > MAX_POSTED or peer.posted_bytes > MAX_POSTED_BYTES
+                ) and not peer.flush():
+                    rest += [frame, *frames[number:]] if not taken else frames[number:]
+                    break
+            else:
+                taken = False
+            if not taken:
+                rest.append(frame)
+        if rest:
+            # Before the end of the turn is set down: what was asked first is looked at first.
+            peer.take(buffer, rest)
+        if not self._scheduled and len(rest) < len(frames):
+            self._scheduled = True
+            self._loop.call_soon(self._end_turn)
+
+    async def finish(self) -> None:
+        """Answer everything that was taken."""
+        await self._sends.finish()
+        self._outgoing.flush()
+
+    def _end_turn(self) -> None:
+        self._scheduled = False
+        stored = self._sends.store()
+        self._outgoing.flush()
+        if stored:
+            self._durability.dispatch()

@@ -1,0 +1,179 @@
+"""Popped messages: given out for a while, acknowledged or shown again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from rocketpipe.broker.core import Core, Feature
+from rocketpipe.broker.features.popping.acks import Acks
+from rocketpipe.broker.features.popping.assignments import AssignmentHandlers
+from rocketpipe.broker.features.popping.handlers import AckHandlers, PopGate, PopHandlers
+from rocketpipe.broker.features.popping.order import OrderFile, OrderTable
+from rocketpipe.broker.features.popping.pop import PopRules, Pops
+from rocketpipe.broker.features.popping.request_modes import RequestModeTable
+from rocketpipe.broker.features.popping.revive import Revivals
+from rocketpipe.broker.features.popping.revive_log import ReviveLog
+from rocketpipe.broker.features.popping.waiting_pops import WaitingPops
+from rocketpipe.broker.tables.table_file import TableFile
+from rocketpipe.broker.tables.tables import SAVE_EVERY_MS
+from rocketpipe.errors import RocketPipeError
+from rocketpipe.model.names import revive_topic
+from rocketpipe.protocol.requests.clients import RequestModes
+from rocketpipe.store.layout import StoreLayout
+
+log = logging.getLogger(__name__)
+
+
+def popping(core: Core) -> Feature:
+    """Serve pops, and what follows them.
+
+    Raises:
+        StoreError: What was in flight cannot be read.
+        SnapshotDamaged: A table of it cannot.
+    """
+    config, clock = core.config, core.clock
+    order_file = TableFile(
+        core.disk, StoreLayout(config.data).config / "consumerOrderInfo.json", OrderFile
+    )
+    orders = OrderTable()
+    if (saved := order_file.load()) is not None:
+        orders.load(saved)
+    notes = ReviveLog(
+        core.store,
+        core.intake,
+        core.tables.offsets,
+        orders,
+        clock,
+        topic=revive_topic(config.cluster),
+        host=core.store_host,
+    )
+    notes.recover()
+    waiting = WaitingPops(clock, limit=config.max_waiting_pops)
+
+    core.arrivals.listen(
+        lambda topic, queue_id, offset, *_: notes.arrived(topic, queue_id, offset),
+        topic=revive_topic(config.cluster),
+    )
+    core.arrivals.listen(
+        lambda topic, queue_id, _, code, __, properties: waiting.notify(
+            topic, queue_id, code, properties
+        ),
+        while_=waiting.__len__,
+    )
+    rules = PopRules(
+        broker=config.name,
+        retry_first=config.pop_from_retry_percent,
+        retry_v2=config.pop_retry_topic_v2,
+    )
+    revivals = Revivals(
+        core.store,
+        notes,
+        core.supply,
+        core.tables.groups,
+        clock,
+        retry_v2=config.pop_retry_topic_v2,
+        orders=orders,
+    )
+    pops = Pops(
+        core.store,
+        core.tables.topics,
+        notes,
+        orders,
+        clock,
+        core.chance,
+        rules,
+        keep=core.tables.offsets_saved,
+        follow=revivals.follow_clock,
+    )
+    acks = Acks(notes, orders, clock, config.name, freed=waiting.wake)
+    gate = PopGate(
+        permission=config.permission,
+        property_filter=config.property_filter,
+        max_wait_ms=config.max_suspend_ms,
+    )
+    unblocking = _Unblocking(orders, waiting.wake, clock.now_ms)
+    return Feature(
+        handlers=(
+            PopHandlers(
+                pops, waiting, core.supply, clock, gate, core.stats.get, core.planner.filters
+            ),
+            AckHandlers(acks, core.store, core.supply),
+            _assignments(core),
+        ),
+        loops={
+            "revivals": revivals.keep_reviving,
+            "waiting pops": partial(waiting.keep_time, unblocking.look),
+            "ordered pops": partial(_keep_saved, core, orders, order_file),
+        },
+        on_close=waiting.wake_all,
+    )
+
+
+def _assignments(core: Core) -> AssignmentHandlers:
+    path = StoreLayout(core.config.data).config / "messageRequestMode.json"
+    file = TableFile(core.disk, path, RequestModes)
+    modes = RequestModeTable()
+    if (saved := file.load()) is not None:
+        modes.load(saved)
+
+    async def save() -> None:
+        await asyncio.to_thread(file.writer(modes.to_file()))
+
+    return AssignmentHandlers(
+        core.registrar.readable_queues,
+        core.connected,
+        modes,
+        core.tables.topics,
+        core.tables.groups,
+        save,
+    )
+
+
+class _Unblocking:
+    """Has pops look again when a queue popped in order is free, as its time is over."""
+
+    def __init__(
+        self,
+        orders: OrderTable,
+        wake: Callable[[str, str, int], None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._orders = orders
+        self._wake = wake
+        self._now_ms = now_ms
+        self._blocked: dict[tuple[str, str, int], int] = {}
+        self._changes = -1
+        self._looked_ms = now_ms()
+
+    def look(self) -> None:
+        if self._changes != self._orders.changes:
+            self._changes = self._orders.changes
+            # Also what became free since the last look, however short it was blocked.
+            self._blocked = dict(self._orders.blocked(self._looked_ms))
+        self._looked_ms = now_ms = self._now_ms()
+        for place, free_ms in list(self._blocked.items()):
+            if free_ms <= now_ms:
+                del self._blocked[place]
+                self._wake(*place)
+
+
+async def _keep_saved(core: Core, orders: OrderTable, file: TableFile[OrderFile]) -> None:
+    """Save what was popped in order, once a second and at the end, if it changed."""
+    saved = orders.changes
+    try:
+        while True:
+            await core.clock.sleep(SAVE_EVERY_MS)
+            if orders.changes != saved:
+                changes, write = orders.changes, file.writer(orders.to_file(core.clock.now_ms()))
+                try:
+                    await asyncio.to_thread(write)
+                except RocketPipeError as error:
+                    log.warning("ordered pops could not be saved, and are tried again: %s", error)
+                else:
+                    saved = changes
+    finally:
+        if orders.changes != saved:
+            file.save(orders.to_file(core.clock.now_ms()))

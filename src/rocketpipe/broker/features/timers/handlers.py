@@ -1,0 +1,69 @@
+"""Answers to producers who take a message back before it falls due."""
+
+from __future__ import annotations
+
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.features.timers.timers import Timers
+from rocketpipe.broker.intake.intake import Intake
+from rocketpipe.broker.intake.topic_provider import TopicProvider
+from rocketpipe.clock import Clock
+from rocketpipe.errors import InvalidName, RequestRejected
+from rocketpipe.model.host import Host
+from rocketpipe.model.ids import RecallHandle
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.sending import RecallMessage, RecallMessageReply
+from rocketpipe.remoting.router import Call, handles
+
+
+class TimerHandlers:
+    """Takes messages back, by the handle that their sends were answered with."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        intake: Intake,
+        supply: TopicProvider,
+        timers: Timers,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._intake = intake
+        self._supply = supply
+        self._timers = timers
+        self._clock = clock
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go by other settings from now on."""
+        self._config = config
+
+    @handles(RecallMessage)
+    async def recall(self, request: RecallMessage, call: Call) -> RecallMessageReply:
+        if not self._config.recall:
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION,
+                "recall failed, operation is forbidden: recallMessageEnable is false",
+            )
+        self._intake.admit()
+        if self._supply.known(request.topic) is None:
+            raise RequestRejected(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"recall failed, the topic[{request.topic}] not exist",
+            )
+        try:
+            handle = RecallHandle.parse(request.recall_handle)
+        except InvalidName as error:
+            raise _illegal(str(error)) from error
+        if handle.topic != request.topic:
+            raise _illegal("topic not match")
+        if handle.broker != self._config.name:
+            raise _illegal(f"this is broker {self._config.name}, it waits at {handle.broker}")
+        left_ms = handle.deliver_ms - self._clock.now_ms()
+        if left_ms <= 0:
+            raise _illegal("timestamp invalid: it is due by now")
+        born_host = Host.parse(call.peer.address).pack()
+        await self._timers.recall(handle, request.producer_group or "", born_host)
+        return RecallMessageReply(msg_id=handle.unique_key)
+
+
+def _illegal(reason: str) -> RequestRejected:
+    return RequestRejected(ResponseCode.ILLEGAL_OPERATION, f"recall failed, {reason}")

@@ -1,0 +1,59 @@
+"""Who is told when a message has become readable."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.store.derived.derivation import Arrival
+from rocketpipe.store.derived.derived_files import OnArrival
+
+log = logging.getLogger(__name__)
+
+
+def always() -> bool:
+    return True
+
+
+class Arrivals:
+    """Passes on what the store says of messages that it dispatched, in the order of asking."""
+
+    def __init__(self) -> None:
+        self._listeners: list[tuple[OnArrival, Callable[[], object], str | None]] = []
+
+    def listen(
+        self,
+        listener: OnArrival,
+        *,
+        while_: Callable[[], object] = always,
+        topic: str | None = None,
+    ) -> None:
+        """Have ``listener`` called for every message, or those of one topic; it must be quick.
+
+        It is not called as long as ``while_`` gives something false: nobody waits there.
+        """
+        self._listeners.append((listener, while_, topic))
+
+    def __call__(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: QueueOffset,
+        tag_code: int,
+        stored_ms: int,
+        properties: bytes,
+    ) -> None:
+        self.together([(topic, queue_id, offset, tag_code, stored_ms, properties)])
+
+    def together(self, arrivals: Sequence[Arrival]) -> None:
+        """Tell of messages that became readable together; what a listener raises is logged."""
+        for listener, wanted, topic in self._listeners:
+            if not wanted():
+                continue
+            for arrival in arrivals:
+                if topic is None or arrival[0] == topic:
+                    try:
+                        listener(*arrival)
+                    except Exception:
+                        log.exception("listener failed topic=%s queue_id=%d", *arrival[:2])

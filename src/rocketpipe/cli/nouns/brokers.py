@@ -1,0 +1,142 @@
+"""``rocketpipe broker list|show|config``: brokers that run, wherever they do."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from rocketpipe.cli.terminal import confirm
+from rocketpipe.cli.terminal.printing import Printer, moment
+from rocketpipe.cli.verbs import Verbs
+from rocketpipe.client.admin.admin import Admin
+from rocketpipe.errors import ConfigError, RequestRejected, RocketPipeError
+
+EXAMPLES: Final = """\
+examples:
+  rocketpipe broker list
+  rocketpipe broker show broker-a
+  rocketpipe broker show broker-a --all -o json
+  rocketpipe broker config broker-a
+  rocketpipe broker config broker-a --set autoCreateTopicEnable=false --yes
+"""
+
+VERBS: Final = ("list", "show", "config")
+
+#: What operators look at first, of the many facts that a broker tells.
+_FACTS: Final = (
+    "brokerVersionDesc",
+    "bootTimestamp",
+    "brokerActive",
+    "putTps",
+    "getTransferredTps",
+    "putMessageTimesTotal",
+    "msgPutTotalTodayNow",
+    "msgGetTotalTodayNow",
+    "commitLogDiskRatio",
+    "commitLogMinOffset",
+    "commitLogMaxOffset",
+    "dispatchBehindBytes",
+    "earliestMessageTimeStamp",
+    "timerReadBehind",
+    "timerOffsetBehind",
+)
+_TIMES: Final = frozenset({"bootTimestamp", "earliestMessageTimeStamp"})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Teach the parser the verbs of this noun."""
+    verbs = Verbs(parser, EXAMPLES)
+    listing = verbs.add("list", "list brokers, and whether they answer", _list)
+    listing.add_argument("--cluster", metavar="NAME", help="only those of a cluster")
+    show = verbs.add("show", "how a broker fares", _show)
+    show.add_argument("broker", help="its name")
+    show.add_argument("--all", action="store_true", help="every fact that it tells")
+    config = verbs.add("config", "show a broker's settings, or change them while it runs", _config)
+    config.add_argument("broker", help="its name")
+    config.add_argument("--key", metavar="NAME", help="only this setting")
+    config.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change this; several times"
+    )
+    confirm.add_flags(config)
+
+
+async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
+    rows = []
+    for broker in await admin.brokers.all(cluster=options.cluster):
+        facts: dict[str, str] | None
+        try:
+            facts = await admin.brokers.runtime(broker.name)
+        except RocketPipeError:
+            facts = None
+        for broker_id, address in sorted(broker.addresses.items()):
+            mine = facts if facts and address == broker.leader else None
+            rows.append(
+                {
+                    "cluster": broker.cluster,
+                    "broker": broker.name,
+                    "id": broker_id,
+                    "address": address,
+                    "version": mine and mine.get("brokerVersionDesc"),
+                    "in_tps": mine and _rate(mine.get("putTps")),
+                    "out_tps": mine and _rate(mine.get("getTransferredTps")),
+                    "answers": mine is not None if address == broker.leader else None,
+                }
+            )
+    columns = ["cluster", "broker", "id", "address", "version", "in_tps", "out_tps", "answers"]
+    printer.rows(rows, columns)
+    return 0 if all(row["answers"] is not False for row in rows) else 1
+
+
+async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
+    facts = await admin.brokers.runtime(options.broker)
+    names = sorted(facts) if options.all else _FACTS
+    printer.record(
+        {
+            "broker": options.broker,
+            **{name: _fact(name, facts.get(name)) for name in names},
+        }
+    )
+    return 0
+
+
+async def _config(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
+    settings = await admin.brokers.settings(options.broker)
+    changes = dict(_pair(text) for text in options.set)
+    if changes:
+        rows = [
+            {"key": key, "now": settings.get(key), "then": value} for key, value in changes.items()
+        ]
+        if not options.dry_run:
+            confirm.confirm(f"change {len(changes)} settings of {options.broker!r}", options)
+            try:
+                await admin.brokers.change(options.broker, changes)
+            except RequestRejected as error:
+                raise ConfigError("--set", error.remark) from error
+        printer.rows(rows, ["key", "now", "then"])
+        return 0
+    if options.key and options.key not in settings:
+        raise ConfigError("--key", f"broker {options.broker!r} has no setting {options.key!r}")
+    names = [options.key] if options.key else sorted(settings, key=str.lower)
+    printer.rows(({"key": key, "value": settings[key]} for key in names), ["key", "value"])
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, mark, value = text.partition("=")
+    if not (key and mark):
+        raise ConfigError("--set", f"{text!r} has no value: write KEY=VALUE")
+    return key, value
+
+
+def _rate(text: str | None) -> float | None:
+    """The first of the three rates that brokers tell: of the last ten seconds."""
+    try:
+        return float(text.split()[0]) if text else None
+    except ValueError:
+        return None
+
+
+def _fact(name: str, text: str | None) -> str | None:
+    if text is not None and name in _TIMES and text.lstrip("-").isdigit():
+        return moment(int(text))
+    return text

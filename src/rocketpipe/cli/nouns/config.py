@@ -1,0 +1,124 @@
+"""``rocketpipe config``: what a server would be told, and whether a file of settings is right."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from rocketpipe.broker.config.loading import broker_settings, load_broker
+from rocketpipe.cli.serving import settings
+from rocketpipe.cli.serving.namesrv import load_namesrv
+from rocketpipe.cli.terminal.printing import Printer, add_format_flag
+from rocketpipe.cli.verbs import Verbs
+from rocketpipe.config.load import Choice
+from rocketpipe.config.setting import settings_of
+from rocketpipe.errors import ConfigError
+from rocketpipe.namesrv.config import NamesrvConfig
+
+EXAMPLES: Final = """\
+examples:
+  rocketpipe config show --origin
+  rocketpipe config show --changed -c broker.conf
+  rocketpipe config show --for serve --profile prod --origin
+  rocketpipe config show -c site.toml -c broker.conf -o json
+  rocketpipe config check broker.conf
+  rocketpipe config check --for namesrv namesrv.conf
+"""
+
+#: Where a server's settings stand in a TOML file that has several.
+_TABLES: Final = {
+    "broker": ("broker", "store"),
+    "namesrv": ("namesrv",),
+    "serve": ("broker", "store"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Teach the parser the verbs of this noun."""
+    verbs = Verbs(parser, EXAMPLES)
+    show = verbs.add_local("show", "print every setting, as a server would be told it", _show)
+    show.add_argument(
+        "-c",
+        "--config",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="with this file; several times, and a .conf counts more than TOML",
+    )
+    show.add_argument("--key", metavar="NAME", help="only this setting")
+    show.add_argument("--origin", action="store_true", help="and where each comes from")
+    show.add_argument("--changed", action="store_true", help="only those that are not the default")
+    show.add_argument("--profile", choices=["dev", "prod"], help="with this profile")
+    _add_server(show)
+    add_format_flag(show)
+    check = verbs.add_local("check", "say what is wrong with a file; 1 if something is", _check)
+    check.add_argument("file", type=Path, metavar="FILE", help="RocketMQ's .conf, or TOML")
+    _add_server(check)
+    add_format_flag(check)
+
+
+def _add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--for",
+        dest="server",
+        choices=sorted(_TABLES),
+        default="broker",
+        help="whose settings they are (broker)",
+    )
+
+
+def _show(options: argparse.Namespace) -> int:
+    items, choice = _load(options.server, options.config, profile=options.profile, environment=True)
+    settings.tell(choice.warnings())
+    columns = ["key", "value", "origin"] if options.origin else ["key", "value"]
+    if options.key and options.key not in {key for key, _, _ in items}:
+        raise ConfigError("--key", f"a {options.server} has no setting {options.key!r}")
+    rows = [
+        {"key": key, "value": text, "origin": origin}
+        for key, text, origin in sorted(items, key=lambda item: item[0].lower())
+        if (not options.changed or origin != "default") and options.key in (None, key)
+    ]
+    Printer(options.output).rows(rows, columns)
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    items, choice = _load(options.server, [options.file], environment=False)
+    told = choice.warnings()
+    given = sum(origin.startswith(str(options.file)) for _, _, origin in items)
+    printer = Printer(options.output)
+    if printer.form == "table":
+        settings.tell(told)
+        printer.line(f"{options.file}: {given} settings take effect, {len(told)} warnings")
+    else:
+        printer.record({"file": str(options.file), "settings": given, "warnings": told})
+    return 1 if told else 0
+
+
+def _load(
+    server: str, files: Sequence[Path], *, environment: bool, profile: str | None = None
+) -> tuple[list[tuple[str, str, str]], Choice]:
+    usual = settings.USUAL_PROFILE[server]
+    known = tuple(settings_of(NamesrvConfig)) if server == "namesrv" else broker_settings()
+    given = settings.given_to(
+        known,
+        files=files,
+        tables=_TABLES[server],
+        flags=[("profile", profile, "--profile")],
+        environment=environment,
+        name_servers=server == "broker",
+    )
+    if server != "namesrv":
+        if server == "serve":
+            given = [settings.SERVE_DATA, *given]
+        loaded = load_broker(given, profile=usual)
+        return loaded.items(), loaded.choice
+    config, choice = load_namesrv(given, profile=usual)
+    items = [
+        (one.key, one.write(getattr(config, one.attribute)), choice.origin(one.key))
+        for one in settings_of(NamesrvConfig)
+    ]
+    return items, choice

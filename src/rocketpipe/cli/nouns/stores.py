@@ -1,0 +1,232 @@
+"""``rocketpipe store``: the files of a broker that does not run, or of a copy.
+
+Backups are whole directories; see docs/store.md for what is in them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from rocketpipe.broker.config.loading import broker_settings, load_broker
+from rocketpipe.cli.serving import settings
+from rocketpipe.cli.terminal import confirm
+from rocketpipe.cli.terminal.arguments import count
+from rocketpipe.cli.terminal.printing import Printer, add_format_flag, moment
+from rocketpipe.cli.verbs import Verbs
+from rocketpipe.clock import SystemClock
+from rocketpipe.errors import ConfigError
+from rocketpipe.model.offsets import LogOffset
+from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.errors import StoreLocked
+from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.upkeep.backup import back_up, restore
+from rocketpipe.store.upkeep.check import check_store
+from rocketpipe.store.upkeep.maintenance import (
+    dump,
+    dump_queue,
+    export_range,
+    locked,
+    rebuild_derived,
+)
+
+EXAMPLES: Final = """\
+examples:
+  rocketpipe store check DIR
+  rocketpipe store dump DIR --from 0 --count 10
+  rocketpipe store dump DIR --topic orders --queue 0
+  rocketpipe store rebuild DIR --yes
+  rocketpipe store export DIR records.bin --topic orders
+  rocketpipe store backup DIR BACKUP
+  rocketpipe store restore BACKUP DIR
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Teach the parser the verbs of this noun."""
+    verbs = Verbs(parser, EXAMPLES)
+    check = verbs.add_local("check", "look for damage in every file; 1 if there is some", _check)
+    _add_directory(check)
+    add_format_flag(check)
+
+    dumping = verbs.add_local("dump", "describe records, or the entries of a queue", _dump)
+    _add_directory(dumping)
+    dumping.add_argument(
+        "--from", dest="start", type=int, metavar="OFFSET", help="from this record"
+    )
+    dumping.add_argument("--to", type=int, metavar="OFFSET", help="up to this place of the log")
+    dumping.add_argument("--count", type=count, metavar="N", help="so many at most")
+    dumping.add_argument("--topic", metavar="NAME", help="only records of this topic")
+    dumping.add_argument(
+        "--queue", type=int, metavar="N", help="with --topic: the entries of this queue instead"
+    )
+
+    rebuild = verbs.add_local("rebuild", "make queues and index anew from the log", _rebuild)
+    _add_directory(rebuild)
+    confirm.add_flags(rebuild, dry_run=False)
+
+    export = verbs.add_local("export", "write records into one file, as they are", _export)
+    _add_directory(export)
+    export.add_argument("target", type=Path, metavar="FILE", help="a new file")
+    export.add_argument("--from", dest="start", type=int, metavar="OFFSET", help="from this record")
+    export.add_argument("--to", type=int, metavar="OFFSET", help="up to this place of the log")
+    export.add_argument("--topic", metavar="NAME", help="only records of this topic")
+
+    backup = verbs.add_local("backup", "copy a store that is not in use, and check it", _backup)
+    _add_directory(backup)
+    backup.add_argument("target", type=Path, metavar="BACKUP", help="a new or empty directory")
+    add_format_flag(backup)
+
+    restoring = verbs.add_local("restore", "put a backup back as a store", _restore)
+    restoring.add_argument("backup", type=Path, metavar="BACKUP", help="what backup made")
+    restoring.add_argument("directory", type=Path, metavar="DIR", help="a new or empty directory")
+    add_format_flag(restoring)
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the store's directory")
+
+
+def _store(options: argparse.Namespace) -> Path:
+    root: Path = options.directory
+    if not (root / "commitlog").is_dir():
+        raise ConfigError(
+            str(root), "is no store: it has no directory 'commitlog'; name what --data named"
+        )
+    return root
+
+
+def _config(root: Path) -> StoreConfig:
+    given = settings.given_to(
+        broker_settings(),
+        files=(),
+        tables=("broker", "store"),
+        flags=[("storePathRootDir", str(root), "DIR")],
+        name_servers=False,
+    )
+    loaded = load_broker(given, small_files=False).config
+    return loaded.store or StoreConfig(root=root, delay_levels=loaded.delay_levels)
+
+
+def _offset(number: int | None) -> LogOffset | None:
+    return None if number is None else LogOffset(number)
+
+
+@contextmanager
+def _free(root: Path) -> Iterator[None]:
+    """Keep brokers away if that can be done; if one is there, say what that means for a check."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(Disk(), StoreLayout(root)))
+        except StoreLocked:
+            sys.stderr.write(
+                f"a broker uses {root}: what it is just writing may look torn; stop it to be sure\n"
+            )
+        except DiskError:
+            pass  # a copy that may only be read: nobody writes there
+        yield
+
+
+def _check(options: argparse.Namespace) -> int:
+    root = _store(options)
+    with _free(root):
+        report = check_store(Disk(), root)
+    printer = Printer(options.output)
+    if printer.form == "table":
+        for line in report.lines():
+            printer.line(line)
+        return 0 if report.ok else 1
+    printer.record(
+        {
+            "ok": report.ok,
+            "log_ok": report.log_ok,
+            "first_offset": report.first_offset,
+            "end_offset": report.end_offset,
+            "records": report.records,
+            "record_bytes": report.record_bytes,
+            "without_checksum": report.unsealed,
+            "queue_entries": report.queue_entries,
+            "index_entries": report.index_entries,
+            "stopped_in_order": report.clean_stop,
+            "left_over": {kind.value: count for kind, count in sorted(report.left_over.items())},
+            "counts": {kind.value: count for kind, count in sorted(report.counts.items())},
+            "findings": [str(each) for each in report.findings],
+        }
+    )
+    return 0 if report.ok else 1
+
+
+def _dump(options: argparse.Namespace) -> int:
+    root = _store(options)
+    if options.queue is not None:
+        if not options.topic:
+            raise ConfigError("--queue", "says which queue, but not of which --topic")
+        lines = dump_queue(Disk(), root, options.topic, options.queue)
+    else:
+        lines = (
+            each.text
+            for each in dump(Disk(), root, _offset(options.start), _offset(options.to))
+            if each.record is None or options.topic in (None, each.record.topic)
+        )
+    for line in islice(lines, options.count):
+        sys.stdout.write(f"{line}\n")
+    return 0
+
+
+def _rebuild(options: argparse.Namespace) -> int:
+    root = _store(options)
+    confirm.confirm(f"make queues and index of {root} anew from its log", options)
+    count = rebuild_derived(_config(root), Disk(), SystemClock())
+    sys.stdout.write(f"{count} messages are in queues and index again\n")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    count = export_range(
+        Disk(),
+        _store(options),
+        options.target,
+        _offset(options.start),
+        _offset(options.to),
+        wanted=lambda view: options.topic in (None, view.topic),
+    )
+    sys.stdout.write(f"{count} records are in {options.target}\n")
+    return 0
+
+
+def _backup(options: argparse.Namespace) -> int:
+    root = _store(options)
+    with locked(Disk(), StoreLayout(root)):
+        made = back_up(Disk(), root, options.target, clock=SystemClock())
+    Printer(options.output).record(
+        {
+            "backup": str(options.target),
+            "created": moment(made.created_ms),
+            "first_offset": made.first_offset,
+            "end_offset": made.end_offset,
+            "files": len(made.files),
+            "bytes": sum(each.bytes_used for each in made.files),
+        }
+    )
+    return 0
+
+
+def _restore(options: argparse.Namespace) -> int:
+    made = restore(Disk(), options.backup, options.directory)
+    # A backup has the log and the tables; what follows from them is made anew.
+    rebuild_derived(_config(options.directory), Disk(), SystemClock())
+    Printer(options.output).record(
+        {
+            "store": str(options.directory),
+            "of": moment(made.created_ms),
+            "end_offset": made.end_offset,
+            "files": len(made.files),
+        }
+    )
+    return 0

@@ -1,0 +1,225 @@
+"""``rocketpipe broker``: a broker, told what to do as RocketMQ's is."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Final
+
+from rocketpipe.broker.broker import broker
+from rocketpipe.broker.config.advertise import advertised_address
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.loading import broker_settings, load_broker
+from rocketpipe.broker.core import Core
+from rocketpipe.cli.serving import banner, http_option, process, settings
+from rocketpipe.cli.serving.banner import Banner, Fact, Found
+from rocketpipe.store.config import StoreConfig
+
+#: What ``-m`` prints: what operators look at first.
+IMPORTANT: Final = frozenset(
+    {
+        "namesrvAddr",
+        "brokerIP1",
+        "bindAddress",
+        "listenPort",
+        "brokerName",
+        "brokerClusterName",
+        "brokerId",
+        "brokerPermission",
+        "autoCreateTopicEnable",
+        "autoCreateSubscriptionGroup",
+        "storePathRootDir",
+        "flushDiskType",
+        "fileReservedTime",
+        "deleteWhen",
+        "maxMessageSize",
+        "messageDelayLevel",
+    }
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Teach the parser this command."""
+    parser.description = (
+        "Run a broker until SIGINT or SIGTERM, as in a real deployment: by itself, with profile "
+        "prod. When it serves, it says so, and last comes a line that begins with 'ready' and "
+        "names its address."
+    )
+    parser.add_argument(
+        "-n",
+        "--namesrvAddr",
+        metavar="HOST:PORT[;HOST:PORT]",
+        help="the NameServers it registers with; NAMESRV_ADDR says the same",
+    )
+    parser.add_argument("--data", metavar="DIR", help="where it keeps its data (~/store)")
+    parser.add_argument("--bind", metavar="HOST", help="the address it listens on (127.0.0.1)")
+    parser.add_argument(
+        "--port",
+        type=settings.port,
+        metavar="PORT",
+        help="where it listens (10911); 0 takes a free one",
+    )
+    add_broker_flags(parser, "broker")
+    settings.add_shared_flags(parser)
+    banner.add_flag(parser)
+    parser.add_argument(
+        "-p",
+        "--printConfigItem",
+        action="store_true",
+        dest="print_config",
+        help="the same as --print-config",
+    )
+    parser.add_argument(
+        "-m",
+        "--printImportantConfig",
+        action="store_true",
+        dest="print_important",
+        help="the same, for what matters most",
+    )
+    parser.set_defaults(run=run)
+
+
+def add_broker_flags(parser: argparse.ArgumentParser, server: str) -> None:
+    """Add what a broker understands, alone or beside a NameServer."""
+    parser.add_argument(
+        "--advertise",
+        metavar="HOST[:PORT]",
+        help="where clients are told to connect, if it is not where the broker listens",
+    )
+    parser.add_argument(
+        "--flush",
+        choices=["async", "sync"],
+        help="acknowledge a message once the operating system has it (async), or the disk (sync)",
+    )
+    settings.add_profile_flag(
+        parser,
+        server,
+        "dev: small files, and topics and groups are made when first used; prod: RocketMQ's sizes, "
+        "and they are made by operators",
+    )
+    parser.add_argument(
+        "--small-files",
+        action="store_true",
+        help="make files of 16 MiB where the data begins, whatever the profile: for tests",
+    )
+
+
+def broker_flags(options: argparse.Namespace) -> list[tuple[str, str | None, str]]:
+    """Give what those flags said, as ``settings.given_to`` takes it."""
+    flush = f"{options.flush}_FLUSH".upper() if options.flush else None
+    return [
+        ("storePathRootDir", options.data, "--data"),
+        ("brokerIP1", options.advertise, "--advertise"),
+        ("flushDiskType", flush, "--flush"),
+        ("profile", options.profile, "--profile"),
+    ]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until a signal says stop."""
+    process.set_up_log(options.log_level)
+    given = settings.given_to(
+        broker_settings(),
+        files=options.config,
+        tables=("broker", "store"),
+        flags=[
+            *broker_flags(options),
+            ("namesrvAddr", options.namesrvAddr, "-n"),
+            ("bindAddress", options.bind, "--bind"),
+            ("listenPort", options.port, "--port"),
+        ],
+    )
+    loaded = load_broker(
+        given, profile=settings.USUAL_PROFILE["broker"], small_files=options.small_files
+    )
+    if options.print_config or options.print_important:
+        settings.print_items(
+            item for item in loaded.items() if options.print_config or item[0] in IMPORTANT
+        )
+        return 0
+    config = loaded.config
+    settings.refuse_strangers(
+        config.host, loaded.choice.origin("bindAddress"), insecure=options.insecure
+    )
+    http_option.refuse_strangers(options)
+    settings.claim_directory(config.data, loaded.choice.origin("storePathRootDir"))
+    settings.warn(loaded.choice.warnings())
+    settings.warn_of_no_access_control()
+    if not config.name_servers:
+        settings.warn(["no NameServer to register with, so no client finds this broker: add -n"])
+
+    found = banner.found_in(config.data)
+    cores: list[Core] = []
+
+    async def start(stack: AsyncExitStack) -> list[str]:
+        watched, http = await http_option.opened(stack, options)
+
+        def watch(core: Core) -> None:
+            cores.append(core)
+            http_option.watch_broker(watched, core)
+
+        address = await stack.enter_async_context(broker(config, watch=watch))
+        watched.started = True
+        told = broker_banner(
+            cores[0],
+            address,
+            before=[_registered_with(config)],
+            ready={"broker": address},
+            hosts=[config.host, *([options.http[0]] if options.http else [])],
+            http=http,
+            found=found,
+        )
+        return told.lines(options.output)
+
+    return process.serve_until_signal(start, partial(http_option.given_up, cores))
+
+
+def _registered_with(config: BrokerConfig) -> Fact:
+    servers = list(config.name_servers)
+    text = ";".join(servers) or "none: no client finds this broker; add -n HOST:PORT"
+    return Fact("NameServers", text, "name_servers", servers, alarming=not servers)
+
+
+def broker_banner(
+    core: Core,
+    address: str,
+    *,
+    before: Sequence[Fact],
+    ready: Mapping[str, str],
+    hosts: Sequence[str],
+    http: str | None,
+    found: Found,
+    boot: Sequence[str] = (),
+) -> Banner:
+    """What a broker says when it serves, with what is said ``before`` it."""
+    config = core.config
+    facts = [
+        banner.version(),
+        *before,
+        Fact("Broker", f"{address} ({config.name}, {config.cluster})", "name", config.name),
+        *banner.advertised(advertised_address(config.advertise, address), address),
+        *banner.http(http),
+        banner.profile(config),
+        banner.data(core, found),
+        banner.durability(config.store or StoreConfig(root=config.data)),
+        banner.access(hosts),
+    ]
+    return Banner(
+        boot=[*boot, boot_line(config, address)],
+        ready={**ready, **({"http": http} if http else {})},
+        facts=facts,
+        next_steps=banner.next_steps(";".join(config.name_servers), found=found)
+        if config.name_servers
+        else (),
+    )
+
+
+def boot_line(config: BrokerConfig, address: str) -> str:
+    """Say that it runs, in the words that RocketMQ's scripts look for."""
+    known_as = advertised_address(config.advertise, address)
+    line = f"The broker[{config.name}, {known_as}] boot success. serializeType=JSON"
+    if config.name_servers:
+        line += f" and name server is {';'.join(config.name_servers)}"
+    return line

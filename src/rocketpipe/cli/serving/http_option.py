@@ -1,0 +1,54 @@
+"""The HTTP port of a process that serves, if it was asked for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rocketpipe.cli.serving import settings
+from rocketpipe.health.http_port import Watched, health_port
+
+if TYPE_CHECKING:
+    from rocketpipe.broker.core import Core
+
+
+def refuse_strangers(options: argparse.Namespace) -> None:
+    """Let the port be where others reach it only if the user insists.
+
+    Raises:
+        ConfigError: If they can, and the user does not.
+    """
+    if options.http is not None:
+        settings.refuse_strangers(options.http[0], "--http", insecure=options.insecure)
+
+
+async def opened(stack: AsyncExitStack, options: argparse.Namespace) -> tuple[Watched, str | None]:
+    """Open the port before anything else starts, so that probes see it start; gives its address.
+
+    Raises:
+        OSError: If the port is taken.
+    """
+    watched = Watched()
+    if options.http is None:
+        return watched, None
+    host, port = options.http
+    address = await stack.enter_async_context(health_port(host, port, watched))
+    return watched, address
+
+
+def given_up(cores: Sequence[Core]) -> str | None:
+    """Why the process is to end, if one of its brokers is to."""
+    from rocketpipe.broker.metrics import end_of
+
+    return next((reason for core in cores if (reason := end_of(core)) is not None), None)
+
+
+def watch_broker(watched: Watched, core: Core) -> None:
+    """Have the port tell of a broker."""
+    # Only here: a NameServer has a port too, and loads no broker.
+    from rocketpipe.broker.metrics import families, problem_of
+
+    watched.add(partial(problem_of, core), partial(families, core))

@@ -1,0 +1,131 @@
+"""``rocketpipe namesrv``: a NameServer."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from rocketpipe.cli.serving import banner, http_option, process, settings
+from rocketpipe.cli.serving.banner import Banner, Fact
+from rocketpipe.config.known_keys import NAMESRV_KEYS
+from rocketpipe.config.load import Choice, Given
+from rocketpipe.config.setting import settings_of
+from rocketpipe.namesrv.config import PROFILES, NamesrvConfig
+from rocketpipe.namesrv.server import name_server
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Teach the parser this command."""
+    parser.description = (
+        "Run a NameServer until SIGINT or SIGTERM, as in a real deployment: by itself, with "
+        "profile prod. When it serves, it says so, and last comes a line that begins with 'ready' "
+        "and names its address."
+    )
+    parser.add_argument(
+        "-p",
+        "--port",
+        type=settings.port,
+        metavar="PORT",
+        help="where it listens (9876); 0 takes a free one",
+    )
+    parser.add_argument("--bind", metavar="HOST", help="the address it listens on (127.0.0.1)")
+    settings.add_profile_flag(
+        parser,
+        "namesrv",
+        "prod keeps key-values in ~/namesrv, as RocketMQ does; dev for as long as it runs",
+    )
+    settings.add_shared_flags(parser)
+    banner.add_flag(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until a signal says stop."""
+    process.set_up_log(options.log_level)
+    given = settings.given_to(
+        settings_of(NamesrvConfig),
+        files=options.config,
+        tables=("namesrv",),
+        flags=[
+            ("listenPort", options.port, "--port"),
+            ("bindAddress", options.bind, "--bind"),
+            ("profile", options.profile, "--profile"),
+        ],
+        name_servers=False,
+    )
+    config, choice = load_namesrv(given, profile=settings.USUAL_PROFILE["namesrv"])
+    if options.print_config:
+        settings.print_items(
+            (one.key, one.write(getattr(config, one.attribute)), choice.origin(one.key))
+            for one in settings_of(NamesrvConfig)
+        )
+        return 0
+    settings.refuse_strangers(
+        bound_host(config), choice.origin("bindAddress"), insecure=options.insecure
+    )
+    http_option.refuse_strangers(options)
+    settings.warn(choice.warnings())
+    settings.warn_of_no_access_control()
+
+    async def start(stack: AsyncExitStack) -> list[str]:
+        watched, http = await http_option.opened(stack, options)
+        address = await stack.enter_async_context(name_server(config))
+        watched.started = True
+        kept = str(config.kv_path) if config.kv_path else None
+        told = Banner(
+            boot=[boot_line(address)],
+            ready={"namesrv": address, **({"http": http} if http else {})},
+            facts=[
+                banner.version(),
+                Fact("NameServer", address, "address", address),
+                *banner.http(http),
+                Fact("Profile", config.profile, "profile", config.profile),
+                Fact(
+                    "Data",
+                    "routes are what brokers tell; key-values are "
+                    + (f"in {kept}" if kept else "kept for as long as it runs"),
+                    "data",
+                    kept,
+                ),
+                banner.access([config.host, *([options.http[0]] if options.http else [])]),
+            ],
+            next_steps=banner.next_steps(address, ours=False),
+        )
+        return told.lines(options.output)
+
+    return process.serve_until_signal(start)
+
+
+def load_namesrv(
+    given: Sequence[Given], *, profile: str | None = None
+) -> tuple[NamesrvConfig, Choice]:
+    """Make settings of what was given, in order of strength.
+
+    ``profile`` is the one that counts where none is given.
+
+    Raises:
+        ConfigError: If a value is wrong.
+    """
+    known = settings_of(NamesrvConfig)
+    (one,) = (one for one in known if one.attribute == "profile")
+    usual = [Given(one.key, profile, "default")] if profile else []
+    chosen = Choice([*usual, *given], known, NAMESRV_KEYS).read(one)
+    weaker = [Given(key, text, f"profile {chosen}") for key, text in PROFILES[chosen].items()]
+    choice = Choice([*usual, *weaker, *given], known, NAMESRV_KEYS)
+    values = choice.values(known)
+    if values.get("kv_path") is not None:
+        values["kv_path"] = values["kv_path"].expanduser()
+    return choice.build(NamesrvConfig, **values), choice
+
+
+def bound_host(config: NamesrvConfig) -> str:
+    """Give the address it listens on."""
+    (one,) = (one for one in settings_of(NamesrvConfig) if one.key == "bindAddress")
+    host: str = getattr(config, one.attribute)
+    return host
+
+
+def boot_line(address: str) -> str:
+    """Say that it runs, in the words that RocketMQ's scripts look for."""
+    return f"The Name Server boot success. serializeType=JSON, address {address}"

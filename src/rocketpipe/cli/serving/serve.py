@@ -1,0 +1,137 @@
+"""``rocketpipe serve``: a NameServer and a broker in one process."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from contextlib import AsyncExitStack
+from functools import partial
+
+from rocketpipe.broker.broker import broker
+from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
+from rocketpipe.broker.core import Core
+from rocketpipe.cli.serving import banner, http_option, process, settings
+from rocketpipe.cli.serving.banner import Fact
+from rocketpipe.cli.serving.broker import add_broker_flags, broker_banner, broker_flags
+from rocketpipe.cli.serving.namesrv import boot_line as namesrv_boot_line
+from rocketpipe.cli.serving.namesrv import bound_host, load_namesrv
+from rocketpipe.config.load import Choice, Given
+from rocketpipe.config.setting import settings_of
+from rocketpipe.namesrv.config import NamesrvConfig
+from rocketpipe.namesrv.server import name_server
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Teach the parser this command."""
+    parser.description = (
+        "Run a NameServer and a broker in one process until SIGINT or SIGTERM, by itself with "
+        "profile dev. When both serve, they say so, and last comes a line that begins with "
+        "'ready' and names their addresses."
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help=f"the directory where they keep everything ({settings.SERVE_DATA.text})",
+    )
+    parser.add_argument(
+        "--namesrv",
+        type=settings.address,
+        metavar="HOST:PORT",
+        help="where the NameServer listens (127.0.0.1:9876); port 0 takes a free one",
+    )
+    parser.add_argument(
+        "--broker",
+        type=settings.address,
+        metavar="HOST:PORT",
+        help="where the broker listens (127.0.0.1:10911); port 0 takes a free one",
+    )
+    add_broker_flags(parser, "serve")
+    settings.add_shared_flags(parser)
+    banner.add_flag(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until a signal says stop."""
+    process.set_up_log(options.log_level)
+    loaded = _load_broker(options)
+    names, names_choice = _load_namesrv(options, loaded)
+    if options.print_config:
+        settings.print_items(loaded.items())
+        return 0
+    for host, choice in ((bound_host(names), names_choice), (loaded.config.host, loaded.choice)):
+        settings.refuse_strangers(host, choice.origin("bindAddress"), insecure=options.insecure)
+    http_option.refuse_strangers(options)
+    settings.claim_directory(loaded.config.data, loaded.choice.origin("storePathRootDir"))
+    settings.warn([*names_choice.warnings(), *loaded.choice.warnings()])
+    settings.warn_of_no_access_control()
+    if given := loaded.choice.given("namesrvAddr"):
+        settings.warn([f"{given.origin}: serve registers with its own NameServer, not with others"])
+
+    found = banner.found_in(loaded.config.data)
+    cores: list[Core] = []
+
+    async def start(stack: AsyncExitStack) -> list[str]:
+        watched, http = await http_option.opened(stack, options)
+        names_address = await stack.enter_async_context(name_server(names))
+        config = dataclasses.replace(loaded.config, name_servers=(names_address,))
+
+        def watch(core: Core) -> None:
+            cores.append(core)
+            http_option.watch_broker(watched, core)
+
+        address = await stack.enter_async_context(broker(config, watch=watch))
+        watched.started = True
+        told = broker_banner(
+            cores[0],
+            address,
+            boot=[namesrv_boot_line(names_address)],
+            before=[Fact("NameServer", names_address, "name_servers", [names_address])],
+            ready={"namesrv": names_address, "broker": address},
+            hosts=[bound_host(names), config.host, *([options.http[0]] if options.http else [])],
+            http=http,
+            found=found,
+        )
+        return told.lines(options.output)
+
+    return process.serve_until_signal(start, partial(http_option.given_up, cores))
+
+
+def _load_broker(options: argparse.Namespace) -> LoadedBroker:
+    host, port = options.broker or (None, None)
+    given = settings.given_to(
+        broker_settings(),
+        files=options.config,
+        tables=("broker", "store"),
+        flags=[
+            *broker_flags(options),
+            ("bindAddress", host, "--broker"),
+            ("listenPort", None if port is None else str(port), "--broker"),
+        ],
+        name_servers=False,
+    )
+    return load_broker(
+        [settings.SERVE_DATA, *given],
+        profile=settings.USUAL_PROFILE["serve"],
+        small_files=options.small_files,
+    )
+
+
+def _load_namesrv(
+    options: argparse.Namespace, loaded: LoadedBroker
+) -> tuple[NamesrvConfig, Choice]:
+    host, port = options.namesrv or (None, None)
+    # The environment speaks to the broker here; who needs more says it in a table of the file.
+    given = settings.given_to(
+        settings_of(NamesrvConfig),
+        files=options.config,
+        tables=("namesrv",),
+        outside=False,
+        environment=False,
+        flags=[
+            ("bindAddress", host, "--namesrv"),
+            ("listenPort", None if port is None else str(port), "--namesrv"),
+        ],
+    )
+    kept = loaded.config.data / "namesrv" / "kvConfig.json"
+    return load_namesrv([Given("kvConfigPath", str(kept), "default"), *given])

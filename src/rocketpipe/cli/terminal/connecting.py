@@ -1,0 +1,56 @@
+"""How commands reach a cluster: which NameServers they ask, and for how long."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeVar
+
+from rocketpipe.cli.terminal.printing import Printer, add_format_flag
+from rocketpipe.client.admin.admin import Admin
+from rocketpipe.client.name_servers import NameServers
+from rocketpipe.errors import ConfigError
+
+DEFAULT: Final = "127.0.0.1:9876"
+VARIABLES: Final = ("ROCKETPIPE_NAMESRV", "NAMESRV_ADDR")
+
+T = TypeVar("T")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add what every command understands that asks a cluster."""
+    parser.add_argument(
+        "-n",
+        "--namesrv",
+        metavar="HOST:PORT[;HOST:PORT]",
+        help=f"the NameServers; else ${VARIABLES[0]}, ${VARIABLES[1]}, then {DEFAULT}",
+    )
+    add_format_flag(parser)
+
+
+def name_servers(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """The NameServers to ask: those given, else those of the environment, else this machine's.
+
+    Raises:
+        ConfigError: If it is no list of addresses; it says which flag or variable was wrong.
+    """
+    places = (("--namesrv", given), *((name, environment.get(name)) for name in VARIABLES))
+    for origin, text in places:
+        if text:
+            try:
+                return str(NameServers.parse(text))
+            except ValueError as error:
+                raise ConfigError(origin, f"{error}; write it like {DEFAULT}") from error
+    return DEFAULT
+
+
+def with_admin(options: argparse.Namespace, work: Callable[[Admin, Printer], Awaitable[T]]) -> T:
+    """Have ``work`` done with an open `Admin` and the printer that was asked for."""
+
+    async def run() -> T:
+        async with Admin(name_servers(options.namesrv)) as admin:
+            return await work(admin, Printer(options.output))
+
+    return asyncio.run(run())

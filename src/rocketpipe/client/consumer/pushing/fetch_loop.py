@@ -1,0 +1,188 @@
+"""Pulls a queue ahead of its handlers, for as long as there is room in hand.
+
+found              taken in hand, pulled on at once
+nothing yet        the broker held the pull until its time was up: pulled again
+nothing fits       the offset moves on, also the committed one when nothing is in hand
+offset moved       the queue begins anew where the broker says
+refused, no answer a second's rest
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from rocketpipe.client.consumer.group.offsets import OffsetStore
+from rocketpipe.client.consumer.pushing.held_queue import HeldQueue
+from rocketpipe.client.consumer.pushing.workers import Workers
+from rocketpipe.client.consumer.received import ReceivedMessage, received
+from rocketpipe.client.consumer.tuning import PushTuning, Room
+from rocketpipe.client.session import Session
+from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
+from rocketpipe.model.flags import PullFlag
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import LEADER_ID
+from rocketpipe.model.subscription import Subscription
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
+from rocketpipe.remoting.log_budget import LogBudget
+
+log = logging.getLogger(__name__)
+
+#: An answer may take this much longer than the broker may hold the pull.
+PATIENCE_MS: Final = 15_000
+#: How long a broker is left alone that says it is given too much to do.
+FLOW_CONTROL_MS: Final = 20
+
+#: A broker that answers so does not know, or knows an older version of, what we subscribe to.
+_NOT_TOLD: Final = frozenset(
+    {ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST}
+)
+
+
+class FetchLoop:
+    """Pulls the queues that one consumer holds, each in a task of its own."""
+
+    def __init__(
+        self,
+        session: Session,
+        group: str,
+        offsets: OffsetStore,
+        workers: Workers,
+        *,
+        tuning: PushTuning,
+        subscription: Callable[[str], Subscription],
+        room: Callable[[str], Room],
+        commits: bool = True,
+    ) -> None:
+        """Prepare; ``subscription`` and ``room`` are asked for by topic, before each pull.
+
+        ``commits`` says whether pulls carry the group's offsets; those of broadcasting do not.
+        """
+        self._session = session
+        self._group = group
+        self._offsets = offsets
+        self._workers = workers
+        self._tuning = tuning
+        self._subscription = subscription
+        self._room = room
+        self._commits = commits
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+        self._lines = LogBudget()
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether no pull is sent for the time being."""
+        return not self._resumed.is_set()
+
+    def suspend(self) -> None:
+        """Send no more pulls; what is in hand, or on its way, is consumed."""
+        self._resumed.clear()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._resumed.set()
+
+    async def run(self, held: HeldQueue, start: QueueOffset) -> QueueOffset | None:
+        """Pull a queue until it ends.
+
+        Gives None then; or where to begin anew, when the broker has other offsets than we think.
+        """
+        offset, broker_id = start, LEADER_ID
+        while True:
+            await self._resumed.wait()
+            await self._wait_for_room(held)
+            if held.is_ending:
+                return None
+            try:
+                reply = await self._pull(held, offset, broker_id)
+                if reply.code == ResponseCode.PULL_OFFSET_MOVED:
+                    self._complain(held, f"offset {offset} moved to {reply.next_begin_offset}")
+                    return reply.next_begin_offset
+                messages = list(received(reply.messages, held.queue))
+            except RocketPipeError as error:
+                broker_id = LEADER_ID
+                await self._rest(held, error)
+                continue
+            offset, broker_id = reply.next_begin_offset, reply.suggest_which_broker_id
+            await self._take(held, messages, offset)
+            if self._tuning.pull_interval_ms and messages:
+                await self._session.clock.sleep(self._tuning.pull_interval_ms)
+
+    async def _wait_for_room(self, held: HeldQueue) -> None:
+        while not held.is_ending:
+            hand, room = held.messages, self._room(held.queue.topic)
+            # An ordered queue takes from its head, so that its span says nothing.
+            span = 0 if held.lease is not None else hand.span
+            if room.is_left(len(hand), hand.bytes, span):
+                return
+            await held.shrinking()
+
+    async def _pull(self, held: HeldQueue, offset: QueueOffset, broker_id: int) -> PullMessageReply:
+        queue, tuning = held.queue, self._tuning
+        subscription = self._subscription(queue.topic)
+        flags = PullFlag.SUSPEND
+        commit = held.committable if self._commits and broker_id == LEADER_ID else None
+        if commit:
+            flags |= PullFlag.COMMIT_OFFSET
+        request = PullMessage(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=tuning.pull_count,
+            sys_flag=int(flags),
+            commit_offset=commit or QueueOffset(0),
+            suspend_timeout_millis=tuning.pull_suspend_ms,
+            sub_version=subscription.version,
+            expression_type=subscription.expression_type,
+            max_msg_bytes=tuning.pull_bytes,
+            broker_name=queue.broker_name,
+        )
+        address = self._session.reader_of(queue, broker_id)
+        timeout_ms = tuning.pull_suspend_ms + PATIENCE_MS
+        return await self._session.caller.call(address, request, timeout_ms)
+
+    async def _take(
+        self, held: HeldQueue, messages: list[ReceivedMessage], next_offset: QueueOffset
+    ) -> None:
+        # Brokers compare hashes of tags, and two tags may share one.
+        tags = self._subscription(held.queue.topic).tags
+        wanted = [message for message in messages if not tags or message.tags in tags]
+        if wanted:
+            await self._workers.submit(held, wanted)
+        elif not len(held.messages) and not held.is_ending:
+            self._offsets.update(held.queue, next_offset)
+            held.committable = next_offset
+
+    async def _rest(self, held: HeldQueue, error: RocketPipeError) -> None:
+        rest_ms = self._tuning.failed_pull_ms
+        if isinstance(error, RequestRejected):
+            if error.code == ResponseCode.FLOW_CONTROL:
+                rest_ms = FLOW_CONTROL_MS
+            elif error.code in _NOT_TOLD:
+                await self._session.beat()
+        elif isinstance(error, NoRoute):
+            await self._refresh(held.queue.topic)
+        if rest_ms != FLOW_CONTROL_MS:
+            self._complain(held, str(error))
+        await self._session.clock.sleep(rest_ms)
+
+    async def _refresh(self, topic: str) -> None:
+        try:
+            await self._session.routes.refresh(topic)
+        except RocketPipeError as error:
+            log.debug("route not refreshed topic=%s reason=%s", topic, error)
+
+    def _complain(self, held: HeldQueue, reason: str) -> None:
+        if self._lines.allows():
+            log.warning(
+                "pull failed group=%s queue=%s reason=%s%s",
+                self._group,
+                held.queue,
+                reason,
+                self._lines.suppressed(),
+            )

@@ -1,0 +1,198 @@
+"""Concurrent consumption: so many handlers at a time, whatever queues their messages are from.
+
+What a handler is done with leaves the ``ProcessQueue``, and the offset follows the smallest message
+that is left. What failed goes back to the broker first, so that nothing is committed that would be
+lost; where no broker takes it, it stays in hand and is tried again here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from rocketpipe.client.consumer.group.offsets import OffsetStore
+from rocketpipe.client.consumer.handling.handlers import Handlers, runs
+from rocketpipe.client.consumer.handling.work_queue import WorkQueue
+from rocketpipe.client.consumer.outcome import Outcome
+from rocketpipe.client.consumer.pushing.held_queue import HeldQueue
+from rocketpipe.client.consumer.received import ReceivedMessage
+from rocketpipe.client.consumer.tuning import PushTuning
+from rocketpipe.clock import Clock
+from rocketpipe.remoting.log_budget import LogBudget
+
+log = logging.getLogger(__name__)
+
+#: The level at which stuck messages come again: ten seconds.
+STUCK_LEVEL: Final = 3
+
+
+class SendsBack(Protocol):
+    """Where messages go that failed; see ``retrying.Returns``."""
+
+    max_attempts: int
+
+    async def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> bool: ...
+
+    async def resend(self, message: ReceivedMessage, delay_level: int = 0) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one call of a handler gets, and the queue that it is from."""
+
+    held: HeldQueue
+    messages: list[ReceivedMessage]
+
+
+class Workers(Protocol):
+    """Who hands messages to handlers: these, or the ordered ones."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        ...
+
+    async def submit(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+        """Take messages of a queue in hand and have them consumed."""
+        ...
+
+    async def attend(self, held: HeldQueue) -> None:
+        """See to a queue until it ends."""
+        ...
+
+    async def clean(self, held: HeldQueue) -> None:
+        """Look for messages that handlers have had for too long."""
+        ...
+
+
+class ConcurrentWorkers:
+    """Hands batches to handlers, ``concurrency`` at a time."""
+
+    def __init__(
+        self,
+        handlers: Handlers,
+        offsets: OffsetStore,
+        returns: SendsBack | None,
+        *,
+        clock: Clock,
+        tuning: PushTuning,
+        concurrency: int,
+    ) -> None:
+        """Prepare; ``returns`` is None where what fails is not delivered again (broadcasting)."""
+        self._handlers = handlers
+        self._offsets = offsets
+        self._returns = returns
+        self._clock = clock
+        self._tuning = tuning
+        self._concurrency = concurrency
+        self._waiting: WorkQueue[Batch] = WorkQueue(concurrency)
+        self._later: set[asyncio.Task[None]] = set()
+        self._lines = LogBudget()
+
+    async def run(self) -> None:
+        """Work until cancelled; whatever a handler does, this goes on."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self._concurrency):
+                    tasks.create_task(self._work())
+        finally:
+            for task in self._later:
+                task.cancel()
+
+    async def submit(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+        """Have messages consumed that are in hand by now; waits while every worker is busy."""
+        held.messages.put(messages)
+        for run in runs(messages, self._handlers):
+            await self._waiting.put(Batch(held, run))
+
+    async def attend(self, held: HeldQueue) -> None:
+        """See to a queue while it is held: nothing to do, as the workers are there for all."""
+
+    async def clean(self, held: HeldQueue) -> None:
+        """Send back what handlers have had for too long, so that the offset can move on."""
+        timeout_ms = self._tuning.consume_timeout_ms
+        for message in held.messages.stuck(self._clock.monotonic_ms(), timeout_ms):
+            if self._returns is not None and not await self._returns.send_back(
+                message, STUCK_LEVEL
+            ):
+                return
+            log.warning(
+                "handler stuck message=%r after_ms=%d next=%s",
+                message,
+                timeout_ms,
+                "dropped" if self._returns is None else "sent back",
+            )
+            self._done(held, [message])
+
+    async def _work(self) -> None:
+        while True:
+            batch = await self._waiting.take()
+            if batch.held.is_ending:
+                continue  # it stays in hand, uncommitted: whoever has the queue next gets it
+            try:
+                with batch.held.handling():
+                    await self._consume(batch.held, batch.messages)
+            except Exception:
+                # Whatever it is, the messages are still in hand and not lost.
+                log.exception("worker failed queue=%s", batch.held.queue)
+                self._try_later(batch)
+
+    async def _consume(self, held: HeldQueue, messages: list[ReceivedMessage]) -> None:
+        chosen = self._handlers.of(messages[0].topic)
+        if chosen is None:
+            outcome = Outcome(0, reason="this consumer has no handler for its topic")
+        else:
+            held.messages.start(messages, self._clock.monotonic_ms())
+            outcome = await self._handlers.call(chosen, messages)
+        if held.is_dropped:
+            log.info("result dropped queue=%s messages=%d", held.queue, len(messages))
+            return
+        if outcome.done == len(messages):
+            self._done(held, messages)
+            return
+        # What the clean-up sent back meanwhile is no longer ours, however it ended.
+        failed = [message for message in messages[outcome.done :] if message in held.messages]
+        kept: list[ReceivedMessage] = []
+        if failed:
+            self._complain(failed[0], outcome)
+            if self._returns is not None:
+                for message in failed:
+                    if not await self._returns.send_back(message, outcome.delay_level):
+                        message.tried()
+                        kept.append(message)
+        self._done(held, [message for message in messages if message not in kept])
+        if kept:
+            self._try_later(Batch(held, kept))
+
+    def _done(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+        offset = held.messages.remove(messages)
+        if offset is not None:
+            assert not held.is_dropped
+            self._offsets.update(held.queue, offset)
+            held.committable = offset
+        held.shrank()
+
+    def _try_later(self, batch: Batch) -> None:
+        # As many as there are messages in hand, at most, and flow control bounds those.
+        task = asyncio.create_task(self._submit_later(batch))
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    async def _submit_later(self, batch: Batch) -> None:
+        await self._clock.sleep(self._tuning.local_retry_ms)
+        if not batch.held.is_ending:
+            await self._waiting.put(batch)
+
+    def _complain(self, message: ReceivedMessage, outcome: Outcome) -> None:
+        if self._lines.allows():
+            log.warning(
+                "message failed message=%r attempt=%d next=%s reason=%s%s",
+                message,
+                message.reconsume_times + 1,
+                "dropped" if self._returns is None else "again later",
+                outcome.reason,
+                self._lines.suppressed(),
+                exc_info=outcome.error,
+            )

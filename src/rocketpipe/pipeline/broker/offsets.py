@@ -1,0 +1,252 @@
+"""Where messages are, as NameServers and brokers tell; and how far a group has come, told to them.
+
+Planners are plain code in a process of Spark's, which may be idle for minutes between two
+questions. So the session runs on a thread of its own and keeps its connections alive.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rocketpipe.blocking.background import BackgroundLoop
+from rocketpipe.client.admin.fleet import Fleet, each
+from rocketpipe.client.admin.topics import TopicAdmin
+from rocketpipe.client.consumer.pull import PULL_TIMEOUT_MS, pull_request
+from rocketpipe.client.session import Session
+from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue, TopicRoute
+from rocketpipe.model.subscription import EVERYTHING
+from rocketpipe.pipeline.planning.offset_reader import Ends, UnknownTopic
+from rocketpipe.pipeline.planning.ranges import QueueRange
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.offsets import (
+    GetEarliestStoreTime,
+    SearchOffsetByTimestamp,
+    UpdateConsumerOffset,
+)
+from rocketpipe.protocol.requests.topics import GetTopicStats
+from rocketpipe.remoting.log_budget import LogBudget
+
+log = logging.getLogger("rocketpipe.pipeline")
+
+ROUTE_MS: Final = 1000
+"""So long a route is good for planning: a queue that is added is seen after this."""
+
+_unreachable = LogBudget()
+_uncommitted = LogBudget()
+
+
+class BrokerOffsets:
+    """Answers planners through one session, which lasts from the first question to ``close``."""
+
+    def __init__(self, name_servers: str, group: str) -> None:
+        """Take whom to ask, and in whose name; nothing is opened yet.
+
+        Raises:
+            ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``.
+        """
+        self._session = Session(name_servers)
+        self._topics = TopicAdmin(Fleet(self._session))
+        self._group = group
+        self._loop: BackgroundLoop | None = None
+        self._routes: dict[str, tuple[TopicRoute, int]] = {}
+        self._addresses: dict[str, str] = {}
+
+    def topics(self) -> frozenset[str]:
+        """Every topic of users.
+
+        Raises:
+            ConnectionLost: If no NameServer answers.
+        """
+        return frozenset(self._here().run(self._topics.names()))
+
+    def queues(self, topic: str) -> Sequence[MessageQueue]:
+        """The queues of a topic that can be read, in order.
+
+        Raises:
+            UnknownTopic: If no NameServer knows the topic.
+            ConnectionLost: If none answers.
+        """
+        return self._here().run(self._route(topic)).readable_queues(topic)
+
+    def ends(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, Ends]:
+        """How far these queues reach; one whose broker cannot be asked now is left out."""
+        found = self._here().run(each(queues, self._ends_of))
+        return {queue: ends for queue, ends in found.items() if ends is not None}
+
+    def oldest_ms(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, int]:
+        """When the oldest message of each was stored; one of which that is unknown is left out."""
+        found = self._here().run(each(queues, self._oldest_ms))
+        return {queue: stored_ms for queue, stored_ms in found.items() if stored_ms >= 0}
+
+    def deleted(self, queues: Sequence[MessageQueue]) -> frozenset[MessageQueue]:
+        """Those whose broker says that it has no such topic: a missing route is no proof."""
+        found = self._here().run(each(queues, self._is_deleted))
+        return frozenset(queue for queue, is_deleted in found.items() if is_deleted)
+
+    def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
+        """The offset of the first message stored at that time or later; the end if none was.
+
+        Raises:
+            ConnectionLost: If the broker is out of reach.
+        """
+        return self._here().run(self._at_time(queue, timestamp_ms))
+
+    def sizes(self, ranges: Sequence[QueueRange]) -> Mapping[MessageQueue, int]:
+        """About how many bytes each range has, going by the first few messages of it."""
+        if not ranges:
+            return {}
+        found = self._here().run(each(ranges, self._size_of))
+        return {one.queue: size for one, size in found.items() if size is not None}
+
+    def addresses(self) -> Mapping[str, str]:
+        """Where each broker is read of whose topics the queues were asked for."""
+        return dict(self._addresses)
+
+    def commit(self, offsets: Mapping[MessageQueue, QueueOffset]) -> bool:
+        """Tell the brokers how far the group has come; whether all of them took it.
+
+        What a broker does not take is logged: nothing but the lag that tools show rests on it.
+        """
+        asked = self._here().run(
+            each(list(offsets), lambda queue: self._put(queue, offsets[queue]))
+        )
+        return all(asked.values())
+
+    def close(self) -> None:
+        """End the connections."""
+        loop, self._loop = self._loop, None
+        if loop is not None and loop.is_ours:
+            try:
+                loop.run(self._session.__aexit__(None, None, None))
+            finally:
+                loop.stop()
+
+    def _here(self) -> BackgroundLoop:
+        if self._loop is None:
+            self._loop = BackgroundLoop()
+            self._loop.run(self._session.__aenter__())
+        return self._loop
+
+    async def _route(self, topic: str) -> TopicRoute:
+        routes, now_ms = self._session.routes, self._session.clock.monotonic_ms()
+        known = self._routes.get(topic)
+        if known is not None and now_ms < known[1]:
+            return known[0]
+        routes.forget(topic)
+        try:
+            route = await routes.get(topic)
+        except NoRoute as error:
+            self._routes.pop(topic, None)
+            raise UnknownTopic(
+                topic, f"NameServer {error.name_servers}", error.hint or "create it first"
+            ) from error
+        self._routes[topic] = (route, now_ms + ROUTE_MS)
+        for broker in route.brokers:
+            if broker.readable is not None:
+                self._addresses[broker.broker_name] = broker.readable
+        return route
+
+    async def _ends_of(self, queue: MessageQueue) -> Ends | None:
+        try:
+            address = self._session.reader_of(queue, route=await self._route(queue.topic))
+            return await self._session.ends_of(queue, address)
+        except RocketPipeError as error:
+            if _unreachable.allows():
+                log.warning(
+                    "queue cannot be asked topic=%s broker=%s queue=%d reason=%s%s",
+                    queue.topic,
+                    queue.broker_name,
+                    queue.queue_id,
+                    error,
+                    _unreachable.suppressed(),
+                )
+            return None
+
+    async def _oldest_ms(self, queue: MessageQueue) -> int:
+        request = GetEarliestStoreTime(
+            topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name
+        )
+        try:
+            address = self._session.reader_of(queue, route=await self._route(queue.topic))
+            reply = await self._session.caller.call(address, request, self._session.timeout_ms)
+        except RocketPipeError:
+            return -1
+        return reply.timestamp
+
+    async def _is_deleted(self, queue: MessageQueue) -> bool:
+        address = self._addresses.get(queue.broker_name)
+        if address is None:
+            return False
+        request = GetTopicStats(topic=queue.topic, broker_name=queue.broker_name)
+        try:
+            await self._session.caller.call(address, request, self._session.timeout_ms)
+        except RequestRejected as error:
+            return error.code == ResponseCode.TOPIC_NOT_EXIST
+        except RocketPipeError:
+            return False
+        return False
+
+    async def _at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
+        address = self._session.reader_of(queue, route=await self._route(queue.topic))
+        request = SearchOffsetByTimestamp(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            timestamp=timestamp_ms,
+            broker_name=queue.broker_name,
+        )
+        reply = await self._session.caller.call(address, request, self._session.timeout_ms)
+        return reply.offset
+
+    async def _size_of(self, whole: QueueRange) -> int | None:
+        queue, start = whole.queue, whole.start
+        try:
+            address = self._session.reader_of(queue, route=await self._route(queue.topic))
+            request = pull_request(self._group, queue, start, EVERYTHING, suspend_ms=0)
+            reply = await self._session.caller.call(address, request, PULL_TIMEOUT_MS)
+        except RocketPipeError:
+            return None  # whoever reads the queue will say why
+        seen = reply.next_begin_offset - start
+        if not reply.messages or seen <= 0:
+            return None
+        return len(reply.messages) * whole.count // seen
+
+    async def _put(self, queue: MessageQueue, offset: QueueOffset) -> bool:
+        try:
+            address = self._session.leader_of(queue, await self._route(queue.topic))
+            await self._update(queue, offset, address)
+        except RocketPipeError as error:
+            if _uncommitted.allows():
+                log.warning(
+                    "progress not told group=%s topic=%s broker=%s queue=%d reason=%s%s",
+                    self._group,
+                    queue.topic,
+                    queue.broker_name,
+                    queue.queue_id,
+                    error,
+                    _uncommitted.suppressed(),
+                )
+            return False
+        return True
+
+    async def _update(self, queue: MessageQueue, offset: QueueOffset, address: str) -> None:
+        caller, timeout_ms = self._session.caller, self._session.timeout_ms
+        request = UpdateConsumerOffset(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+            broker_name=queue.broker_name,
+        )
+        try:
+            await caller.call(address, request, timeout_ms)
+        except RequestRejected as error:
+            if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                raise
+            # Who reads the log has not made the group by pulling.
+            pull = pull_request(self._group, queue, offset, EVERYTHING, suspend_ms=0)
+            await caller.call(address, pull, PULL_TIMEOUT_MS)
+            await caller.call(address, request, timeout_ms)

@@ -1,0 +1,251 @@
+"""The entries of one consume queue, read from its files while another process writes them.
+
+``store.hot`` has the bytes of an entry. Files are sparse: where nothing was written yet they read
+as zeros. What the files do not have any more, or never had, reads as blank entries.
+"""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from rocketpipe.pipeline.columns.byte_runs import Ints, Mask
+from rocketpipe.store.files.disk import Disk, DiskError, DiskFile
+from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from rocketpipe.store.layout import file_name, offset_of
+
+ENTRY: Final = np.dtype([("at", ">i8"), ("size", ">i4"), ("tag", ">i8")])
+Entries = npt.NDArray[Any]
+"""An array of `ENTRY`."""
+
+#: As bytes without a meaning they are copied at once, and not field by field.
+_RAW: Final = np.dtype((np.void, ENTRY.itemsize))
+
+#: The entry that a search led to is most often the one; who looks on, looks at many.
+_FIRST_LOOK: Final = 16
+_FURTHER_LOOKS: Final = 4096
+
+#: The tag code of an entry that was not read but concluded: nobody has hashed its tag.
+NO_TAG_CODE: Final = -(1 << 63)
+
+
+class QueueView:
+    """From the first entry that files have to the last that may be shown."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        confirmed: int | None,
+        tail: tuple[Ints, Entries] | None = None,
+    ) -> None:
+        """Look at a queue; ``tail`` are entries that the files may lack, and their offsets."""
+        self._disk = disk
+        self._directory = directory
+        self._bases: list[int] = []
+        self._file_bytes = 0
+        self._held: tuple[int, DiskFile] | None = None
+        self._is_searching = False
+        with self._searching():
+            self._look(confirmed, tail)
+
+    def _look(self, confirmed: int | None, tail: tuple[Ints, Entries] | None) -> None:
+        self._list_files()
+        self.first = self._bases[0] // QUEUE_ENTRY_BYTES if self._bases else 0
+        # Until their end is found, every file counts as full.
+        full = self._bases[-1] + self._file_bytes if self._bases else 0
+        self._written = full // QUEUE_ENTRY_BYTES
+        self._written = self._end_of_files()
+        if confirmed is not None:
+            self._written = self._bisect(lambda at, size: at + size > confirmed)
+        self.end = self._written
+        self._tail_offsets: Ints = np.empty(0, np.int64)
+        self._tail: Entries = np.empty(0, ENTRY)
+        if tail is not None and tail[0].size and int(tail[0][-1]) >= self.end:
+            new = tail[0] >= self.end
+            self._tail_offsets, self._tail = tail[0][new], tail[1][new]
+            self.end = int(self._tail_offsets[-1]) + 1
+            if not self._bases:
+                self.first = int(self._tail_offsets[0])
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there is any file of this queue, or anything in the log that belongs into one."""
+        return bool(self._bases) or self._tail_offsets.size > 0
+
+    def _list_files(self) -> None:
+        try:
+            names = self._disk.names(self._directory)
+        except DiskError as error:
+            if error.errno == errno.ENOENT:
+                return
+            raise
+        self._bases = sorted(base for name in names if (base := offset_of(name)) is not None)
+        while self._bases:
+            path = self._directory / file_name(self._bases[0])
+            try:
+                with self._disk.open(path, writable=False) as file:
+                    self._file_bytes = file.size()
+                return
+            except DiskError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                del self._bases[0]  # the oldest go while this looks
+
+    def _end_of_files(self) -> int:
+        """Where zeros begin: entries are written in order, and none has a size of 0."""
+        low, high = self.first, self.first
+        for base in reversed(self._bases):
+            if self._entry(base // QUEUE_ENTRY_BYTES)[1]:
+                low = base // QUEUE_ENTRY_BYTES
+                high = (base + self._file_bytes) // QUEUE_ENTRY_BYTES
+                break
+        while low < high:
+            middle = (low + high) // 2
+            if self._entry(middle)[1]:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _bisect(self, beyond: Callable[[int, int], bool]) -> int:
+        """The first entry of the files that is beyond a place of the log, as all behind it are."""
+        low, high = self.first, self._written
+        while low < high:
+            middle = (low + high) // 2
+            at, size, _ = self._entry(middle)
+            if beyond(at, 0 if size == BLANK_SIZE else size):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def cut_where(self, is_torn: Callable[[int], bool]) -> None:
+        """Drop the entries at the end whose records are not there as a whole."""
+        with self._searching():
+            if self.end <= self.first or not self._torn(self.end - 1, is_torn):
+                return
+            low, high = self.first, self.end - 1
+            while low < high:
+                middle = (low + high) // 2
+                if self._torn(middle, is_torn):
+                    high = middle
+                else:
+                    low = middle + 1
+            self.end = self._written = low
+
+    def _torn(self, offset: int, is_torn: Callable[[int], bool]) -> bool:
+        at, size, _ = self._entry(offset)
+        return size != BLANK_SIZE and is_torn(at)
+
+    def first_behind(self, log_offset: int) -> int:
+        """The first entry of a record at ``log_offset`` or behind it; the end if there is none."""
+        with self._searching():
+            at = self._bisect(lambda place, size: place >= log_offset and (size > 0 or place > 0))
+        count = _FIRST_LOOK
+        while at < self.end:
+            entries = self.entries(at, min(at + count, self.end))
+            there = np.flatnonzero((entries["size"] != BLANK_SIZE) & (entries["at"] >= log_offset))
+            if there.size:
+                return at + int(there[0])
+            at += entries.size
+            count = _FURTHER_LOOKS
+        return self.end
+
+    def entries(self, start: int, end: int) -> Entries:
+        """The entries of these offsets, blank ones where there are none."""
+        if self.first <= start < end <= self._written:
+            data = self._read(start, end - start)
+            if data.size == end - start:
+                return data
+        found = _blanks(max(0, end - start))
+        at = max(start, self.first)
+        while at < min(end, self._written):
+            data = self._read(at, min(end, self._written) - at)
+            if not data.size:
+                break
+            found.view(_RAW)[at - start : at - start + data.size] = data.view(_RAW)
+            at += data.size
+        if self._tail_offsets.size and end > self._written:
+            low, high = np.searchsorted(self._tail_offsets, [start, end])
+            found[self._tail_offsets[low:high] - start] = self._tail[low:high]
+        return found
+
+    def bytes_of(self, start: int, end: int) -> int:
+        """How long the records of these offsets are together."""
+        total = 0
+        for at in range(start, end, 100_000):
+            sizes = self.entries(at, min(at + 100_000, end))["size"]
+            total += int(sizes[sizes != BLANK_SIZE].sum(dtype=np.int64))
+        return total
+
+    @contextmanager
+    def _searching(self) -> Iterator[None]:
+        """Entries are looked up one by one within the block: their file stays open."""
+        self._is_searching = True
+        try:
+            yield
+        finally:
+            self._is_searching = False
+            self._let_go()
+
+    @contextmanager
+    def _opened(self, base: int) -> Iterator[DiskFile]:
+        if self._held is None or self._held[0] != base:
+            self._let_go()
+            path = self._directory / file_name(base)
+            self._held = (base, self._disk.open(path, writable=False))
+        try:
+            yield self._held[1]
+        finally:
+            if not self._is_searching:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held[1].close()
+            self._held = None
+
+    def _read(self, offset: int, count: int) -> Entries:
+        """Entries of one file, up to its end; those of one that is gone are blank."""
+        place = offset * QUEUE_ENTRY_BYTES
+        base = self._bases[bisect_right(self._bases, place) - 1]
+        size = min(count * QUEUE_ENTRY_BYTES, base + self._file_bytes - place)
+        if size <= 0:
+            return _blanks(count)  # a file is missing between two others
+        try:
+            with self._opened(base) as file:
+                data = file.read(size, place - base)
+        except DiskError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return _blanks(size // QUEUE_ENTRY_BYTES)
+        return np.frombuffer(data, ENTRY, len(data) // QUEUE_ENTRY_BYTES)
+
+    def _entry(self, offset: int) -> tuple[int, int, int]:
+        if offset >= self._written:
+            entry = self.entries(offset, offset + 1)[0]
+            return int(entry["at"]), int(entry["size"]), int(entry["tag"])
+        found = self._read(offset, 1)
+        if not found.size:
+            return 0, 0, 0
+        at, size, tag = QUEUE_ENTRY.unpack(found.tobytes())
+        return at, size, tag
+
+
+def chosen(entries: Entries, kept: Mask) -> Entries:
+    """Those of the entries that are marked."""
+    return entries if kept.all() else entries.view(_RAW)[kept].view(ENTRY)
+
+
+def _blanks(count: int) -> Entries:
+    blank = np.zeros(count, ENTRY)
+    blank["size"] = BLANK_SIZE
+    return blank

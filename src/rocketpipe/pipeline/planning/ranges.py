@@ -1,0 +1,105 @@
+"""Which part of which queues a task reads; planned from offsets and sizes alone.
+
+A task costs tens of milliseconds whatever it reads, so small queues share one and only what is
+large is split:
+
+    a range of more than ``max_bytes``     into equal parts below that
+    ranges of less than a quarter of it    together, in the order of their queues
+
+``min_partitions`` makes both limits smaller until there are so many. All of it is integers, and
+nothing but the arguments enters: the same batch is planned the same way after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.datasource import InputPartition
+
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
+
+SHARED_BELOW: Final = 4
+"""Ranges share a task up to this part of what one may hold: a split one keeps its task alone."""
+
+MESSAGE_BYTES: Final = 1024
+"""What a message is taken for where its size is not known."""
+
+MEASURED_FROM: Final = 1000
+"""Of so many messages planners ask for the size: fewer are not worth a question."""
+
+
+@dataclass(frozen=True)
+class QueueRange:
+    """A run of offsets in one queue, ``end`` not included."""
+
+    queue: MessageQueue
+    start: QueueOffset
+    end: QueueOffset
+
+    @property
+    def count(self) -> int:
+        """How many offsets it has."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class ReadPartition(InputPartition):
+    """What one task reads: ranges, in their order, and where their brokers are."""
+
+    ranges: tuple[QueueRange, ...]
+    addresses: Mapping[str, str]
+    """Broker name to address; empty when the log is read."""
+
+
+def plan(
+    ranges: Iterable[QueueRange],
+    sizes: Mapping[MessageQueue, int],
+    *,
+    max_bytes: int,
+    min_partitions: int = 1,
+) -> list[tuple[QueueRange, ...]]:
+    """What each task reads: every offset of the ranges once, in the order of their queues.
+
+    ``sizes`` has the bytes of a range by its queue; one that is not there is guessed.
+    """
+    ordered = sorted(
+        (each for each in ranges if each.count > 0), key=lambda each: (each.queue, each.start)
+    )
+    weights = [max(1, sizes.get(each.queue, each.count * MESSAGE_BYTES)) for each in ordered]
+    most = max(1, min(max_bytes, sum(weights) // max(1, min_partitions)))
+    shared = max(1, min(most, max_bytes // SHARED_BELOW))
+    pieces = [
+        piece
+        for whole, weight in zip(ordered, weights, strict=True)
+        for piece in _split(whole, weight, most)
+    ]
+    return list(_packed(pieces, shared))
+
+
+def _split(whole: QueueRange, weight: int, most: int) -> Iterator[tuple[QueueRange, int]]:
+    count = min(whole.count, -(-weight // most))
+    for number in range(count):
+        start = whole.start + whole.count * number // count
+        end = whole.start + whole.count * (number + 1) // count
+        yield (
+            QueueRange(whole.queue, QueueOffset(start), QueueOffset(end)),
+            weight * (number + 1) // count - weight * number // count,
+        )
+
+
+def _packed(
+    pieces: Iterable[tuple[QueueRange, int]], shared: int
+) -> Iterator[tuple[QueueRange, ...]]:
+    held: list[QueueRange] = []
+    held_bytes = 0
+    for piece, weight in pieces:
+        if held and held_bytes + weight > shared:
+            yield tuple(held)
+            held, held_bytes = [], 0
+        held.append(piece)
+        held_bytes += weight
+    if held:
+        yield tuple(held)

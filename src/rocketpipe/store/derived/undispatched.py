@@ -1,0 +1,67 @@
+"""What was appended and not dispatched yet, as the appender knows it.
+
+Who has just encoded a record knows all that follows from it, so that the dispatcher need not read
+it back. What is kept so is bounded: whatever comes when there is too much of it already is read
+from the log in its turn, as everything is after a restart.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from rocketpipe.store.log.puts import Appended
+
+#: Records of about so many bytes of the log are kept.
+UNDISPATCHED_BYTES: Final = 8 << 20
+#: So many records are given at a time, about.
+_MANY: Final = 4096
+
+
+class UndispatchedRecords:
+    """Appends in log order: where each starts, where it ends, and its records."""
+
+    def __init__(self) -> None:
+        self._appends: deque[tuple[int, int, list[Appended]]] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._appends)
+
+    def add(self, start: int, end: int, placed: Sequence[Sequence[Appended]]) -> None:
+        """Keep what an append wrote between two offsets, unless too much is kept already."""
+        if self._bytes < UNDISPATCHED_BYTES:
+            assert not self._appends or self._appends[-1][1] <= start
+            self._appends.append((start, end, [each for group in placed for each in group]))
+            self._bytes += end - start
+
+    def take(self, start: int, upto: int) -> tuple[int, list[Appended]] | None:
+        """Give records that were appended from ``start`` on, and where the last of them ends.
+
+        ``None`` if those are not here, or end behind ``upto``. They go when records behind them
+        are asked for.
+        """
+        appends = self._appends
+        while appends and appends[0][0] < start:
+            first, last, _ = appends.popleft()
+            self._bytes -= last - first
+        end = start
+        records: list[Appended] = []
+        for first, last, those in appends:
+            if first != end or last > upto or len(records) >= _MANY:
+                break
+            records += those
+            end = last
+        return (end, records) if records else None
+
+    def forget(self) -> None:
+        """Have everything read from the log: for a log that is changed by others than appends."""
+        self._appends.clear()
+        self._bytes = 0
+
+    def next_start(self, at: int, upto: int) -> int:
+        """Where something is here again behind ``at``; ``upto`` if nothing is before that."""
+        if self._appends and at < self._appends[0][0] < upto:
+            return self._appends[0][0]
+        return upto

@@ -1,0 +1,230 @@
+"""From a broker.conf to a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketpipe.broker.config.config import NOT_READ_YET, BrokerConfig
+from rocketpipe.broker.config.loading import (
+    STORE_SETTINGS,
+    LoadedBroker,
+    broker_settings,
+    load_broker,
+)
+from rocketpipe.config.known_keys import BROKER_KEYS
+from rocketpipe.config.load import Given, given_in_file
+from rocketpipe.config.setting import settings_of
+from rocketpipe.errors import ConfigError
+from rocketpipe.store.config import FlushMode, StoreConfig
+
+#: RocketMQ's keys have its names; these are ours, for what it does not have.
+OUR_OWN = {
+    "profile",
+    "maxSuspendMillis",
+    "maxConnections",
+    "maxUnsentBytes",
+    "maxUnfinishedBytes",
+    "verifyReads",
+    "indexTags",
+    "maxOpenFiles",
+    "onDamage",
+    "onDamagedLog",
+    "enableTopicMessageTypeCheck",
+    "maxStagedBytes",
+    "stagedExpiry",
+    "stagedLedgerTime",
+    "maxOpenTransactions",
+    "maxWaitingTimers",
+    "fastPortEnable",
+    "offsetCommit",
+    "exitOnStoreFailure",
+}
+
+SAMPLE = """
+# as passed on from one installation to the next
+brokerClusterName = DefaultCluster
+brokerName = broker-b
+brokerId = 0
+namesrvAddr = 10.0.0.1:9876;10.0.0.2:9876
+brokerIP1 = 10.0.0.5
+listenPort = 10921
+defaultTopicQueueNums = 4
+autoCreateTopicEnable = false
+deleteWhen = 04
+fileReservedTime = 48
+mapedFileSizeCommitLog = 1073741824
+mapedFileSizeConsumeQueue = 300000
+diskMaxUsedSpaceRatio = 88
+storePathRootDir = {root}
+storePathCommitLog = {root}/commitlog
+storePathConsumeQueue = {root}/consumequeue
+maxMessageSize = 65536
+brokerRole = ASYNC_MASTER
+flushDiskType = SYNC_FLUSH
+sendMessageThreadPoolNums = 128
+"""
+
+
+def loaded(root: Path, *more: tuple[str, str]) -> LoadedBroker:
+    given = [Given("storePathRootDir", str(root), "--data")]
+    return load_broker([*given, *(Given(key, text, f"f {key}") for key, text in more)])
+
+
+def test_a_file_of_rocketmq_is_taken_as_it_is(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(SAMPLE.format(root=tmp_path))
+    result = load_broker(given_in_file(conf))
+    config = result.config
+    assert (config.name, config.port, config.advertise) == ("broker-b", 10921, "10.0.0.5")
+    assert config.name_servers == ("10.0.0.1:9876", "10.0.0.2:9876")
+    assert (config.default_topic_queues, config.auto_create_topics) == (4, False)
+    assert (config.data, config.max_message_bytes) == (tmp_path, 65536)
+    store = config.store
+    assert store is not None
+    assert (store.root, store.flush, store.reserved_hours) == (tmp_path, FlushMode.SYNC, 48)
+    assert (store.segment_bytes, store.queue_file_bytes) == (1 << 30, 300_000)
+    assert result.choice.warnings() == [
+        "these keys are known but have no effect here: "
+        + ("brokerIP1, " if "advertise" in NOT_READ_YET else "")
+        + "sendMessageThreadPoolNums, storePathConsumeQueue"
+    ]
+
+
+def test_what_is_not_said_is_as_the_classes_have_it(tmp_path: Path) -> None:
+    assert loaded(tmp_path, ("profile", "prod")).config == BrokerConfig(
+        data=tmp_path,
+        store=StoreConfig(root=tmp_path),
+        name_servers=(),
+        profile="prod",
+        auto_create_topics=False,
+        auto_create_groups=False,
+    )
+
+
+def test_without_a_directory_the_data_is_where_rocketmq_has_it() -> None:
+    assert load_broker([]).config.data == Path.home() / "store"
+
+
+def test_a_disk_that_is_emptied_by_force_before_it_is_tidied_is_tidied_then(tmp_path: Path) -> None:
+    store = loaded(tmp_path, ("diskMaxUsedSpaceRatio", "88")).config.store
+    assert store is not None
+    assert (store.used_ratio, store.force_ratio) == (85, 85)
+
+
+def test_the_size_of_queue_files_is_rounded_up_to_entries(tmp_path: Path) -> None:
+    store = loaded(tmp_path, ("mappedFileSizeConsumeQueue", "101")).config.store
+    assert store is not None
+    assert store.queue_file_bytes == 120
+
+
+def test_delay_levels_reach_broker_and_store(tmp_path: Path) -> None:
+    config = loaded(tmp_path, ("messageDelayLevel", "1s 1s 2s")).config
+    assert config.store is not None
+    assert config.delay_levels == config.store.delay_levels == "1s 1s 2s"
+
+
+def test_the_longest_timer_is_said_in_seconds(tmp_path: Path) -> None:
+    store = loaded(tmp_path, ("timerMaxDelaySec", "60")).config.store
+    assert store is not None
+    assert store.timer_max_delay_ms == 60_000
+
+
+def test_small_files_are_a_weaker_word_than_a_size(tmp_path: Path) -> None:
+    given = [
+        Given("storePathRootDir", str(tmp_path), "f"),
+        Given("mappedFileSizeCommitLog", "1m", "f"),
+    ]
+    store = load_broker(given, small_files=True).config.store
+    assert store == StoreConfig.embedded(tmp_path, segment_bytes=1 << 20)
+
+
+def test_a_profile_is_a_weaker_word_than_any_other(tmp_path: Path) -> None:
+    assert loaded(tmp_path).config.auto_create_topics
+    prod = loaded(tmp_path, ("profile", "prod"))
+    assert not prod.config.auto_create_topics
+    assert prod.choice.origin("autoCreateTopicEnable") == "profile prod"
+    assert loaded(
+        tmp_path, ("profile", "prod"), ("autoCreateTopicEnable", "true")
+    ).config.auto_create_topics
+    by_command = load_broker([Given("storePathRootDir", str(tmp_path), "f")], profile="prod")
+    assert by_command.config.profile == "prod"
+    assert by_command.choice.origin("profile") == "default"
+    given = [Given("profile", "dev", "f"), Given("storePathRootDir", str(tmp_path), "f")]
+    assert load_broker(given, profile="prod").config.auto_create_topics
+
+
+def test_production_has_rocketmqs_sizes_and_states_what_it_promises(tmp_path: Path) -> None:
+    prod = loaded(tmp_path, ("profile", "prod"))
+    assert prod.config.store == StoreConfig(root=tmp_path)
+    for key in ("flushDiskType", "fileReservedTime", "deleteWhen", "mappedFileSizeCommitLog"):
+        assert prod.choice.origin(key) == "profile prod"
+    assert not prod.config.auto_create_groups
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "instead"),
+    [
+        ("aclEnable", "true", "no access control"),
+        ("authenticationEnabled", "true", "no access control"),
+        ("authorizationEnabled", "true", "no access control"),
+        ("brokerRole", "SLAVE", "ASYNC_MASTER"),
+        ("brokerRole", "SYNC_MASTER", "ASYNC_MASTER"),
+        ("brokerId", "1", "no replication"),
+        ("enableDLegerCommitLog", "true", "no replication"),
+        ("enableControllerMode", "true", "no replication"),
+        ("storeType", "defaultRocksDB", "set it to default"),
+        ("storePathCommitLog", "/elsewhere/commitlog", "make that directory a link"),
+        ("brokerIP1", "10.0.0.1:x", "HOST or HOST:PORT"),
+        ("brokerIP1", "two words", "HOST or HOST:PORT"),
+    ],
+)
+def test_what_this_broker_cannot_keep_is_refused(
+    tmp_path: Path, key: str, text: str, instead: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, (key, text))
+    assert str(caught.value).startswith(f"f {key}: {key}={text!r}: ")
+    assert instead in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "reason"),
+    [
+        ("namesrvAddr", "10.0.0.1", "namesrvAddr: '10.0.0.1' is not host:port"),
+        ("brokerName", "", "brokerName: '' is no name"),
+        ("diskSpaceWarningLevelRatio", "50", "in this order"),
+    ],
+)
+def test_values_that_do_not_fit_together_are_refused(
+    tmp_path: Path, key: str, text: str, reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        loaded(tmp_path, (key, text))
+
+
+def test_every_setting_is_listed_with_its_value_and_origin(tmp_path: Path) -> None:
+    rows = {key: (text, origin) for key, text, origin in loaded(tmp_path).items()}
+    assert rows["storePathRootDir"] == (str(tmp_path), "--data")
+    assert rows["mappedFileSizeCommitLog"] == (str(64 << 20), "profile dev")
+    assert rows["fileReservedTime"] == ("72", "default")
+    assert rows["timerMaxDelaySec"] == ("259200", "default")
+    assert rows.keys() == {one.key for one in broker_settings()}
+
+
+def test_what_is_listed_makes_the_same_broker_again(tmp_path: Path) -> None:
+    first = loaded(tmp_path, ("brokerName", "b"), ("timerMaxDelaySec", ""), ("profile", "prod"))
+    again = load_broker([Given(key, text, origin) for key, text, origin in first.items()])
+    assert again.config == first.config
+
+
+def test_keys_are_rocketmqs_unless_it_has_none() -> None:
+    keys = {one.key for one in broker_settings()}
+    assert keys - BROKER_KEYS == OUR_OWN
+
+
+def test_one_key_sets_one_thing() -> None:
+    for settings in (settings_of(BrokerConfig), STORE_SETTINGS):
+        names = [name for one in settings for name in {*one.names}]
+        assert len(names) == len(set(names))

@@ -1,0 +1,115 @@
+"""What a broker measures, asked of one that runs."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from rocketpipe import Admin, Producer
+from rocketpipe.broker.broker import broker
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.core import Core
+from rocketpipe.broker.metrics import families, problem_of
+from rocketpipe.metrics import render
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.namesrv.config import NamesrvConfig
+from rocketpipe.namesrv.server import name_server
+from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.errors import StoreFull
+
+pytestmark = pytest.mark.scenario
+
+
+async def test_what_goes_in_and_out_and_how_far_groups_are(tmp_path: Path) -> None:
+    seen: list[Core] = []
+    async with name_server(NamesrvConfig(port=0)) as names:
+        config = BrokerConfig(
+            data=tmp_path, name_servers=(names,), port=0, store=StoreConfig.embedded(tmp_path)
+        )
+        async with broker(config, watch=seen.append), Admin(names) as admin:
+            (core,) = seen
+            await admin.topics.create("orders", queues=1)
+            await admin.groups.create("spark-job")
+            async with Producer(names) as producer:
+                for number in range(5):
+                    await producer.send("orders", b"order %d" % number)
+                await admin.offsets.move_to_ends("spark-job", "orders", newest=False)
+                (place,) = await admin.offsets.of_group("spark-job", "orders")
+                await admin.offsets.commit("spark-job", {place.queue: 2})  # type: ignore[dict-item]
+                text = render(families(core))
+            who = 'cluster="DefaultCluster",node_type="broker",node_id="broker-a"'
+            assert f'rocketmq_messages_in_total{{{who},topic="orders"}} 5\n' in text
+            lag = f'{{{who},consumer_group="spark-job",topic="orders",queue="0"}}'
+            assert f"rocketmq_consumer_lag_messages{lag} 3\n" in text
+            (size,) = [line for line in text.splitlines() if f"consumer_lag_bytes{lag}" in line]
+            assert 0 < int(size.rpartition(" ")[2]) <= core.store.positions.written
+            assert f"rocketpipe_consumer_lag_seconds{lag}" in text
+            assert f"rocketmq_producer_connections{{{who}}} 1\n" in text
+            assert problem_of(core) is None
+
+            await admin.groups.delete("spark-job", offsets=True)
+            assert "spark-job" not in render(families(core))
+
+            core.store.health.full(StoreFull(tmp_path, 1, "the disk is full"))
+            problem = problem_of(core)
+            assert problem is not None
+            assert "the store is full" in problem
+
+
+async def test_the_lag_of_a_queue_without_an_offset_is_told_too(tmp_path: Path) -> None:
+    seen: list[Core] = []
+    async with name_server(NamesrvConfig(port=0)) as names:
+        config = BrokerConfig(
+            data=tmp_path, name_servers=(names,), port=0, store=StoreConfig.embedded(tmp_path)
+        )
+        async with broker(config, watch=seen.append), Admin(names) as admin:
+            await admin.topics.create("orders", queues=2)
+            await admin.groups.create("shop")
+            first, second = (
+                MessageQueue(topic="orders", broker_name="broker-a", queue_id=number)
+                for number in range(2)
+            )
+            async with Producer(names) as producer:
+                await producer.send("orders", b"consumed", queue=first)
+                await producer.send("orders", b"nobody has seen it", queue=second)
+            await admin.offsets.commit("shop", {first: QueueOffset(1)})
+            text = render(families(seen[0]))
+    lag = [line for line in text.splitlines() if line.startswith("rocketmq_consumer_lag_messages{")]
+    assert sum(int(line.rpartition(" ")[2]) for line in lag) == 1, lag
+
+
+async def test_of_many_places_no_more_are_looked_at_than_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Core] = []
+    async with name_server(NamesrvConfig(port=0)) as names:
+        config = BrokerConfig(
+            data=tmp_path, name_servers=(names,), port=0, store=StoreConfig.embedded(tmp_path)
+        )
+        async with broker(config, watch=seen.append), Admin(names) as admin:
+            await admin.topics.create("orders", queues=1)
+            offsets = seen[0].tables.offsets
+            before = len(offsets)
+            for number in range(12_000):
+                offsets.commit(f"g{number // 100}", "orders", number % 100, QueueOffset(0))
+            looked, places = [], offsets.places
+
+            def counted(group: str, topic: str) -> dict[int, QueueOffset]:
+                if threading.current_thread() is threading.main_thread():  # and not to save them
+                    looked.append(group)
+                return places(group, topic)
+
+            monkeypatch.setattr(offsets, "places", counted)
+            monkeypatch.setattr(offsets, "all", None)
+            text = render(families(seen[0]))
+            assert len(looked) <= 101
+            monkeypatch.undo()
+    told = [
+        line for line in text.splitlines() if line.startswith("rocketmq_consumer_lag_messages{")
+    ]
+    assert len(told) == 10_000
+    left_out = 'rocketpipe_series_left_out{name="rocketmq_consumer_lag_messages"}'
+    assert f"{left_out} {2000 + before}\n" in text

@@ -1,0 +1,108 @@
+"""Tests of tables, JSON and CSV."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from rocketpipe.cli.terminal.printing import Printer, has_colours, moment
+
+ROWS = [
+    {"topic": "orders", "messages": 12, "keys": ["a", "b"], "last": None},
+    {"topic": "a\x1b[31mb\n", "messages": 7, "keys": [], "last": "now"},
+]
+COLUMNS = ["topic", "messages", "keys", "last"]
+
+
+def printed(form: str) -> str:
+    out = io.StringIO()
+    Printer(form, out).rows(ROWS, COLUMNS)
+    return out.getvalue()
+
+
+def test_a_table_lines_up_and_shows_what_is_unknown_as_a_dash() -> None:
+    assert printed("table") == (
+        "TOPIC         MESSAGES  KEYS  LAST\n"
+        "orders              12  a,b   -\n"
+        "a\\x1b[31mb\\n         7  -     now\n"
+    )
+
+
+def test_json_keeps_names_and_kinds() -> None:
+    assert json.loads(printed("json")) == ROWS
+
+
+def test_csv_leaves_the_unknown_empty() -> None:
+    assert printed("csv").splitlines()[:2] == [
+        "topic,messages,keys,last",
+        'orders,12,"[""a"", ""b""]",',
+    ]
+
+
+def test_no_rows_is_a_head_or_an_empty_list() -> None:
+    for form, expected in (("table", "A\n"), ("json", "[]\n"), ("csv", "a\n")):
+        out = io.StringIO()
+        Printer(form, out).rows([], ["a"])
+        assert out.getvalue() == expected
+
+
+def test_a_record_is_a_line_for_each_fact() -> None:
+    out = io.StringIO()
+    printer = Printer("table", out)
+    printer.record({"name": "a", "is_ready": True, "parts": {"x": 1}})
+    printer.line("for people")
+    assert out.getvalue() == "NAME      a\nIS READY  yes\nPARTS     x=1\nfor people\n"
+
+
+def test_programs_do_not_get_lines_for_people() -> None:
+    out = io.StringIO()
+    Printer("json", out).line("for people")
+    assert out.getvalue() == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colours_are_for_terminals_and_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert has_colours(Terminal())
+    assert not has_colours(io.StringIO())
+    assert Printer("table", Terminal()).styled("x", "bad") == "\x1b[31mx\x1b[0m"
+    assert Printer("json", Terminal()).styled("x", "bad") == "x"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not has_colours(Terminal())
+
+
+def test_a_moment_says_its_zone_and_an_unknown_one_is_none() -> None:
+    assert moment(0) == "1970-01-01 00:00:00.000+00:00"
+    assert moment(None) is None
+    assert moment(-1) is None
+    assert moment(1 << 62) == f"{1 << 62} ms"
+
+
+def test_a_table_may_have_titles_of_its_own_and_programs_get_the_keys() -> None:
+    for form, head in (("table", "#QID"), ("csv", "queue")):
+        out = io.StringIO()
+        Printer(form, out).rows([{"queue": 1}], ["queue"], ["#QID"])
+        assert out.getvalue().splitlines()[0] == head
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("table", "for people\nfor people\n"),
+        ("json", '{"a": 1, "b": null}\n{"a": 1, "b": null}\n'),
+        ("csv", "a,b\n1,\n1,\n"),
+    ],
+)
+def test_rows_of_a_stream_are_out_at_once_a_line_each(form: str, expected: str) -> None:
+    out = io.StringIO()
+    printer = Printer(form, out)
+    for _ in range(2):
+        printer.stream({"a": 1, "c": 2}, ["a", "b"], "for people")
+    assert out.getvalue() == expected

@@ -1,0 +1,310 @@
+"""A group's place: at the broker, in a file, and where it begins."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from tests.client.consumer.desk import desk_and_session
+
+from rocketpipe.client.consumer.group.offsets import (
+    AT_ONCE,
+    BrokerOffsets,
+    FileOffsets,
+    OffsetStore,
+    StartFrom,
+    offsets_path,
+    starting_offset,
+)
+from rocketpipe.client.session import Session
+from rocketpipe.errors import InvalidName, NoRoute, OffsetsTaken, RequestRejected
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.model.subscription import ConsumeFromWhere
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.offsets import (
+    GetMaxOffset,
+    QueryConsumerOffset,
+    SearchOffsetByTimestamp,
+    UpdateConsumerOffset,
+)
+from rocketpipe.store.files.disk import DiskError
+from rocketpipe.store.files.snapshot import SnapshotDamaged
+from rocketpipe.testing.clock import ManualClock
+
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+LAST = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+AT = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
+
+
+def queue(number: int = 0, topic: str = "t") -> MessageQueue:
+    return MessageQueue(topic=topic, broker_name="a", queue_id=number)
+
+
+def at(offset: int) -> QueueOffset:
+    return QueueOffset(offset)
+
+
+# In memory, whatever is behind it
+
+
+@pytest.fixture(params=["file", "broker"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> OffsetStore:
+    if request.param == "broker":
+        return BrokerOffsets(Session("127.0.0.1:1"), "g")
+    return FileOffsets(tmp_path / "group" / "offsets.json")
+
+
+def test_progress_only_grows_unless_it_is_meant_to_go_back(store: OffsetStore) -> None:
+    assert store.noted(queue()) is None
+    store.update(queue(), at(5))
+    store.update(queue(), at(3))
+    assert store.noted(queue()) == 5
+    store.update(queue(), at(3), increase_only=False)
+    assert store.noted(queue()) == 3
+    assert store.noted(queue(1)) is None
+
+
+def test_a_frozen_offset_stays_until_the_queue_is_forgotten(store: OffsetStore) -> None:
+    store.update(queue(), at(50))
+    store.freeze(queue(), at(7))
+    store.update(queue(), at(51))
+    store.update(queue(), at(0), increase_only=False)
+    assert store.noted(queue()) == 7
+    store.forget(queue())
+    store.update(queue(), at(8))
+    assert store.noted(queue()) == 8
+
+
+# In a file
+
+
+async def test_a_file_keeps_what_was_saved_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "offsets.json"
+    store = FileOffsets(path)
+    assert await store.read(queue()) is None
+    assert not path.exists()
+    for number in range(3):
+        store.update(queue(number), at(10 + number))
+    await store.persist([queue(0), queue(1)])
+    again = FileOffsets(path)
+    assert [await again.read(queue(number)) for number in range(3)] == [10, 11, None]
+    again.update(queue(2), at(12))
+    again.forget(queue(0))
+    await again.persist([queue(0), queue(2)])
+    assert [await FileOffsets(path).read(queue(number)) for number in range(3)] == [10, 11, 12]
+
+
+async def test_a_file_that_java_wrote_is_read_and_ours_looks_like_it(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    path.write_text(
+        '{\n\t"offsetTable":{{\n\t\t\t"brokerName":"a",\n\t\t\t"queueId":0,\n\t\t\t"topic":"t"'
+        "\n\t\t}:4711\n\t}\n}"
+    )
+    store = FileOffsets(path)
+    assert await store.read(queue()) == 4711
+    store.update(queue(), at(4712))
+    await store.persist([queue()])
+    assert '"offsetTable":{{"brokerName":"a","queueId":0,"topic":"t"}:4712}' in path.read_text()
+
+
+async def test_nothing_is_written_when_nothing_changed(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    store = FileOffsets(path)
+    store.update(queue(), at(1))
+    await store.persist([queue()])
+    path.unlink()
+    await store.persist([queue()])
+    assert not path.exists()
+
+
+async def test_a_damaged_file_gives_way_to_the_one_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    store = FileOffsets(path)
+    for offset in (1, 2):
+        store.update(queue(), at(offset))
+        await store.persist([queue()])
+    path.write_text("{torn")
+    assert await FileOffsets(path).read(queue()) == 1
+    path.with_name("offsets.json.bak").write_text("")
+    with pytest.raises(SnapshotDamaged, match=r"offsets\.json"):
+        await FileOffsets(path).read(queue())
+
+
+async def test_a_file_has_one_user_at_a_time_who_reads_it_anew(tmp_path: Path) -> None:
+    path = tmp_path / "id" / "g" / "offsets.json"
+    one, other = FileOffsets(path), FileOffsets(path)
+    async with one:
+        one.update(queue(), at(1))
+        await one.persist([queue()])
+        with pytest.raises(
+            OffsetsTaken, match=r"offsets\.json is in use .*instance=.*offsets_root="
+        ):
+            await other.__aenter__()
+        one.update(queue(), at(2))
+        await one.persist([queue()])  # the file is another one now, and still taken
+        with pytest.raises(OffsetsTaken):
+            await other.__aenter__()
+    async with other:
+        assert await other.read(queue()) == 2
+        other.update(queue(), at(3))
+        await other.persist([queue()])
+    async with one:
+        assert await one.read(queue()) == 3
+
+
+async def test_a_file_that_another_process_uses_is_taken_until_that_ends(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, pathlib, sys\n"
+        "from rocketpipe.client.consumer.group.offsets import FileOffsets\n"
+        "async def main():\n"
+        "    async with FileOffsets(pathlib.Path(sys.argv[1])):\n"
+        "        print('taken', flush=True)\n"
+        "        sys.stdin.read()\n"
+        "asyncio.run(main())\n"
+    )
+    path = tmp_path / "offsets.json"
+    user = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", script, str(path)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert user.stdout is not None
+    assert await user.stdout.readline() == b"taken\n"
+    with pytest.raises(OffsetsTaken):
+        await FileOffsets(path).__aenter__()
+    user.kill()  # a lock does not outlive its process, however that ends
+    await user.wait()
+    async with FileOffsets(path) as store:
+        assert await store.read(queue()) is None
+
+
+async def test_a_place_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(DiskError, match="file"):
+        await FileOffsets(tmp_path / "file" / "g" / "offsets.json").__aenter__()
+
+
+def test_the_file_lies_where_rocketmqs_clients_put_it() -> None:
+    path = offsets_path("10.0.0.1@DEFAULT", "billing")
+    assert path == Path.home() / ".rocketmq_offsets/10.0.0.1@DEFAULT/billing/offsets.json"
+    assert offsets_path("id", "g", Path("x")) == Path("x/id/g/offsets.json")
+
+
+@pytest.mark.parametrize("client_id", ["", "..", "a/b", "a\\b", "a\0b"])
+def test_an_id_that_leads_elsewhere_is_refused(client_id: str) -> None:
+    with pytest.raises(InvalidName, match="client id"):
+        offsets_path(client_id, "g")
+
+
+# At the broker
+
+
+async def test_the_broker_is_told_what_changed_and_asked_what_it_knows() -> None:
+    async with desk_and_session(t={"a": 4}) as (desk, session):
+        store = BrokerOffsets(session, "g")
+        assert await store.read(queue()) is None
+        desk.offsets["t", 1] = 8
+        assert await store.read(queue(1)) == 8
+        store.update(queue(0), at(5))
+        store.update(queue(1), at(8))
+        store.update(queue(2), at(9))
+        await store.persist([queue(0), queue(1), queue(3)])
+        told = [request for request in desk.asked if isinstance(request, UpdateConsumerOffset)]
+        assert [(each.queue_id, each.commit_offset) for each in told] == [(0, 5)]
+        assert told[0].consumer_group == "g"
+        assert told[0].broker_name == "a"
+        await store.persist([queue(0)])
+        assert desk.count(UpdateConsumerOffset) == 1
+
+
+async def test_more_offsets_than_go_at_once_are_all_saved() -> None:
+    count = 2 * AT_ONCE + 1
+    async with desk_and_session(t={"a": count}) as (desk, session):
+        store = BrokerOffsets(session, "g")
+        for each in desk.queues("t"):
+            store.update(each, at(each.queue_id + 1))
+        await store.persist(desk.queues("t"))
+        assert desk.offsets == {("t", number): number + 1 for number in range(count)}
+
+
+async def test_what_could_not_be_saved_is_told_and_saved_the_next_time() -> None:
+    async with desk_and_session(t={"a": 2}) as (desk, session):
+        store = BrokerOffsets(session, "g")
+        store.update(queue(), at(5))
+        store.update(queue(0, "nowhere"), at(1))
+        with pytest.raises(NoRoute, match="nowhere"):
+            await store.persist([queue(0, "nowhere"), queue()])
+        assert desk.offsets == {("t", 0): 5}
+        store.update(queue(), at(6))
+        desk.refuse["UpdateConsumerOffset"] = RequestRejected(ResponseCode.SYSTEM_BUSY, "busy")
+        with pytest.raises(RequestRejected, match="busy"):
+            await store.persist([queue()])
+        desk.refuse.clear()
+        await store.persist([queue()])
+        assert desk.offsets == {("t", 0): 6}
+
+
+async def test_asking_does_not_undo_what_is_noted() -> None:
+    async with desk_and_session(t={"a": 2}) as (desk, session):
+        store = BrokerOffsets(session, "g")
+        desk.offsets["t", 0] = 3
+        store.update(queue(), at(7))
+        assert await store.read(queue()) == 3
+        assert store.noted(queue()) == 7
+        await store.persist([queue()])
+        assert desk.offsets["t", 0] == 7
+
+
+async def test_an_error_is_not_taken_for_nothing_there() -> None:
+    async with desk_and_session(t={"a": 1}) as (desk, session):
+        desk.refuse["QueryConsumerOffset"] = RequestRejected(ResponseCode.SYSTEM_ERROR, "broken")
+        store = BrokerOffsets(session, "g")
+        with pytest.raises(RequestRejected, match="broken"):
+            await starting_offset(session, store, queue(), StartFrom(FIRST))
+
+
+# Where a group begins
+
+
+@pytest.mark.parametrize("where", list(ConsumeFromWhere))
+@pytest.mark.parametrize("topic", ["t", "%RETRY%g"])
+async def test_a_group_goes_on_where_it_stopped(where: ConsumeFromWhere, topic: str) -> None:
+    async with desk_and_session(**{topic: {"a": 1}}) as (desk, session):
+        desk.offsets[topic, 0] = 42
+        store = BrokerOffsets(session, "g")
+        start = StartFrom(where, at_ms=1000)
+        assert await starting_offset(session, store, queue(topic=topic), start) == 42
+        assert desk.count(GetMaxOffset) == desk.count(SearchOffsetByTimestamp) == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "topic", "begin"),
+    [
+        (LAST, "t", 100),
+        (LAST, "%RETRY%g", 0),
+        (ConsumeFromWhere.CONSUME_FROM_MIN_OFFSET, "t", 100),  # obsolete: means the last, too
+        (ConsumeFromWhere.CONSUME_FROM_MAX_OFFSET, "%RETRY%g", 0),
+        (FIRST, "t", 0),
+        (FIRST, "%RETRY%g", 0),
+        (AT, "t", 77),
+        (AT, "%RETRY%g", 100),
+    ],
+)
+async def test_a_new_group_begins_as_it_was_told(
+    where: ConsumeFromWhere, topic: str, begin: int
+) -> None:
+    async with desk_and_session(**{topic: {"a": 1}}) as (desk, session):
+        store = BrokerOffsets(session, "g")
+        start = StartFrom(where, at_ms=77_000)
+        assert await starting_offset(session, store, queue(topic=topic), start) == begin
+        assert desk.count(QueryConsumerOffset) == 1
+
+
+async def test_a_moment_that_was_left_out_is_half_an_hour_ago() -> None:
+    clock = ManualClock(now_ms=10_000_000)
+    async with desk_and_session(clock, t={"a": 1}) as (_, session):
+        store = BrokerOffsets(session, "g")
+        assert await starting_offset(session, store, queue(), StartFrom(AT)) == 8200

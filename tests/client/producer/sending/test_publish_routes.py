@@ -1,0 +1,115 @@
+"""How topics are reached."""
+
+from __future__ import annotations
+
+import pytest
+from tests.client.producer.broker_parts import world
+
+from rocketpipe.client.producer.sending.outgoing import template
+from rocketpipe.client.producer.sending.publish_routes import (
+    RENEW_EVERY_MS,
+    PublishRoute,
+    PublishRoutes,
+)
+from rocketpipe.errors import NoRoute
+from rocketpipe.model.route import BrokerAddresses, BrokerQueues, MessageQueue, TopicRoute
+
+
+def test_a_line_has_queues_leaders_and_headers() -> None:
+    route = TopicRoute(
+        queues=(
+            BrokerQueues(broker_name="a", read_queues=4, write_queues=2, perm=6),
+            BrokerQueues(broker_name="b", read_queues=4, write_queues=2, perm=4),
+            BrokerQueues(broker_name="c", read_queues=4, write_queues=2, perm=6),
+        ),
+        brokers=(
+            BrokerAddresses(cluster="c", broker_name="a", addresses={0: "a:1"}),
+            BrokerAddresses(cluster="c", broker_name="b", addresses={0: "b:1"}),
+            BrokerAddresses(cluster="c", broker_name="c", addresses={1: "c:1"}),
+        ),
+    )
+    line = PublishRoute("g", "t", route)
+    assert line.queues == tuple(
+        MessageQueue(topic="t", broker_name="a", queue_id=number) for number in range(2)
+    )
+    assert (line.address("a"), line.address("c"), line.address("z")) == ("a:1", None, None)
+    assert line.header("a") == template("g", "t", "a")
+    ways = [way for way in line.ways if way is not None]
+    assert [(way.queue, way.address, way.header) for way in ways] == [
+        (queue, "a:1", template("g", "t", "a")) for queue in line.queues
+    ]
+
+
+def test_a_queue_whose_broker_has_no_leader_has_no_way() -> None:
+    route = TopicRoute(
+        queues=(BrokerQueues(broker_name="a", read_queues=1, write_queues=1, perm=6),),
+        brokers=(BrokerAddresses(cluster="c", broker_name="a", addresses={1: "a:1"}),),
+        order_conf="a:2",
+    )
+    line = PublishRoute("g", "t", route)
+    assert len(line.queues) == 2
+    assert line.ways == (None, None)
+
+
+async def test_a_topic_is_looked_up_once_and_again_when_its_route_changed() -> None:
+    async with world("a", "b") as here, here.session() as session:
+        lines = PublishRoutes(session, "g")
+        assert lines.known("t") is None
+        found = await lines.find("t")
+        assert lines.known("t") is found
+        assert list(lines.topics) == ["t"]
+        here.known.routes["t"] = here.route("a")
+        await session.routes.refresh("t")
+        lines.drop("t")  # as the session's member does
+        assert lines.known("t") is None
+        assert {queue.broker_name for queue in (await lines.find("t")).queues} == {"a"}
+
+
+async def test_the_line_of_a_topic_to_be_created_is_a_guess() -> None:
+    async with world("a") as here, here.session() as session:
+        here.known.routes["TBW102"] = here.route("a")
+        lines = PublishRoutes(session, "g")
+        assert len((await lines.find("new")).queues) == 2
+        assert lines.known("new") is None
+
+
+async def test_a_topic_that_may_not_be_written_says_so() -> None:
+    async with world("a") as here, here.session() as session:
+        held = BrokerQueues(broker_name="a", read_queues=1, write_queues=1, perm=4)
+        here.known.routes["t"] = TopicRoute(queues=(held,), brokers=here.route("a").brokers)
+        with pytest.raises(NoRoute, match="none of its queues may be written now"):
+            await PublishRoutes(session, "g").find("t")
+
+
+async def test_failures_have_the_route_renewed_but_not_all_the_time() -> None:
+    async with world("a", "b") as here, here.session() as session:
+        lines = PublishRoutes(session, "g")
+        assert lines.is_due("t")
+        assert not lines.is_due("t")
+        assert lines.is_due("u")
+        await here.clock.advance(RENEW_EVERY_MS)
+        assert lines.is_due("t")
+        await lines.find("t")
+        asked = len(here.known.asked)
+        assert await lines.renew("t") is lines.known("t")
+        assert len(here.known.asked) > asked
+
+
+async def test_of_too_many_topics_the_oldest_goes() -> None:
+    async with world("a") as here, here.session() as session:
+        lines = PublishRoutes(session, "g", max_topics=2)
+        for topic in ("t", "u", "v"):
+            here.known.routes[topic] = here.route("a")
+            await lines.find(topic)
+            assert lines.is_due(topic)
+        assert list(lines.topics) == ["u", "v"]
+        assert lines.is_due("t")
+
+
+async def test_a_broker_is_found_by_any_topic_that_it_holds() -> None:
+    async with world("a", "b") as here, here.session() as session:
+        lines = PublishRoutes(session, "g")
+        await lines.find("t")
+        queue = MessageQueue(topic="t", broker_name="b", queue_id=0)
+        assert lines.whereabouts("b") == (here["b"].address, queue)
+        assert lines.whereabouts("c") is None

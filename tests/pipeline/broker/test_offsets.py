@@ -1,0 +1,93 @@
+"""What real servers tell planners."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+from rocketpipe.client.admin.admin import Admin
+from rocketpipe.errors import ConnectionLost
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.broker.offsets import BrokerOffsets
+from rocketpipe.pipeline.planning.offset_reader import OffsetReader, UnknownTopic
+from rocketpipe.pipeline.planning.ranges import QueueRange
+from rocketpipe.testing import Cluster
+
+
+@pytest.fixture
+def places(servers: Cluster) -> Any:
+    with contextlib.closing(BrokerOffsets(servers.name_server, "planners")) as opened:
+        yield opened
+
+
+def queue_of(topic: str, number: int, broker: str = "broker-a") -> MessageQueue:
+    return MessageQueue(topic=topic, broker_name=broker, queue_id=number)
+
+
+def test_topics_queues_and_ends_are_the_brokers(
+    places: OffsetReader, servers: Cluster, send_raw: Any
+) -> None:
+    for _ in range(3):
+        send_raw("places-ends", b"x" * 100, queue_id=1)
+    assert "places-ends" in places.topics()
+    assert not any(name.startswith(("%", "TBW")) for name in places.topics())
+    queues = places.queues("places-ends")
+    assert queues == [queue_of("places-ends", number) for number in range(4)]
+    ends = places.ends(queues)
+    assert [ends[each] for each in queues] == [(0, 0), (0, 3), (0, 0), (0, 0)]
+    assert places.addresses() == {"broker-a": servers.broker}
+    sizes = places.sizes(
+        [
+            QueueRange(queues[1], QueueOffset(0), QueueOffset(3)),
+            QueueRange(queues[0], QueueOffset(0), QueueOffset(1)),
+        ]
+    )
+    assert sizes.keys() == {queues[1]}  # of the other one nothing is there to go by
+    assert 3 * 190 < sizes[queues[1]] < 3 * 400
+
+
+def test_times_are_looked_up(places: OffsetReader, send_raw: Any) -> None:
+    send_raw("places-times", b"x")
+    queue = places.queues("places-times")[0]
+    assert places.at_time(queue, 0) == 0
+    assert places.at_time(queue, 1 << 45) == 1
+
+
+def test_an_unknown_topic_is_named_with_those_there_are(
+    places: OffsetReader, send_raw: Any
+) -> None:
+    send_raw("places-orders", b"x")
+    with pytest.raises(UnknownTopic, match=r"'places-order' .*'places-orders'"):
+        places.queues("places-order")
+
+
+def test_a_queue_that_cannot_be_asked_is_left_out(places: OffsetReader, send_raw: Any) -> None:
+    send_raw("places-part", b"x")
+    there, gone = queue_of("places-part", 0), queue_of("places-part", 0, "broker-z")
+    assert places.ends([there, gone]) == {there: (0, 1)}
+
+
+def test_no_name_server_is_said() -> None:
+    with contextlib.closing(BrokerOffsets("127.0.0.1:1", "planners")) as places:
+        with pytest.raises(ConnectionLost, match="no NameServer answers"):
+            places.topics()
+
+
+def test_progress_is_told_also_for_a_group_that_no_broker_knew(
+    places: BrokerOffsets, servers: Cluster, send_raw: Any
+) -> None:
+    send_raw("places-lag", b"x")
+    send_raw("places-lag", b"y")
+    there, gone = queue_of("places-lag", 0), queue_of("places-lag", 9)
+    assert places.commit({there: QueueOffset(1)})
+    assert not places.commit({gone: QueueOffset(1)})
+
+    async def lag() -> int:
+        async with Admin(servers.name_server) as admin:
+            return (await admin.offsets.of_group("planners", "places-lag"))[0].lag
+
+    assert asyncio.run(lag()) == 1
