@@ -192,4 +192,4 @@ clean: ## Remove what building and testing leave behind
 .PHONY: distclean
 distclean: clean ## … and .venv, for a start from nothing
 	@$(IN) rm -rf .venv src/rocketpipe.egg-info
-	@$(IN) find src -name '_hot.*.so' -exec rm -f {} +
+	@$(IN) find src -name '_*.so' -exec rm -f {} +

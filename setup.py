@@ -1,6 +1,6 @@
 """The compiled twins of the hot functions, where they can be built; the rest is in pyproject.toml.
 
-Each `_hot.pyx` beside a `hot.py` becomes an extension module. All of them are optional: without
+Each `_name.pyx` beside a `name.py` becomes an extension module. All of them are optional: without
 Cython or a working C compiler the package installs all the same and runs on the Python versions.
 `ROCKETPIPE_PURE=1` leaves them out on purpose.
 """
@@ -14,7 +14,7 @@ from setuptools.command.build_ext import build_ext
 
 
 def compiled_twins() -> list[Extension]:
-    sources = sorted(Path("src").glob("rocketpipe/**/_hot.pyx"))
+    sources = sorted(Path("src").glob("rocketpipe/**/_*.pyx"))
     if not sources or os.environ.get("ROCKETPIPE_PURE") == "1":
         return []
     try:
@@ -33,7 +33,7 @@ def compiled_twins() -> list[Extension]:
     package = Path("src/rocketpipe")
     digest = runpy.run_path(str(package / "compiled.py"))["digest"]
     for twin in twins:
-        made_from = digest(package, Path("src", *twin.name.split(".")[:-1]))
+        made_from = digest(package, Path("src", *twin.name.split(".")).with_suffix(".pyx"))
         twin.define_macros = [("ROCKETPIPE_SOURCE", f'"{made_from}"')]
         # Debugging information would name the directory that this was built in.
         twin.extra_compile_args = ["-O3", "-g0"]

@@ -101,7 +101,7 @@ def test_the_digest_follows_the_source(tmp_path: Path) -> None:
 def test_every_room_with_a_twin_is_named() -> None:
     names = {
         ".".join(("rocketpipe", *path.relative_to(SOURCE).with_suffix("").parts))
-        for path in SOURCE.rglob("_hot.pyx")
+        for path in SOURCE.rglob("_*.pyx")
     }
     assert names == set(compiled.TWINS)
     assert set(compiled.states({})) == {"record", "protocol", "store", "broker.lanes"}

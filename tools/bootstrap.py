@@ -69,7 +69,7 @@ class Stamp:
 
 
 def twin_sources(root: Path) -> list[Path]:
-    return sorted((root / "src").glob("rocketpipe/**/_hot.pyx"))
+    return sorted((root / "src").glob("rocketpipe/**/_*.pyx"))
 
 
 def inputs_of(root: Path, environ: Mapping[str, str]) -> str:
@@ -365,11 +365,11 @@ def node_version(node: str) -> int | None:
 
 def install_project(root: Path) -> None:
     # A twin built from older source must not outlive a build that fails or is not wanted.
-    for outdated in (root / "src").glob("rocketpipe/**/_hot.*.so"):
+    for outdated in (root / "src").glob("rocketpipe/**/_*.so"):
         outdated.unlink()
     install(root / ".venv", "--no-build-isolation", "--no-deps", "--editable", ".")
     if sources := twin_sources(root):
-        built = [source for source in sources if any(source.parent.glob("_hot.*.so"))]
+        built = [source for source in sources if any(source.parent.glob(f"{source.stem}.*.so"))]
         say(
             f"hot functions: {len(built)} of {len(sources)} modules compiled"
             + ("" if built else " (no working C compiler, or ROCKETPIPE_PURE=1): Python runs them")

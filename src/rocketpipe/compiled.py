@@ -1,8 +1,8 @@
 """Which hot functions run: those in Python, or their compiled twins.
 
-What runs once per message is defined in Python, in the ``hot.py`` of a room. A room may have a twin
-beside it, ``_hot.pyx``, with functions of the same names that do the same in less time. A module
-whose functions have twins ends with `take_over`, which puts them in their place when it is
+What runs once per message is defined in Python. A module may have a twin beside it, under its own
+name with an underscore (``hot.py`` and ``_hot.pyx``), with functions of the same names that do the
+same in less time. Such a module ends with `take_over`, which puts them in their place when it is
 imported:
 
     ROCKETPIPE_PURE   not set   compiled where there is a twin to be used, else Python
@@ -23,12 +23,12 @@ from types import ModuleType
 from typing import Any, Final
 from zlib import crc32
 
-#: Every room that has a twin.
+#: Every twin there is.
 TWINS: Final = (
     "rocketpipe.record._hot",
     "rocketpipe.protocol._hot",
     "rocketpipe.store._hot",
-    "rocketpipe.broker.lanes._hot",
+    "rocketpipe.broker.fast_path._frames",
 )
 SWITCH: Final = "ROCKETPIPE_PURE"
 
@@ -66,23 +66,22 @@ def load(twin: str) -> ModuleType | str:
         absent = isinstance(error, ModuleNotFoundError) and error.name == twin
         return "it was not built" if absent else f"it does not load: {error}"
     package = Path(__file__).parent
-    source = digest(package, package.joinpath(*twin.split(".")[1:-1]))
+    source = digest(package, package.joinpath(*twin.split(".")[1:]).with_suffix(".pyx"))
     if source is not None and source != found.MADE_FROM:
         return "it was built from other source: run `make setup`"
     return found
 
 
-def digest(package: Path, room: Path) -> str | None:
-    """Tell the source of a room's twin from any other; None where it is not there.
+def digest(package: Path, source: Path) -> str | None:
+    """Return a number that tells a twin's source from any other; None where it is not there.
 
     In a wheel it is not, and there the twin cannot be older than its source.
     """
-    own = room / "_hot.pyx"
-    if not own.exists():
+    if not source.exists():
         return None
     total = 0
-    for source in (own, *sorted(package.glob("**/_*.pxd"))):
-        total = crc32(source.read_bytes(), total)
+    for part in (source, *sorted(package.glob("**/_*.pxd"))):
+        total = crc32(part.read_bytes(), total)
     return f"{total:08x}"
 
 

@@ -23,7 +23,7 @@ from rocketpipe.store.hot import QUEUE_ENTRY
 from rocketpipe.store.log.puts import Appended, Put
 
 RECORD, PROTOCOL = "rocketpipe.record._hot", "rocketpipe.protocol._hot"
-STORE, LANES = "rocketpipe.store._hot", "rocketpipe.broker.lanes._hot"
+STORE, LANES = "rocketpipe.store._hot", "rocketpipe.broker.fast_path._frames"
 HOSTS = (bytes((127, 0, 0, 1, 0, 0, 42, 159)), bytes(19) + b"\x01")
 KEY = "7F0000010001" + "A" * 20
 

@@ -1,6 +1,6 @@
 """A plain send picked apart in one go: frame in, what to append out.
 
-What is right is defined by ``sending`` and, behind it, by ``handlers.sending``. ``_hot.pyx`` is the
+What is right is defined by ``sending`` and, behind it, by ``handlers.sending``. ``_frames.pyx`` is the
 compiled twin; see ``rocketpipe.compiled``.
 """
 
@@ -93,4 +93,4 @@ def read_plain(
     return opaque, fields.queue_id, key.decode(), _new_tuple(Put, put)
 
 
-compiled.take_over(globals(), "rocketpipe.broker.lanes._hot")
+compiled.take_over(globals(), "rocketpipe.broker.fast_path._frames")
