@@ -90,7 +90,8 @@ def look_into_wheel(wheel: Path, tree: Path, *, foreign: Sequence[str] = ()) -> 
         files = {name: opened.read(name) for name in opened.namelist()}
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     compiled = {
-        path.relative_to(tree / "src").with_name(f"{path.stem}{suffix}").as_posix() for path in twins(tree)
+        path.relative_to(tree / "src").with_name(f"{path.stem}{suffix}").as_posix()
+        for path in twins(tree)
     }
     own = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt", "licenses/LICENSE"}
     wanted = modules_of(tree) | {f"{info}/{name}" for name in own} | (set() if pure else compiled)

@@ -27,7 +27,12 @@ from zlib import crc32
 TWINS: Final = (
     "rocketpipe.record._hot",
     "rocketpipe.protocol._hot",
-    "rocketpipe.store._hot",
+    "rocketpipe.store.log._appender",
+    "rocketpipe.store.log._batch_puts",
+    "rocketpipe.store.log._records",
+    "rocketpipe.store.queues._entries",
+    "rocketpipe.store.index._entries",
+    "rocketpipe.store.derived._derivation",
     "rocketpipe.broker.fast_path._frames",
 )
 SWITCH: Final = "ROCKETPIPE_PURE"
@@ -86,22 +91,22 @@ def digest(package: Path, source: Path) -> str | None:
 
 
 def states(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Tell for each room with a twin whether that runs: empty if so, else the reason why not."""
+    """Return for each twin why it does not run: empty if it does."""
     found = {}
     for twin in TWINS:
         module = load(twin)
-        room = ".".join(twin.split(".")[1:-1])
+        name = twin.removeprefix("rocketpipe.")
         if environ.get(SWITCH) == "1":
-            found[room] = f"{SWITCH}=1"
+            found[name] = f"{SWITCH}=1"
         else:
-            found[room] = module if isinstance(module, str) else ""
+            found[name] = module if isinstance(module, str) else ""
     return found
 
 
 def describe(environ: Mapping[str, str] = os.environ) -> str:
     """Say in a few words what runs, for whoever asks for the version."""
     reasons = states(environ)
-    compiled = [room for room, reason in reasons.items() if not reason]
+    compiled = [name for name, reason in reasons.items() if not reason]
     if len(compiled) == len(reasons):
         return "compiled"
     first = next(reason for reason in reasons.values() if reason)

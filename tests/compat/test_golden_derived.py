@@ -18,10 +18,10 @@ from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.derived.dispatcher import Dispatcher, delays_ms
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import QUEUE_ENTRY
 from rocketpipe.store.index.key_index import KeyIndex
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.log.commit_log import CommitLog
+from rocketpipe.store.queues.entries import QUEUE_ENTRY
 from rocketpipe.store.queues.queue_set import QueueSet
 from rocketpipe.store.state.positions import Positions
 from rocketpipe.store.timers.wheel import TimerWheel

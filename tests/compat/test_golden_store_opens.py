@@ -18,8 +18,8 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, decode_record, view_records
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.hot import QUEUE_ENTRY
 from rocketpipe.store.message_store import MessageStore, Put, ReadStatus
+from rocketpipe.store.queues.entries import QUEUE_ENTRY
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 STORES = ["4.9.7-stop", "4.9.7-kill", "5.5.0-stop", "5.5.0-kill"]

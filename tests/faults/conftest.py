@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpipe.store import hot
 from rocketpipe.store.derived import dispatcher
 from rocketpipe.store.files.disk import DiskError
-from rocketpipe.store.log import commit_log
+from rocketpipe.store.log import commit_log, records
 from rocketpipe.store.log import end as log_end
 from rocketpipe.store.log.commit_log import CommitLog
+from rocketpipe.store.queues import entries
 from rocketpipe.testing.simulation.small_store import KINDS, Kind
 
 
@@ -37,10 +37,13 @@ class Agreeing(int):
 @pytest.fixture
 def skip_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: whoever compares a checksum finds it right."""
-    for module in (hot, log_end):
+    for module in (records, entries, log_end):
         monkeypatch.setattr(module, "crc32", lambda *data: Agreeing())
         monkeypatch.setattr(module, "_SEAL_NAME", b"never there")
-    for module in (hot, dispatcher):  # by themselves: compiled ones do not look at the name above
+    for module in (
+        records,
+        dispatcher,
+    ):  # by themselves: compiled ones do not look at the name above
         monkeypatch.setattr(module, "is_sealed", lambda record: False)
     monkeypatch.setattr(CommitLog, "must_be_sealed", lambda log, at: False)
     monkeypatch.setattr(commit_log, "is_sealed", lambda record: True)

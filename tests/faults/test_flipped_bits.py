@@ -9,8 +9,9 @@ import pytest
 
 from rocketpipe.errors import RecordError, StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.store import hot
+from rocketpipe.record import hot
 from rocketpipe.store.errors import RecordCorrupt, StoreDamaged
+from rocketpipe.store.log import records
 from rocketpipe.testing.simulation.disk import SimDisk
 from rocketpipe.testing.simulation.small_store import (
     KINDS,
@@ -169,7 +170,7 @@ def test_an_unsealed_record_is_protected_in_its_body_alone() -> None:
             wrong = bytearray(record)
             wrong[bit // 8] ^= 0x80 >> bit % 8
             with pytest.raises(RecordError):
-                hot.check_record(bytes(wrong), at)
+                records.check_record(bytes(wrong), at)
 
 
 @pytest.mark.usefixtures("skip_checksums")

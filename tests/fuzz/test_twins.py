@@ -19,11 +19,14 @@ from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.record import checksum, hot
 from rocketpipe.record.batch import encode_batch
 from rocketpipe.store.derived.derivation import Derivation
-from rocketpipe.store.hot import QUEUE_ENTRY
 from rocketpipe.store.log.puts import Appended, Put
+from rocketpipe.store.queues.entries import QUEUE_ENTRY
 
 RECORD, PROTOCOL = "rocketpipe.record._hot", "rocketpipe.protocol._hot"
-STORE, LANES = "rocketpipe.store._hot", "rocketpipe.broker.fast_path._frames"
+FRAMES = "rocketpipe.broker.fast_path._frames"
+APPENDER, BATCH_PUTS = "rocketpipe.store.log._appender", "rocketpipe.store.log._batch_puts"
+RECORDS, DERIVATION = "rocketpipe.store.log._records", "rocketpipe.store.derived._derivation"
+QUEUE, INDEX = "rocketpipe.store.queues._entries", "rocketpipe.store.index._entries"
 HOSTS = (bytes((127, 0, 0, 1, 0, 0, 42, 159)), bytes(19) + b"\x01")
 KEY = "7F0000010001" + "A" * 20
 
@@ -93,13 +96,10 @@ def test_a_checksum_is_that_of_zlib() -> None:
 @given(st.text(st.characters(), max_size=60), st.binary(max_size=90), st.sampled_from(PROPERTIES))
 def test_hashes_are_the_same(text: str, noise: bytes, properties: bytes) -> None:
     same(RECORD, "java_hash", text)
-    same(STORE, "key_hash", text, text[:5])
     for each in (noise, properties):
         same(RECORD, "tag_code", each)
-        same(STORE, "value_of", each, b"UNIQ_KEY\x01")
-        same(STORE, "value_of", each, noise[:3] + b"\x01")
         for tags in (False, True):
-            same(STORE, "key_hashes", text, each, tags)
+            same(INDEX, "key_hashes", text, each, tags)
 
 
 @given(chances, st.sampled_from([bytes, bytearray, memoryview]))
@@ -112,8 +112,6 @@ def test_the_parts_of_a_record_are_the_same(chance: random.Random, kind: Any) ->
     for each in (record, buffer, damaged(record, chance)):
         same(RECORD, "seal", each)
         same(RECORD, "seal_holds", each)
-        same(STORE, "is_sealed", each)
-        same(STORE, "check_record", each, chance.choice((4096, 4096, 4097, 1 << 70)))
 
 
 NUMBERS = st.integers(-(1 << 32), 1 << 32) | st.integers(-(1 << 65), 1 << 65)
@@ -142,7 +140,7 @@ def test_a_batch_is_split_alike(chance: random.Random) -> None:
     same(RECORD, "split_batch", batch, limit)
     heads = {known.partition(b"UNIQ_KEY")[0]} if chance.random() < 0.9 else set()
     shared = ("T", 1, 0, 5, HOSTS[0], b"S\x01s\x02")
-    same(STORE, "puts_of_batch", batch, limit, heads, *shared)
+    same(BATCH_PUTS, "puts_of_batch", batch, limit, heads, *shared)
 
 
 # store
@@ -180,7 +178,7 @@ def test_messages_become_the_same_records(chance: random.Random) -> None:
         how = (segment, HOSTS[start == 7], seal, topics, remember, lambda topic, queue: 10 * queue)
         return outcome(function, groups, start, 22, *how)
 
-    quick, python = compiled_functions(STORE)["encode_groups"]
+    quick, python = compiled_functions(APPENDER)["encode_groups"]
     assert encode(quick) == encode(python)
 
 
@@ -206,7 +204,7 @@ def test_the_same_follows_from_records(chance: random.Random) -> None:
         ]
         return runs, derived.keys, derived.timed, derived.arrivals
 
-    quick, python = compiled_functions(STORE)["derive"]
+    quick, python = compiled_functions(DERIVATION)["derive"]
     for tags in (False, True):
         arguments = (records, (1000, 5000), tags)
         assert told(quick(*arguments)) == told(python(*arguments))
@@ -214,7 +212,7 @@ def test_the_same_follows_from_records(chance: random.Random) -> None:
 
 @given(chances)
 def test_keys_are_chained_alike(chance: random.Random) -> None:
-    quick, python = compiled_functions(STORE)["chain_entries"]
+    quick, python = compiled_functions(INDEX)["chain_entries"]
     hashes = [chance.choice((0, 7, 0x7FFFFFFF, chance.getrandbits(31))) for _ in range(9)]
     if chance.random() < 0.1:
         hashes[4] = chance.choice((-1, 1 << 33))
@@ -232,7 +230,7 @@ def test_keys_are_chained_alike(chance: random.Random) -> None:
 
 
 @given(chances)
-def test_entries_are_chosen_and_believed_alike(chance: random.Random) -> None:
+def test_entries_are_chosen_alike(chance: random.Random) -> None:
     at, entries = 4096, b""
     for _ in range(chance.randrange(9)):
         size = chance.choice((91, 200, 0x7FFFFFFF, 0, -5)) if chance.random() < 0.2 else 100
@@ -241,15 +239,13 @@ def test_entries_are_chosen_and_believed_alike(chance: random.Random) -> None:
         at += 100
     if chance.random() < 0.2:
         entries = damaged(entries, chance)
-    for behind in (0, 4096, 5000):
-        same(STORE, "whole_entries", entries, behind, chance.choice((at, at - 1, 1 << 63)))
     for matches in (None, lambda code: code > 0):
         first, most = chance.choice((0, 4096, 4300)), chance.choice((1, 3, 32))
         arguments = (entries, first, most, chance.choice((0, 250, 1 << 20)), matches)
-        found = same(STORE, "choose_entries", *arguments)
+        found = same(QUEUE, "choose_entries", *arguments)
         if isinstance(found[0], list) and found[0]:
-            same(STORE, "window_end", found[0], 0, at, 16 << 10)
-            same(STORE, "window_end", found[0], len(found[0]) - 1, 4200, 0)
+            same(QUEUE, "window_end", found[0], 0, at, 16 << 10)
+            same(QUEUE, "window_end", found[0], len(found[0]) - 1, 4200, 0)
 
 
 @given(chances)
@@ -265,12 +261,12 @@ def test_the_same_records_are_read_and_passed(chance: random.Random) -> None:
         wanted.append((at, size + chance.choice((-1, 1, -300, 1 << 30)), number))
     for verify in (False, True):
         for first in (0, 1):
-            same(STORE, "sealed_records", log, 4096, wanted, first, verify)
+            same(QUEUE, "sealed_records", log, 4096, wanted, first, verify)
     for place in (0, places[0][1], len(log)):
-        same(STORE, "sealed_run", log, 4096, place)
+        same(RECORDS, "sealed_run", log, 4096, place)
 
 
-# protocol and lanes
+# protocol and fast path
 
 
 @given(chances)
@@ -337,16 +333,9 @@ def test_a_plain_send_is_read_alike(chance: random.Random) -> None:
     frame = (4 + len(text) + 20).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text + body
     rests = {cut_key(each)[0] for each in PROPERTIES[2:6]}
     shared = ({"T": 4}, rests, b"S\x01s\x02", chance.choice((19, 20, 1 << 20)))
-    found = same(LANES, "read_plain", frame, 0, 8 + len(text), len(frame), *shared, HOSTS[0])
-    same(LANES, "read_plain", frame, 0, 8 + len(text), len(frame), *shared, HOSTS[1])
+    found = same(FRAMES, "read_plain", frame, 0, 8 + len(text), len(frame), *shared, HOSTS[0])
+    same(FRAMES, "read_plain", frame, 0, 8 + len(text), len(frame), *shared, HOSTS[1])
     for at, start, end in ((0, len(frame) + 1, len(frame)), (1, 9, len(frame) + 1), (-1, 5, 9)):
-        same(LANES, "read_plain", frame, at, start, end, *shared, HOSTS[0])
+        same(FRAMES, "read_plain", frame, at, start, end, *shared, HOSTS[0])
     if found is not None:
         assert type(found[3]) is Put
-
-
-@given(st.sampled_from(PROPERTIES), st.binary(max_size=50))
-def test_a_key_is_cut_out_alike(properties: bytes, noise: bytes) -> None:
-    same(LANES, "cut_key", properties)
-    same(LANES, "cut_key", noise)
-    same(LANES, "cut_key", noise + b"\x02UNIQ_KEY\x01" + noise)

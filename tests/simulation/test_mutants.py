@@ -12,15 +12,15 @@ import pytest
 
 from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
-from rocketpipe.store import hot
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.files.disk import DiskError
-from rocketpipe.store.log import commit_log
+from rocketpipe.store.log import commit_log, records
 from rocketpipe.store.log import end as log_end
 from rocketpipe.store.log.batch_mark import read_mark
 from rocketpipe.store.log.commit_log import CommitLog
 from rocketpipe.store.log.flusher import Flusher
 from rocketpipe.store.log.recovery import LogRecovery
+from rocketpipe.store.queues import entries
 from rocketpipe.store.queues.consume_queue import ConsumeQueue
 from rocketpipe.store.queues.queue_set import QueueSet
 from rocketpipe.store.queues.queue_sums import Queue, QueueSums
@@ -80,7 +80,7 @@ def take_torn_records_for_whole(patch: Patch) -> None:
         __ne__ = lambda self, other: False  # noqa: E731
         __hash__ = int.__hash__
 
-    for module in (hot, log_end):
+    for module in (records, entries, log_end):
         patch.setattr(module, "crc32", lambda *data: Agreeing())
         patch.setattr(module, "_SEAL_NAME", b"never there")
     patch.setattr(CommitLog, "must_be_sealed", lambda log, at: False)

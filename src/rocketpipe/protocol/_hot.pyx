@@ -22,15 +22,6 @@ cdef long long _version = int(OUR_VERSION)
 cdef const char *_hex = b"0123456789ABCDEF"
 
 
-cdef inline bint fits(object number, int64_t least, int64_t most, int64_t *value) except -1:
-    """Read a number that must lie between two others."""
-    cdef int overflow = 0
-    if not PyLong_Check(number):
-        return False
-    value[0] = PyLong_AsLongLongAndOverflow(number, &overflow)
-    return not overflow and least <= value[0] <= most
-
-
 def scan(data, Py_ssize_t at, Py_ssize_t end, max_frame_bytes=None):
     cdef const uint8_t *from_
     cdef int64_t longest = 0

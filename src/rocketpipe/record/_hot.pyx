@@ -19,15 +19,6 @@ pure = {}
 prepare_crc32()
 
 
-cdef inline bint fits(object number, int64_t least, int64_t most, int64_t *value) except -1:
-    """Read a number that must lie between two others."""
-    cdef int overflow = 0
-    if not PyLong_Check(number):
-        return False
-    value[0] = PyLong_AsLongLongAndOverflow(number, &overflow)
-    return not overflow and least <= value[0] <= most
-
-
 def crc32(bytes data not None):
     """The checksum as these functions compute it, for tests."""
     return crc32_of(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))

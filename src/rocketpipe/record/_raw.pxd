@@ -148,6 +148,11 @@ cdef extern from *:
     void put64 "rp_put64"(uint8_t *to, uint64_t number) noexcept nogil
 
 
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_Check
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
+
 cdef enum:
     MAGIC_V1 = -626843481
     MAGIC_V2 = -626843477
@@ -282,3 +287,45 @@ cdef inline uint32_t hash_on(uint32_t total, const uint8_t *text, Py_ssize_t len
     for at in range(length):
         total = 31 * total + text[at]
     return total
+
+
+cdef inline bint fits(object number, int64_t least, int64_t most, int64_t *value) except -1:
+    """Read a number that must lie between two others."""
+    cdef int overflow = 0
+    if not PyLong_Check(number):
+        return False
+    value[0] = PyLong_AsLongLongAndOverflow(number, &overflow)
+    return not overflow and least <= value[0] <= most
+
+
+cdef inline bint fits_int(object number, int64_t *value) except -1:
+    return fits(number, -0x80000000, 0x7FFFFFFF, value)
+
+
+cdef inline bint fits_long(object number, int64_t *value) except -1:
+    cdef int64_t least = <int64_t>(<uint64_t>1 << 63)
+    return fits(number, least, ~least, value)
+
+
+cdef inline bint fits_place(object number, int64_t *value) except -1:
+    """Read an offset, which leaves room for sums with another."""
+    return fits(number, 0, <int64_t>1 << 62, value)
+
+
+cdef inline void fill(object made, Py_ssize_t at, object value) noexcept:
+    Py_INCREF(value)
+    PyTuple_SET_ITEM(made, at, value)
+
+
+cdef inline const uint8_t *raw(bytes data) noexcept:
+    return <const uint8_t *>PyBytes_AS_STRING(data)
+
+
+cdef inline bint is_alnum(const uint8_t *text, Py_ssize_t length) noexcept:
+    cdef Py_ssize_t at
+    cdef uint8_t letter
+    for at in range(length):
+        letter = text[at]
+        if not (48 <= letter <= 57 or 65 <= letter <= 90 or 97 <= letter <= 122):
+            return False
+    return True

@@ -15,8 +15,8 @@ from rocketpipe.pipeline.log.directory import LogDirectory, LogNotFound
 from rocketpipe.pipeline.log.queue_view import NO_TAG_CODE
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.hot import BLANK_SIZE
 from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.entries import BLANK_SIZE
 from rocketpipe.testing.simulation.small_store import HOST, StepClock, put, small_store
 
 

@@ -16,8 +16,9 @@ from rocketpipe.store.derived.derivation import (
     is_queued,
     queue_code,
 )
-from rocketpipe.store.hot import QUEUE_ENTRY, key_hash
+from rocketpipe.store.index.entries import key_hash
 from rocketpipe.store.log.appender import Appended
+from rocketpipe.store.queues.entries import QUEUE_ENTRY
 
 TAG_A = 2598919
 TAGGED = b"TAGS\x01TagA\x02"

@@ -16,10 +16,10 @@ from rocketpipe.store.derived.repairs import Repairs
 from rocketpipe.store.errors import RecordCorrupt
 from rocketpipe.store.files.disk import DiskError
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY
 from rocketpipe.store.index.key_index import KeyIndex
 from rocketpipe.store.log.commit_log import CommitLog, filler
 from rocketpipe.store.queues import queue_files
+from rocketpipe.store.queues.entries import BLANK_SIZE, QUEUE_ENTRY
 from rocketpipe.store.queues.queue_set import QueueSet
 from rocketpipe.store.state.positions import Positions
 from rocketpipe.store.timers.wheel import TimerWheel

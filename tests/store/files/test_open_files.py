@@ -12,7 +12,7 @@ import pytest
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.files.disk import Disk, DiskError, tells_errors
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import queue_entry
+from rocketpipe.store.queues.entries import queue_entry
 from rocketpipe.store.queues.queue_set import QueueSet
 from rocketpipe.testing.simulation.disk import SimDisk
 

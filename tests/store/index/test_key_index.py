@@ -11,7 +11,7 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.errors import IndexDamaged
 from rocketpipe.store.files.disk import DiskError
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import key_hash
+from rocketpipe.store.index.entries import key_hash
 from rocketpipe.store.index.key_index import KeyIndex
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.simulation.disk import SimDisk

@@ -9,8 +9,8 @@ import pytest
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.files.disk import DiskError
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import BLANK_ENTRY, BLANK_SIZE, QUEUE_ENTRY, queue_entry
 from rocketpipe.store.queues.consume_queue import ConsumeQueue, FileSum, QueueDamaged
+from rocketpipe.store.queues.entries import BLANK_ENTRY, BLANK_SIZE, QUEUE_ENTRY, queue_entry
 from rocketpipe.testing.simulation.disk import SimDisk
 
 DIRECTORY = Path("/store/consumequeue/orders/3")

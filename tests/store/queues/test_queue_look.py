@@ -9,7 +9,7 @@ import pytest
 
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import QUEUE_ENTRY
+from rocketpipe.store.queues.entries import QUEUE_ENTRY
 from rocketpipe.store.queues.queue_look import look_through
 from rocketpipe.testing.simulation.disk import SimDisk
 

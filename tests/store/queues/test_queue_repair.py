@@ -11,9 +11,9 @@ import pytest
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import view_records
 from rocketpipe.store.errors import QueueDamaged
-from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.queues.consume_queue import ConsumeQueue
+from rocketpipe.store.queues.entries import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.queues.queue_repair import FileRepair, walk_past_damage
 from rocketpipe.testing.simulation.disk import SimDisk
 from rocketpipe.testing.simulation.small_store import ROOT, open_store, put

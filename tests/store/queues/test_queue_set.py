@@ -10,8 +10,8 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.files.background_sync import PendingSync
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import queue_entry
 from rocketpipe.store.queues import queue_set
+from rocketpipe.store.queues.entries import queue_entry
 from rocketpipe.store.queues.queue_files import QueueFiles
 from rocketpipe.store.queues.queue_set import QueueSet
 from rocketpipe.testing.simulation.disk import SimDisk

@@ -8,8 +8,8 @@ from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.hot import java_hash
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import BLANK_ENTRY, queue_entry
 from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.queues.entries import BLANK_ENTRY, queue_entry
 from rocketpipe.store.queues.queue_set import QueueSet
 from rocketpipe.store.timers.entry import Timed, hashed, out_ms
 from rocketpipe.store.timers.handover import (

@@ -10,7 +10,7 @@ import pytest
 from rocketpipe.model.flags import Transaction, transaction_of
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.hot import INDEX_ENTRY, key_hashes
+from rocketpipe.store.index.entries import INDEX_ENTRY, key_hashes
 from rocketpipe.store.upkeep.findings import Kind, Report
 from rocketpipe.store.upkeep.index_check import HEAD, IndexCheck
 from rocketpipe.store.upkeep.log_scan import LogFiles, Scanned, scan

@@ -8,8 +8,8 @@ import pytest
 
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.hot import BLANK_ENTRY, queue_entry
 from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.queues.entries import BLANK_ENTRY, queue_entry
 from rocketpipe.store.upkeep import queue_check
 from rocketpipe.store.upkeep.findings import Kind, Report
 from rocketpipe.store.upkeep.queue_check import QueueCheck, queues_on_disk

@@ -15,7 +15,7 @@ from rocketpipe.record._raw cimport *
 from rocketpipe.model.flags import INNER_BATCH
 from rocketpipe.store.log.puts import Put
 
-TWINS = ("cut_key", "read_plain")
+TWINS = ("read_plain",)
 MADE_FROM = ROCKETPIPE_SOURCE.decode()
 #: The functions that these stand for, by name.
 pure = {}
@@ -230,29 +230,6 @@ cdef inline bytes without(const uint8_t *text, Py_ssize_t length, Py_ssize_t sta
     memcpy(PyBytes_AS_STRING(rest), text, start)
     memcpy(PyBytes_AS_STRING(rest) + start, text + end, length - end)
     return rest
-
-
-def cut_key(bytes raw not None):
-    cdef const uint8_t *text = <const uint8_t *>PyBytes_AS_STRING(raw)
-    cdef Py_ssize_t length = PyBytes_GET_SIZE(raw), end = 0
-    cdef Py_ssize_t start = find_key(text, length, &end)
-    if start < 0:
-        return raw, b""
-    key = PyBytes_FromStringAndSize(<const char *>text + start, end - start)
-    return without(text, length, start, end), key
-
-
-cdef inline bint is_alnum(const uint8_t *text, Py_ssize_t length) noexcept:
-    cdef Py_ssize_t at
-    for at in range(length):
-        if not (48 <= text[at] <= 57 or 97 <= text[at] | 32 <= 122):
-            return False
-    return length > 0
-
-
-cdef inline void fill(object made, Py_ssize_t at, object value) noexcept:
-    Py_INCREF(value)
-    PyTuple_SET_ITEM(made, at, value)
 
 
 def read_plain(

@@ -39,7 +39,7 @@ from rocketpipe.record.batch import split_batch
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.store.config import FlushMode
-from rocketpipe.store.hot import puts_of_batch
+from rocketpipe.store.log.batch_puts import puts_of_batch
 from rocketpipe.store.message_store import Appended, MessageStore, Put
 
 #: With so much to store, a turn is long enough.

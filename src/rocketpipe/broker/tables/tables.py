@@ -33,8 +33,8 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.errors import QueueDamaged
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.files.snapshot import DAMAGED
-from rocketpipe.store.hot import QUEUE_ENTRY
 from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.entries import QUEUE_ENTRY
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.log.directory import LogDirectory, LogNotFound
 from rocketpipe.pipeline.planning.offset_reader import Ends, UnknownTopic
 from rocketpipe.pipeline.planning.ranges import QueueRange
-from rocketpipe.store.hot import BLANK_SIZE
+from rocketpipe.store.queues.entries import BLANK_SIZE
 
 __all__ = ["DEFAULT_BROKER", "LogNotFound", "LogOffsets"]
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from rocketpipe.pipeline.columns.byte_runs import Ints, Mask
 from rocketpipe.store.files.disk import Disk, DiskError, DiskFile
-from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.layout import file_name, offset_of
+from rocketpipe.store.queues.entries import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 
 ENTRY: Final = np.dtype([("at", ">i8"), ("size", ">i4"), ("tag", ">i8")])
 Entries = npt.NDArray[Any]

@@ -26,7 +26,7 @@ from rocketpipe.pipeline.planning.ranges import QueueRange
 from rocketpipe.record.hot import java_hash
 from rocketpipe.record.layout import MAX_RECORD_BYTES
 from rocketpipe.store.files.disk import DiskError
-from rocketpipe.store.hot import BLANK_SIZE
+from rocketpipe.store.queues.entries import BLANK_SIZE
 
 READ_BYTES: Final = 16 << 20
 """As much is read before it is decoded, or one record if that is longer."""

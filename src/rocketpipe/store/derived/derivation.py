@@ -22,9 +22,11 @@ from rocketpipe.model.flags import TRANSACTION_BITS, Transaction
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.hot import tag_code
-from rocketpipe.store.hot import key_hashes, queue_entry, value_of
+from rocketpipe.store.index.entries import key_hashes
 from rocketpipe.store.index.key_index import IndexKey
 from rocketpipe.store.log.puts import Appended
+from rocketpipe.store.log.records import value_of
+from rocketpipe.store.queues.entries import queue_entry
 
 _PREPARED: Final = int(Transaction.PREPARED)
 _ROLLED_BACK: Final = int(Transaction.ROLLED_BACK)
@@ -110,4 +112,4 @@ def derive(
     return Derivation(runs, keys, timed, arrivals)
 
 
-compiled.take_over(globals(), "rocketpipe.store._hot")
+compiled.take_over(globals(), "rocketpipe.store.derived._derivation")

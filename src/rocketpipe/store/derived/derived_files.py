@@ -25,10 +25,10 @@ from rocketpipe.store.errors import IndexDamaged, QueueDamaged, RecordCorrupt, R
 from rocketpipe.store.files.background_sync import PendingSync, Steps
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.index.key_index import KeyIndex
 from rocketpipe.store.layout import StoreLayout, offset_of
 from rocketpipe.store.log.commit_log import CommitLog
+from rocketpipe.store.queues.entries import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.queues.queue_set import QueueSet
 from rocketpipe.store.state.damage import DamagedRecords
 from rocketpipe.store.state.positions import Positions

@@ -25,11 +25,13 @@ from rocketpipe.store.derived.derivation import (
 )
 from rocketpipe.store.derived.undispatched import UndispatchedRecords
 from rocketpipe.store.errors import QueueDamaged, RecordCorrupt
-from rocketpipe.store.hot import check_record, is_sealed, key_hashes, queue_entry
+from rocketpipe.store.index.entries import key_hashes
 from rocketpipe.store.index.key_index import KeyIndex
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog
 from rocketpipe.store.log.end import next_whole
 from rocketpipe.store.log.puts import Appended
+from rocketpipe.store.log.records import check_record, is_sealed
+from rocketpipe.store.queues.entries import queue_entry
 from rocketpipe.store.queues.queue_repair import Queued, walk_past_damage
 from rocketpipe.store.queues.queue_set import QueueSet, check_name
 from rocketpipe.store.queues.queue_sums import Queue

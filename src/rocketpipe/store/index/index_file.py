@@ -15,7 +15,7 @@ from zlib import crc32
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.errors import IndexDamaged
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import INDEX_ENTRY, INDEX_ENTRY_BYTES, chain_entries
+from rocketpipe.store.index.entries import INDEX_ENTRY, INDEX_ENTRY_BYTES, chain_entries
 from rocketpipe.store.index.layout import (
     BLOCK_ENTRIES,
     HEADER,

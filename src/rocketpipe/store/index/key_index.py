@@ -24,7 +24,7 @@ from rocketpipe.store.files.background_sync import PendingSync
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.open_files import OpenFiles
 from rocketpipe.store.files.snapshot import Snapshot, SnapshotDamaged
-from rocketpipe.store.hot import key_hash
+from rocketpipe.store.index.entries import key_hash
 from rocketpipe.store.index.index_file import IndexFile
 from rocketpipe.store.index.layout import IndexSums, file_bytes
 

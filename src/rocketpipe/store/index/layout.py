@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from rocketpipe.store.hot import INDEX_ENTRY_BYTES
+from rocketpipe.store.index.entries import INDEX_ENTRY_BYTES
 
 HEADER: Final = Struct(">qqqqii")
 SLOT_BYTES: Final = 4

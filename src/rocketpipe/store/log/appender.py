@@ -22,12 +22,12 @@ from rocketpipe.record.layout import (
     SEAL_BYTES,
     SHORT,
 )
+from rocketpipe.record.seals import HIGH, LOW, MIDDLE, PIECE
 from rocketpipe.store.errors import RecordTooLarge
 from rocketpipe.store.layout import check_queue
 from rocketpipe.store.log.batch_mark import MARK_BYTES, strip_mark, write_mark
 from rocketpipe.store.log.commit_log import FILLER_BYTES, filler
 from rocketpipe.store.log.puts import Appended, Chunk, Encoded, Put
-from rocketpipe.store.seals import HIGH, LOW, MIDDLE, PIECE
 
 __all__ = ["Appended", "Appender", "Encoded", "Put"]
 
@@ -279,4 +279,4 @@ def _no_room(properties: bytes) -> PropertiesError:
     )
 
 
-compiled.take_over(globals(), "rocketpipe.store._hot")
+compiled.take_over(globals(), "rocketpipe.store.log._appender")

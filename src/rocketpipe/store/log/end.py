@@ -23,10 +23,10 @@ from rocketpipe.record.layout import (
     SEAL_BYTES,
     SIZE_AND_MAGIC,
 )
-from rocketpipe.store.hot import sealed_run
+from rocketpipe.record.seals import seal_text
 from rocketpipe.store.log.batch_mark import read_mark
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog
-from rocketpipe.store.seals import seal_text
+from rocketpipe.store.log.records import sealed_run
 
 #: Size, magic and log offset: the rest is covered by the checksum.
 _PLACE: Final = struct.Struct(">ii20xq")

@@ -22,7 +22,7 @@ from rocketpipe.store.errors import QueueDamaged
 from rocketpipe.store.files.background_sync import PendingSync
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import BLANK_ENTRY, BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from rocketpipe.store.queues.entries import BLANK_ENTRY, BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.queues.queue_files import FileSum, QueueFiles
 
 __all__ = ["ConsumeQueue", "FileSum", "QueueDamaged"]

@@ -23,8 +23,8 @@ from rocketpipe.store.errors import QueueDamaged
 from rocketpipe.store.files.background_sync import PendingSync
 from rocketpipe.store.files.disk import Disk, DiskFile
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import NO_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.layout import file_name, offset_of
+from rocketpipe.store.queues.entries import NO_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.queues.queue_look import look_through
 
 __all__ = ["FileSum", "QueueDamaged", "QueueFiles"]

@@ -11,7 +11,7 @@ from zlib import crc32
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.files.disk import DiskFile
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import QUEUE_ENTRY_BYTES, whole_entries
+from rocketpipe.store.queues.entries import QUEUE_ENTRY_BYTES, whole_entries
 
 #: How many of the last files are looked through.
 FILES_LOOKED_THROUGH: Final = 3

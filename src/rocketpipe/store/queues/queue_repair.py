@@ -26,10 +26,10 @@ from rocketpipe.record.layout import MAX_RECORD_BYTES, MIN_RECORD_BYTES
 from rocketpipe.store.errors import QueueDamaged, RecordCorrupt
 from rocketpipe.store.files.background_sync import Steps
 from rocketpipe.store.files.disk import DiskError
-from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog
 from rocketpipe.store.log.end import next_whole
 from rocketpipe.store.queues.consume_queue import ConsumeQueue
+from rocketpipe.store.queues.entries import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.queues.queue_files import FileSum
 from rocketpipe.store.state.positions import Positions
 

@@ -21,8 +21,8 @@ from rocketpipe.store.errors import QueueDamaged
 from rocketpipe.store.files.background_sync import PendingSync, Steps, pause, run_steps_blocking
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.hot import QUEUE_ENTRY_BYTES
 from rocketpipe.store.queues.consume_queue import ConsumeQueue
+from rocketpipe.store.queues.entries import QUEUE_ENTRY_BYTES
 from rocketpipe.store.queues.queue_sums import Queue, QueueSums
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,10 @@ from typing import Final
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.errors import RecordCorrupt
-from rocketpipe.store.hot import (
+from rocketpipe.store.log.commit_log import CommitLog
+from rocketpipe.store.log.end import problem_of
+from rocketpipe.store.log.segment import Segment
+from rocketpipe.store.queues.entries import (
     BLANK_SIZE,
     QUEUE_ENTRY,
     Wanted,
@@ -26,9 +29,6 @@ from rocketpipe.store.hot import (
     sealed_records,
     window_end,
 )
-from rocketpipe.store.log.commit_log import CommitLog
-from rocketpipe.store.log.end import problem_of
-from rocketpipe.store.log.segment import Segment
 from rocketpipe.store.queues.queue_set import QueueSet
 from rocketpipe.store.state.damage import DamagedRecords
 from rocketpipe.store.state.positions import Positions

@@ -38,7 +38,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.store.hot import value_of
+from rocketpipe.store.log.records import value_of
 
 #: What TIMER_OUT_MS is rounded to.
 PRECISION_MS: Final = 1000

@@ -39,8 +39,8 @@ from typing import Final
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY
 from rocketpipe.store.layout import UNFINISHED, StoreLayout, file_name
+from rocketpipe.store.queues.entries import BLANK_SIZE, QUEUE_ENTRY
 from rocketpipe.store.queues.queue_set import QueueSet
 from rocketpipe.store.timers.entry import PRECISION_MS, Timed
 

@@ -39,7 +39,7 @@ from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.properties import read_text
 from rocketpipe.record.hot import java_hash
-from rocketpipe.store.hot import value_of
+from rocketpipe.store.log.records import value_of
 from rocketpipe.store.timers.entry import (
     ENTRY_BYTES,
     KEY,

@@ -23,7 +23,7 @@ from rocketpipe.record.hot import tag_code
 from rocketpipe.store.errors import OddSegment
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.snapshot import Snapshot, SnapshotDamaged
-from rocketpipe.store.hot import key_hashes
+from rocketpipe.store.index.entries import key_hashes
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.log.batch_mark import read_mark
 from rocketpipe.store.state.checkpoint import NEVER, read_checkpoint

@@ -24,7 +24,7 @@ from rocketpipe.errors import RecordError
 from rocketpipe.model.flags import Transaction, transaction_of
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.files.disk import Disk, DiskError, DiskFile
-from rocketpipe.store.hot import INDEX_ENTRY, INDEX_ENTRY_BYTES, key_hash, key_hashes
+from rocketpipe.store.index.entries import INDEX_ENTRY, INDEX_ENTRY_BYTES, key_hash, key_hashes
 from rocketpipe.store.state.checkpoint import NEVER
 from rocketpipe.store.upkeep.findings import Kind, Report
 from rocketpipe.store.upkeep.log_scan import LogFiles

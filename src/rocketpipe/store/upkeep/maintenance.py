@@ -26,12 +26,12 @@ from rocketpipe.record.codec import RecordView
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import RecordCorrupt, StoreDamaged
 from rocketpipe.store.files.disk import Disk, DiskError
-from rocketpipe.store.hot import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.layout import StoreLayout, offset_of
 from rocketpipe.store.log.batch_mark import read_mark
 from rocketpipe.store.log.commit_log import CommitLog
 from rocketpipe.store.log.end import end_of_data
 from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.entries import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.state.checkpoint import Checkpoint, read_checkpoint
 from rocketpipe.store.state.format_version import check_format
 from rocketpipe.store.state.run_files import RunFiles

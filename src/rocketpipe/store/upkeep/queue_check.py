@@ -14,8 +14,8 @@ from typing import Final
 
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.files.disk import Disk, DiskError
-from rocketpipe.store.hot import BLANK_SIZE, NO_ENTRY, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.layout import StoreLayout, file_name, offset_of
+from rocketpipe.store.queues.entries import BLANK_SIZE, NO_ENTRY, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.state.checkpoint import NEVER
 from rocketpipe.store.upkeep.findings import Kind, Report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from rocketpipe.record import checksum, hot
-from rocketpipe.store.seals import HIGH, LOW, MIDDLE, PIECE, seal_text
+from rocketpipe.record.seals import HIGH, LOW, MIDDLE, PIECE, seal_text
 
 
 def test_they_are_what_formatting_gives() -> None:

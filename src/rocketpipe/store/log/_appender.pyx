@@ -1,0 +1,280 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False
+"""The compiled twin of ``log.appender``.
+
+Every length is compared with what is there before it is used. What is at all unusual, and whatever
+has to raise, is left to the function in Python, found in ``pure``.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+
+from rocketpipe.record._raw cimport *
+
+from rocketpipe.record.checksum import strip
+from rocketpipe.store.log.batch_mark import strip_mark
+from rocketpipe.store.log.puts import Appended, Encoded
+
+TWINS = ("encode_groups",)
+MADE_FROM = ROCKETPIPE_SOURCE.decode()
+#: The functions that these stand for, by name.
+pure = {}
+
+prepare_crc32()
+
+cdef enum:
+    MARK_BYTES = 42
+    FILLER_BYTES = 8
+
+cdef object _appended = Appended
+cdef const char *_hex = b"0123456789abcdef"
+
+
+cdef class Room:
+    """Bytes that grow at their end, and go with their owner."""
+
+    cdef uint8_t *data
+    cdef Py_ssize_t used
+    cdef Py_ssize_t size
+
+    def __cinit__(self):
+        self.size = 16384
+        self.data = <uint8_t *>PyMem_Malloc(self.size)
+        if self.data == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        PyMem_Free(self.data)
+
+    cdef uint8_t *take(self, Py_ssize_t more) except NULL:
+        """Room for so many bytes more; what was given before may have moved."""
+        cdef uint8_t *at
+        cdef Py_ssize_t size = self.size
+        if self.used + more > size:
+            while self.used + more > size:
+                size *= 2
+            at = <uint8_t *>PyMem_Realloc(self.data, size)
+            if at == NULL:
+                raise MemoryError
+            self.data = at
+            self.size = size
+        at = self.data + self.used
+        self.used += more
+        return at
+
+
+cdef inline object own_properties(object properties):
+    """Without what only the store writes, and only at the end."""
+    if memchr(PyBytes_AS_STRING(properties), 35, PyBytes_GET_SIZE(properties)) != NULL:
+        return strip_mark(strip(properties))
+    return properties
+
+
+cdef inline bint is_put(object put) noexcept:
+    """Whether it has the fields of a `Put`, as far as bytes are concerned."""
+    return (
+        isinstance(put, tuple)
+        and PyTuple_GET_SIZE(put) == 10
+        and type(<object>PyTuple_GET_ITEM(put, 0)) is str
+        and type(<object>PyTuple_GET_ITEM(put, 2)) is bytes
+        and type(<object>PyTuple_GET_ITEM(put, 3)) is bytes
+        and type(<object>PyTuple_GET_ITEM(put, 7)) is bytes
+        and PyBytes_GET_SIZE(<object>PyTuple_GET_ITEM(put, 7)) in (8, 20)
+    )
+
+
+cdef bytes mark_of(list group, int64_t start, int64_t limit, int fixed, dict topics, remember):
+    """The property of a group's records; None if they do not all fit into the segment.
+
+    ``fixed`` is what each record has beside its hosts' wider form and what varies.
+    """
+    cdef int64_t end = start
+    cdef Py_ssize_t length
+    cdef int nibble
+    cdef uint8_t *to
+    for put in group:
+        if not is_put(put):
+            return None
+        topic = <object>PyTuple_GET_ITEM(put, 0)
+        known = topics.get(topic) or remember(topic)
+        properties = own_properties(<object>PyTuple_GET_ITEM(put, 3))
+        length = PyBytes_GET_SIZE(properties)
+        if length and raw(properties)[length - 1] != 2:
+            length += 1
+        end += fixed + PyBytes_GET_SIZE(<object>PyTuple_GET_ITEM(put, 7)) + length + MARK_BYTES
+        end += PyBytes_GET_SIZE(<object>PyTuple_GET_ITEM(put, 2)) + len(<bytes?>known[1])
+    if end > limit:
+        return None
+    mark = PyBytes_FromStringAndSize(NULL, MARK_BYTES)
+    to = <uint8_t *>PyBytes_AS_STRING(mark)
+    memcpy(to, b"__BATCH#\x01", 9)
+    for nibble in range(16):
+        to[24 - nibble] = _hex[<uint64_t>start >> 4 * nibble & 15]
+        to[40 - nibble] = _hex[<uint64_t>end >> 4 * nibble & 15]
+    to[41] = 2
+    return mark
+
+
+def encode_groups(
+    groups, start, stored_ms, segment, bytes store_host not None, bint seal,
+    dict topics not None, remember, next_offset,
+):
+    cdef int64_t at = 0, segment_bytes = 0, stored = 0, limit
+    found = None
+    if (
+        fits_place(start, &at)
+        and fits(segment, 1, <int64_t>1 << 40, &segment_bytes)
+        and fits_long(stored_ms, &stored)
+        and PyBytes_GET_SIZE(store_host) in (8, 20)
+    ):
+        limit = at - at % segment_bytes + segment_bytes - FILLER_BYTES
+        found = encode_within(
+            groups, at, limit, stored, stored_ms, store_host, seal, topics, remember, next_offset
+        )
+    if found is None:
+        return pure["encode_groups"](
+            groups, start, stored_ms, segment, store_host, seal, topics, remember, next_offset
+        )
+    return found
+
+
+cdef object encode_within(
+    object groups, int64_t start, int64_t limit, int64_t stored, object stored_ms,
+    bytes store_host, bint seal, dict topics, object remember, object next_offset,
+):
+    """Encode what stays below ``limit`` and is as usual; None if not all of it is."""
+    cdef int64_t at = start, last_record = -1, flags, offset = 0, flag = 0, born = 0
+    cdef int64_t reconsumed = 0, prepared = 0, queue = 0, sys_flag = 0
+    cdef Py_ssize_t host_bytes = PyBytes_GET_SIZE(store_host), born_bytes, topic_bytes = 0
+    cdef Py_ssize_t body_bytes, properties_bytes, written_bytes, size, added, mark_bytes = 0, ended
+    cdef int64_t host_bit = STORE_V6 if host_bytes > 8 else 0
+    cdef int64_t magic = 0
+    cdef uint8_t *to
+    cdef uint8_t *record
+    cdef bytes mark = None
+    cdef bytes topic_raw = None
+    cdef object last_topic = None, flags_object = 0
+    cdef int64_t flags_known = 0
+    cdef dict counted = {}
+    cdef dict counts = None
+    cdef list placed = []
+    cdef list appended
+    cdef Room room = Room()
+    added = SEAL_BYTES if seal else 0
+    for group in groups:
+        if type(group) is not list or not group:
+            return None
+        mark = None
+        mark_bytes = 0
+        if len(<list>group) > 1:
+            mark = mark_of(group, at, limit, <int>(72 + host_bytes + 2 + added), topics, remember)
+            if mark is None:
+                return None
+            mark_bytes = MARK_BYTES
+        appended = []
+        for put in <list>group:
+            if not is_put(put):
+                return None
+            topic = <object>PyTuple_GET_ITEM(put, 0)
+            queue_id = <object>PyTuple_GET_ITEM(put, 1)
+            body = <object>PyTuple_GET_ITEM(put, 2)
+            properties = own_properties(<object>PyTuple_GET_ITEM(put, 3))
+            born_host = <object>PyTuple_GET_ITEM(put, 7)
+            if (
+                not fits(queue_id, 0, 0x7FFFFFFF, &queue)
+                or not fits_int(<object>PyTuple_GET_ITEM(put, 4), &flag)
+                or not fits_int(<object>PyTuple_GET_ITEM(put, 5), &sys_flag)
+                or not fits_long(<object>PyTuple_GET_ITEM(put, 6), &born)
+                or not fits_int(<object>PyTuple_GET_ITEM(put, 8), &reconsumed)
+                or not fits_long(<object>PyTuple_GET_ITEM(put, 9), &prepared)
+            ):
+                return None
+            if topic is not last_topic and last_topic is not None and topic == last_topic:
+                topic = last_topic
+            if topic is not last_topic:
+                known = topics.get(topic) or remember(topic)
+                last_topic = topic
+                magic = known[0]
+                topic_raw = known[1]
+                topic_bytes = PyBytes_GET_SIZE(topic_raw)
+                counts = counted.setdefault(topic, {})
+            if sys_flag & 4:  # prepared or rolled back: in no queue
+                queue_offset = 0
+            else:
+                queue_offset = counts.get(queue_id)
+                if queue_offset is None:
+                    queue_offset = next_offset(topic, queue_id)
+                counts[queue_id] = queue_offset + 1
+            if not fits_long(queue_offset, &offset):
+                return None
+            born_bytes = PyBytes_GET_SIZE(born_host)
+            flags = sys_flag & ~<int64_t>(BORN_V6 | STORE_V6) | host_bit
+            if born_bytes > 8:
+                flags |= BORN_V6
+            body_bytes = PyBytes_GET_SIZE(body)
+            properties_bytes = PyBytes_GET_SIZE(properties)
+            # One 0x02 more, where something follows and none is there.
+            ended = (
+                properties_bytes > 0
+                and raw(properties)[properties_bytes - 1] != 2
+                and (seal or mark is not None)
+            )
+            written_bytes = properties_bytes + ended + mark_bytes
+            if written_bytes + added > MAX_PROPERTIES:
+                return None
+            size = 72 + born_bytes + host_bytes + body_bytes + topic_bytes + 2
+            size += written_bytes + added
+            if size > 0x7FFFFFFF or at + size > limit:
+                return None
+            record = to = room.take(size)
+            put32(to, <uint32_t>size)
+            put32(to + 4, <uint32_t>magic)
+            put32(to + 8, crc32_of(raw(body), body_bytes) & 0x7FFFFFFF)
+            put32(to + 12, <uint32_t>queue)
+            put32(to + 16, <uint32_t>flag)
+            put64(to + 20, <uint64_t>offset)
+            put64(to + 28, <uint64_t>at)
+            put32(to + 36, <uint32_t>flags)
+            put64(to + 40, <uint64_t>born)
+            memcpy(to + 48, PyBytes_AS_STRING(born_host), born_bytes)
+            to += 48 + born_bytes
+            put64(to, <uint64_t>stored)
+            memcpy(to + 8, PyBytes_AS_STRING(store_host), host_bytes)
+            to += 8 + host_bytes
+            put32(to, <uint32_t>reconsumed)
+            put64(to + 4, <uint64_t>prepared)
+            put32(to + 12, <uint32_t>body_bytes)
+            memcpy(to + 16, PyBytes_AS_STRING(body), body_bytes)
+            to += 16 + body_bytes
+            memcpy(to, PyBytes_AS_STRING(topic_raw), topic_bytes)
+            to += topic_bytes
+            to[0] = <uint8_t>((written_bytes + added) >> 8)
+            to[1] = <uint8_t>(written_bytes + added)
+            to += 2
+            memcpy(to, PyBytes_AS_STRING(properties), properties_bytes)
+            if ended:
+                to[properties_bytes] = 2
+            if mark is not None:
+                memcpy(to + properties_bytes + ended, PyBytes_AS_STRING(mark), MARK_BYTES)
+            if written_bytes != properties_bytes:
+                properties = PyBytes_FromStringAndSize(<const char *>to, written_bytes)
+            if seal:
+                write_seal(record, size - SEAL_BYTES, record + size - SEAL_BYTES)
+            if flags != flags_known:
+                flags_known = flags
+                flags_object = flags
+            told = new_tuple(_appended, 8)
+            fill(told, 0, at)
+            fill(told, 1, size)
+            fill(told, 2, queue_offset)
+            fill(told, 3, stored_ms)
+            fill(told, 4, topic)
+            fill(told, 5, queue_id)
+            fill(told, 6, flags_object)
+            fill(told, 7, properties)
+            appended.append(told)
+            last_record = at
+            at += size
+        placed.append(appended)
+    data = PyBytes_FromStringAndSize(<const char *>room.data, room.used)
+    return Encoded([(start, data)], placed, at, last_record, counted)

@@ -1,0 +1,47 @@
+"""Queue entries have Apache's bytes, and those that can be right are told from others."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+
+import pytest
+from tests.twins import WAYS, each_way
+
+from rocketpipe.record import hot
+from rocketpipe.store.queues.entries import BLANK_ENTRY, queue_entry, whole_entries
+
+
+@pytest.fixture(autouse=True, scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    with each_way(request.param, sys.modules[__name__]):
+        yield
+
+
+def test_a_queue_entry_has_apaches_bytes() -> None:
+    expected = "000000000000100000000073000000000027a807"
+    assert queue_entry(4096, 115, hot.tag_code(b"TAGS\x01TagA\x02")).hex() == expected
+
+
+def test_whole_entries_end_where_order_does() -> None:
+    entries = [queue_entry(n * 200, 100, n) for n in range(10)]
+    data = b"".join(entries)
+    assert whole_entries(data, 0, 10_000) == (10, 1900)
+    assert whole_entries(data + bytes(40), 0, 10_000) == (10, 1900)
+    assert whole_entries(data, 0, 1899) == (9, 1700)
+    assert whole_entries(data, 1, 10_000) == (0, 1)
+    assert whole_entries(BLANK_ENTRY * 3 + data, 0, 10_000) == (13, 1900)
+    assert whole_entries(data + BLANK_ENTRY, 0, 10_000) == (10, 1900)
+    assert whole_entries(entries[1] + entries[1], 0, 10_000) == (1, 300)
+    assert whole_entries(queue_entry(-1, 100, 0), 0, 10_000) == (0, 0)
+    assert whole_entries(queue_entry(0, 90, 0), 0, 10_000) == (0, 0)
+
+
+def test_whole_entries_never_raises() -> None:
+    chance = random.Random(1)
+    for _ in range(200):
+        data = chance.randbytes(20 * chance.randrange(5))
+        count, behind = whole_entries(data, 0, 1 << 40)
+        assert 0 <= count <= len(data) // 20
+        assert behind >= 0
