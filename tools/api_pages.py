@@ -112,7 +112,7 @@ PAGES: Final[dict[str, Page]] = {
         "Told by example in [sending and consuming](../../client.md#send).",
         (
             *_of("rocketpipe", "Producer", "SendResult*"),
-            *_of(f"{_CLIENT}.producer.parts", "MessageParts"),
+            *_of(f"{_CLIENT}.producer.parts", "MessageFields"),
             *_of(f"{_CLIENT}.producer.transactions", "Transaction*"),
             *_of("rocketpipe", "Decision"),
             *_of(f"{_CLIENT}.producer.staged", "StagedSends*"),

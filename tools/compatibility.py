@@ -18,7 +18,7 @@ from rocketpipe.protocol.requests.catalog import UNSERVED, Peer, priority, typed
 from rocketpipe.remoting.router import handled_requests
 
 ROOMS = {
-    "broker": "rocketpipe.broker.handlers",
+    "broker": "rocketpipe.broker",
     "NameServer": "rocketpipe.namesrv",
     "client": "rocketpipe.client",
 }

@@ -63,7 +63,7 @@ __all__ = [
 
 _HOME = {
     "Admin": "client.admin.admin",
-    "StartFrom": "client.consumer.offsets",
+    "StartFrom": "client.consumer.group.offsets",
     "DEAD_LETTER": "client.consumer.outcome",
     "Retry": "client.consumer.outcome",
     "PoppedMessage": "client.consumer.popped",
@@ -75,7 +75,7 @@ _HOME = {
     "Idempotent": "client.idempotent",
     "Sql": "client.idempotent",
     "SqliteLedger": "client.idempotent",
-    "Batching": "client.producer.batching",
+    "Batching": "client.producer.sending.batching",
     "Producer": "client.producer.producer",
     "SendResult": "client.producer.result",
     "Retries": "client.producer.retry",

@@ -214,7 +214,7 @@ def test_a_start_at_the_end_reads_nothing_and_one_behind_it_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        batch_module, "open_places", lambda options: FakePlaces({"orders/a/0": (3, 7)})
+        batch_module, "open_offsets", lambda options: FakePlaces({"orders/a/0": (3, 7)})
     )
     given = {"nameServer": "a:1", "subscribe": "orders"}
     at_end = BatchReader(ReadOptions.parse(given | {"startingOffsets": offsets(7)}), NUMBERS)
@@ -227,7 +227,7 @@ def test_a_start_at_the_end_reads_nothing_and_one_behind_it_is_refused(
 def test_a_broker_that_does_not_answer_fails_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     places = FakePlaces({"orders/a/0": (3, 7)})
     places.silent.add("a")
-    monkeypatch.setattr(batch_module, "open_places", lambda options: places)
+    monkeypatch.setattr(batch_module, "open_offsets", lambda options: places)
     options = ReadOptions.parse({"nameServer": "a:1", "subscribe": "orders"})
     with pytest.raises(QueuesUnreachable, match="broker 'a'"):
         BatchReader(options, NUMBERS).partitions()

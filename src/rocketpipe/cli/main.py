@@ -51,24 +51,30 @@ class NounParser(argparse.ArgumentParser):
 
 
 NOUNS: Final = (
-    Noun("serve", "serve", "run a NameServer and a broker"),
-    Noun("namesrv", "namesrv", "run a NameServer"),
-    Noun("broker", "broker", "run a broker; with list, show or config: look after those that run"),
-    Noun("topic", "topics", "create, list, show, change and delete topics"),
-    Noun("message", "messages", "send, find, follow and show messages"),
-    Noun("group", "groups", "list and show consumer groups, and how far behind they are"),
-    Noun("offsets", "offsets", "show, reset and clone how far groups are"),
-    Noun("dlq", "dead_letters", "list, show and replay what groups have given up"),
-    Noun("delayed", "waiting", "list and cancel messages that wait for their moment"),
-    Noun("transaction", "waiting", "list transactions that nobody has decided"),
-    Noun("client", "clients", "list and show who is connected"),
-    Noun("cluster", "clusters", "list clusters"),
-    Noun("store", "stores", "check, dump, rebuild, export, back up and restore a store's files"),
-    Noun("config", "config", "show what a server would be told, and check files of settings"),
-    Noun("bench", "bench", "measure how fast a cluster takes messages and hands them out"),
-    Noun("doctor", "doctor", "look a cluster over, and say what to do about what is found"),
+    Noun("serve", "serving.serve", "run a NameServer and a broker"),
+    Noun("namesrv", "serving.namesrv", "run a NameServer"),
+    Noun(
+        "broker",
+        "serving.broker",
+        "run a broker; with list, show or config: look after those that run",
+    ),
+    Noun("topic", "nouns.topics", "create, list, show, change and delete topics"),
+    Noun("message", "nouns.messages", "send, find, follow and show messages"),
+    Noun("group", "nouns.groups", "list and show consumer groups, and how far behind they are"),
+    Noun("offsets", "nouns.offsets", "show, reset and clone how far groups are"),
+    Noun("dlq", "nouns.dead_letters", "list, show and replay what groups have given up"),
+    Noun("delayed", "nouns.waiting", "list and cancel messages that wait for their moment"),
+    Noun("transaction", "nouns.waiting", "list transactions that nobody has decided"),
+    Noun("client", "nouns.clients", "list and show who is connected"),
+    Noun("cluster", "nouns.clusters", "list clusters"),
+    Noun(
+        "store", "nouns.stores", "check, dump, rebuild, export, back up and restore a store's files"
+    ),
+    Noun("config", "nouns.config", "show what a server would be told, and check files of settings"),
+    Noun("bench", "nouns.bench", "measure how fast a cluster takes messages and hands them out"),
+    Noun("doctor", "nouns.doctor", "look a cluster over, and say what to do about what is found"),
     Noun("mqadmin", "mqadmin.command", "do what RocketMQ's mqadmin does, by its verbs and flags"),
-    Noun("completion", "completion", "print what a shell needs to complete this command"),
+    Noun("completion", "nouns.completion", "print what a shell needs to complete this command"),
 )
 
 
@@ -129,7 +135,7 @@ def parser_of(loaded: Iterable[str], *, running: bool = False) -> argparse.Argum
             description=f"{noun.summary[0].upper()}{noun.summary[1:]}.",
         )
         if noun.name in names:
-            module = "brokers" if running and noun.name == "broker" else noun.module
+            module = "nouns.brokers" if running and noun.name == "broker" else noun.module
             importlib.import_module(f"rocketpipe.cli.{module}").add_arguments(ours)
     return parser
 

@@ -20,7 +20,7 @@ from rocketpipe.store.message_store import MessageStore, Put
 from rocketpipe.store.upkeep.log_scan import Gap, LogFiles, Scanned, log_of, next_record, scan
 from rocketpipe.testing.clock import ManualClock
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 SEGMENT = 65536
 
 

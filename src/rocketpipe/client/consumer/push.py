@@ -33,8 +33,8 @@ from rocketpipe.client.consumer.popping.popper import Popper
 from rocketpipe.client.consumer.pushing.flow import PullFlow
 from rocketpipe.client.consumer.pushing.member import PushMember
 from rocketpipe.client.consumer.pushing.plan import CONCURRENCY, PushPlan
+from rocketpipe.client.consumer.pushing.report import PushReport
 from rocketpipe.client.consumer.replies import Replies
-from rocketpipe.client.consumer.running_info import PushReport
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock

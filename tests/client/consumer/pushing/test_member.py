@@ -13,7 +13,7 @@ from rocketpipe.client.consumer.handling.handlers import Handlers, handler
 from rocketpipe.client.consumer.pushing.flow import PullFlow
 from rocketpipe.client.consumer.pushing.member import PushMember
 from rocketpipe.client.consumer.pushing.plan import PushPlan
-from rocketpipe.client.consumer.running_info import PushReport
+from rocketpipe.client.consumer.pushing.report import PushReport
 from rocketpipe.client.members import ConsumesDirectly, TakesResets, TellsRunning
 from rocketpipe.client.session import Session
 from rocketpipe.model.offsets import QueueOffset

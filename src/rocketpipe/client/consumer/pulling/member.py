@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer
-from rocketpipe.client.consumer.running_info import PullReport
+from rocketpipe.client.consumer.pulling.report import PullReport
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import QueueOffset

@@ -8,7 +8,7 @@ from rocketpipe.client.consumer.group.subscriptions import Subscriptions
 from rocketpipe.client.consumer.popping.flow import PopFlow
 from rocketpipe.client.consumer.pushing.flow import PullFlow
 from rocketpipe.client.consumer.pushing.plan import PushPlan
-from rocketpipe.client.consumer.running_info import PushReport
+from rocketpipe.client.consumer.pushing.report import PushReport
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeType

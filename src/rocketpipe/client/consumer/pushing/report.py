@@ -1,4 +1,4 @@
-"""What a consumer says of itself when an operator asks: its queues, its rates, its stacks.
+"""What a push consumer says of itself when an operator asks: its queues, its rates, its stacks.
 
 RocketMQ's tools look for some properties by name, and show the rest as they come.
 """
@@ -11,7 +11,6 @@ from typing import Final
 from rocketpipe.client.consumer.group.offsets import OffsetStore
 from rocketpipe.client.consumer.handling.handler_stats import HandlerStats
 from rocketpipe.client.consumer.handling.handlers import Handlers
-from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer
 from rocketpipe.client.consumer.pushing.claims import QueueClaims
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue
 from rocketpipe.client.consumer.received import ReceivedMessage
@@ -30,41 +29,6 @@ from rocketpipe.protocol.requests.running import (
 from rocketpipe.record.codec import RecordView
 
 MAX_REASON: Final = 2000
-
-
-class PullReport:
-    """Looks at what a pull consumer has in hand."""
-
-    def __init__(self, session: Session, shelf: FetchBuffer) -> None:
-        self._session = session
-        self._shelf = shelf
-        self._started_ms = session.clock.now_ms()
-
-    def running_info(self, subscriptions: Iterable[Subscription], *, stacks: bool) -> RunningInfo:
-        """How the consumer fares; with ``stacks`` where its threads and tasks are."""
-        return RunningInfo(
-            properties={
-                "PROP_NAMESERVER_ADDR": str(self._session.name_servers),
-                "PROP_CONSUME_TYPE": ConsumeType.CONSUME_ACTIVELY,
-                "PROP_CLIENT_VERSION": OUR_VERSION.name,
-                "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-            },
-            subscriptions=tuple(subscriptions),
-            queues={
-                place.queue: HeldQueueInfo(
-                    commit_offset=place.done,
-                    cached_msg_min_offset=place.position if len(place) else 0,
-                    cached_msg_max_offset=place.next_offset - 1 if len(place) else 0,
-                    cached_msg_count=len(place),
-                )
-                for place in self._shelf
-            },
-            stacks=stack_text() if stacks else None,
-        )
-
-    def places(self, topic: str) -> dict[MessageQueue, QueueOffset]:
-        """Behind what was handed out and done with, in the queues of a topic."""
-        return {place.queue: place.done for place in self._shelf if place.queue.topic == topic}
 
 
 class PushReport:

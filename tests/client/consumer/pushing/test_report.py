@@ -1,4 +1,4 @@
-"""What a consumer tells of itself, from its own parts."""
+"""What a push consumer tells of itself, from its own parts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from rocketpipe.client.consumer.group.offsets import BrokerOffsets
 from rocketpipe.client.consumer.handling.handler_stats import HandlerStats
 from rocketpipe.client.consumer.handling.handlers import Handlers, handler, subscription_to
 from rocketpipe.client.consumer.outcome import Retry
-from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer, ReadLimits
 from rocketpipe.client.consumer.pushing.claims import QueueClaims
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue, Lease
+from rocketpipe.client.consumer.pushing.report import PushReport
 from rocketpipe.client.consumer.received import ReceivedMessage
-from rocketpipe.client.consumer.running_info import PullReport, PushReport
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RecordError
 from rocketpipe.model.offsets import QueueOffset
@@ -124,23 +123,3 @@ async def test_what_has_no_handler_or_is_no_record_is_told(consumer: Consumer) -
     assert "no handler for topic 't'" in (result.remark or "")
     with pytest.raises(RecordError):
         await bare.consume(b"nonsense", "broker-a")
-
-
-async def test_a_pull_consumer_tells_what_it_has_in_hand_and_is_done_with() -> None:
-    shelf = FetchBuffer(ReadLimits())
-    report = PullReport(Session("127.0.0.1:1", clock=ManualClock()), shelf)
-    place = shelf.open(queue(0), QueueOffset(4))
-    shelf.open(queue(1, topic="u"), QueueOffset(7))
-    shelf.add(place, messages(4, 5, 6), QueueOffset(7))
-    place.take(1)
-    place.settle()
-    wanted = subscription_to("t", tags="A")
-    info = report.running_info([wanted], stacks=True)
-    held = info.queues[queue(0)]
-    assert (held.commit_offset, held.cached_msg_count) == (5, 2)
-    assert (held.cached_msg_min_offset, held.cached_msg_max_offset) == (5, 6)
-    assert info.queues[queue(1, topic="u")].cached_msg_count == 0
-    assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
-    assert info.subscriptions == (wanted,)
-    assert info.stacks
-    assert report.places("t") == {queue(0): 5}
