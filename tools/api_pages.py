@@ -7,6 +7,7 @@ printing: see ``unlisted``, and ``Silent`` in api_entry.py.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -115,9 +116,10 @@ PAGES: Final[dict[str, Page]] = {
             *_of(f"{_CLIENT}.producer.parts", "MessageFields"),
             *_of(f"{_CLIENT}.producer.transactions", "Transaction*"),
             *_of("rocketpipe", "Decision"),
-            *_of(f"{_CLIENT}.producer.staged", "StagedSends*"),
-            *_of(f"{_CLIENT}.producer.retry", "Retries"),
-            *_of(f"{_CLIENT}.producer.batching", "Batching"),
+            *_of(f"{_CLIENT}.producer.staging.staged", "StagedSends*"),
+            *_of("rocketpipe", "Retries", "Batching"),
+            *_of("rocketpipe.selectors", "by_hash", "AtRandom", "MachineRooms"),
+            *_of("rocketpipe.selectors", "room_of", "java_hash_of"),
             *_of(f"{_CLIENT}.faults", "Variant"),
         ),
     ),
@@ -128,11 +130,11 @@ PAGES: Final[dict[str, Page]] = {
             *_of("rocketpipe", "PushConsumer", "PullConsumer", "SimpleConsumer"),
             *_of("rocketpipe", "Retry", "DEAD_LETTER", "ConsumeFromWhere", "StartFrom"),
             *_of("rocketpipe", "PushTuning"),
-            *_of(f"{_CLIENT}.consumer.read_ahead", "ReadLimits"),
+            *_of("rocketpipe", "ReadLimits"),
             *_of("rocketpipe", "Idempotent", "Sql", "SqliteLedger"),
             *_of(f"{_CLIENT}.idempotent", "Ledger"),
-            *_of(f"{_CLIENT}.consumer.assignment", "Strategy", "consistent_hash", "configured"),
-            *_of(f"{_CLIENT}.consumer.assignment", "machine_room", "room_nearby", "nearest_room"),
+            *_of("rocketpipe.strategies", "Strategy", "consistent_hash", "configured"),
+            *_of("rocketpipe.strategies", "machine_room", "room_nearby", "nearest_room"),
         ),
     ),
     "messages": Page(
@@ -161,7 +163,7 @@ PAGES: Final[dict[str, Page]] = {
         (
             *_of("rocketpipe.pipeline", "register"),
             *_of("rocketpipe.pipeline.launch", "prepare", "local_spark"),
-            *_of("rocketpipe.pipeline.delta", "BatchTable"),
+            *_of("rocketpipe.pipeline", "BatchTable"),
         ),
         _spark_options,
     ),
@@ -180,13 +182,15 @@ PAGES: Final[dict[str, Page]] = {
 
 
 def unlisted() -> list[str]:
-    """Names that are exported and on no page; there must be none."""
+    """Names that are exported and on no page; there must be none. Errors have their own page."""
     told = {id(name.value) for page in PAGES.values() for name in page.names}
     return [
         f"{module.__name__}.{name}"
         for module in (rocketpipe, rocketpipe.pipeline, rocketpipe.testing)
         for name in module.__all__
-        if id(getattr(module, name)) not in told
+        if id(value := getattr(module, name)) not in told
+        and not inspect.ismodule(value)
+        and not (inspect.isclass(value) and issubclass(value, rocketpipe.RocketPipeError))
     ]
 
 

@@ -20,6 +20,9 @@ import api_pages  # beside this file
 from api_entry import cell, first_line
 
 import rocketpipe
+import rocketpipe.pipeline
+import rocketpipe.strategies
+import rocketpipe.testing
 from rocketpipe import errors
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
@@ -190,7 +193,7 @@ def errors_page() -> Iterator[str]:
         yield f"| `{error.__name__}` | {parent} | {again} | {told} |\n"
     yield PARTS
     for error in _errors_of_parts():
-        where = f"`{error.__module__}`"
+        where = f"`{_public_home(error)}`"
         parent = f"`{error.__mro__[1].__name__}`"
         told = cell(first_line(error, error.__name__))
         yield f"| `{error.__name__}` | {where} | {parent} | {told} |\n"
@@ -208,6 +211,14 @@ def _errors(root: type[errors.RocketPipeError]) -> Iterator[type[errors.RocketPi
     for error in vars(errors).values():
         if isinstance(error, type) and error.__bases__[0] is root:
             yield from _errors(error)
+
+
+def _public_home(error: type[errors.RocketPipeError]) -> str:
+    """Return the path that users import an error by."""
+    for module in (rocketpipe, rocketpipe.strategies, rocketpipe.pipeline, rocketpipe.testing):
+        if getattr(module, error.__name__, None) is error:
+            return module.__name__
+    return error.__module__
 
 
 def _errors_of_parts() -> list[type[errors.RocketPipeError]]:

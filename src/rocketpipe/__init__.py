@@ -9,15 +9,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from rocketpipe import moved
 from rocketpipe._version import __version__
 from rocketpipe.errors import RocketPipeError
 
 if TYPE_CHECKING:
+    from rocketpipe import errors, selectors, strategies
     from rocketpipe.client.admin.admin import Admin
+    from rocketpipe.client.admin.topics import TopicExists
     from rocketpipe.client.consumer.group.offsets import StartFrom
     from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
     from rocketpipe.client.consumer.popped import PoppedMessage
     from rocketpipe.client.consumer.pull import PullConsumer
+    from rocketpipe.client.consumer.pulling.read_ahead import ReadLimits
     from rocketpipe.client.consumer.push import PushConsumer
     from rocketpipe.client.consumer.received import ReceivedMessage
     from rocketpipe.client.consumer.simple import SimpleConsumer
@@ -47,6 +51,7 @@ __all__ = [
     "PullConsumer",
     "PushConsumer",
     "PushTuning",
+    "ReadLimits",
     "ReceivedMessage",
     "Retries",
     "Retry",
@@ -58,16 +63,22 @@ __all__ = [
     "SqliteLedger",
     "StartFrom",
     "StoredMessage",
+    "TopicExists",
     "__version__",
+    "errors",
+    "selectors",
+    "strategies",
 ]
 
 _HOME = {
     "Admin": "client.admin.admin",
+    "TopicExists": "client.admin.topics",
     "StartFrom": "client.consumer.group.offsets",
     "DEAD_LETTER": "client.consumer.outcome",
     "Retry": "client.consumer.outcome",
     "PoppedMessage": "client.consumer.popped",
     "PullConsumer": "client.consumer.pull",
+    "ReadLimits": "client.consumer.pulling.read_ahead",
     "PushConsumer": "client.consumer.push",
     "ReceivedMessage": "client.consumer.received",
     "SimpleConsumer": "client.consumer.simple",
@@ -88,7 +99,14 @@ _HOME = {
 }
 
 
+_MODULES = ("errors", "selectors", "strategies")
+
+moved.install()
+
+
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"rocketpipe.{name}")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'rocketpipe' has no attribute {name!r}")

@@ -1,8 +1,77 @@
 """The data pipeline on Spark: see docs/spark.md.
 
-Spark imports this package to find the source, so it imports little by itself.
+Spark imports this package to find the source, so what is exported is loaded when it is first used.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from rocketpipe.pipeline.register import register
 
-__all__ = ["register"]
+if TYPE_CHECKING:
+    from rocketpipe.pipeline import launch
+    from rocketpipe.pipeline.columns.records import DamagedRecord
+    from rocketpipe.pipeline.columns.rows import ColumnError, UnreadableMessage
+    from rocketpipe.pipeline.columns.write_rows import BadColumn, BadRow
+    from rocketpipe.pipeline.delta import BatchConflict, BatchTable
+    from rocketpipe.pipeline.java import JavaNotFound
+    from rocketpipe.pipeline.log.directory import LogNotFound
+    from rocketpipe.pipeline.options.text import OptionError
+    from rocketpipe.pipeline.planning.gaps import MessagesGone
+    from rocketpipe.pipeline.planning.offset_reader import QueuesUnreachable, UnknownTopic
+    from rocketpipe.pipeline.planning.offsets import UnreadableOffset
+    from rocketpipe.pipeline.writer import AppendOnly
+
+__all__ = [
+    "AppendOnly",
+    "BadColumn",
+    "BadRow",
+    "BatchConflict",
+    "BatchTable",
+    "ColumnError",
+    "DamagedRecord",
+    "JavaNotFound",
+    "LogNotFound",
+    "MessagesGone",
+    "OptionError",
+    "QueuesUnreachable",
+    "UnknownTopic",
+    "UnreadableMessage",
+    "UnreadableOffset",
+    "launch",
+    "register",
+]
+
+_HOME = {
+    "AppendOnly": "writer",
+    "BadColumn": "columns.write_rows",
+    "BadRow": "columns.write_rows",
+    "BatchConflict": "delta",
+    "BatchTable": "delta",
+    "ColumnError": "columns.rows",
+    "DamagedRecord": "columns.records",
+    "JavaNotFound": "java",
+    "LogNotFound": "log.directory",
+    "MessagesGone": "planning.gaps",
+    "OptionError": "options.text",
+    "QueuesUnreachable": "planning.offset_reader",
+    "UnknownTopic": "planning.offset_reader",
+    "UnreadableMessage": "columns.rows",
+    "UnreadableOffset": "planning.offsets",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "launch":
+        return import_module("rocketpipe.pipeline.launch")
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'rocketpipe.pipeline' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"rocketpipe.pipeline.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -56,7 +56,7 @@ def test_records_inside_of_an_append_are_left_to_the_log() -> None:
 
 
 def test_no_more_is_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(undispatched, "FRESH_BYTES", 300)
+    monkeypatch.setattr(undispatched, "UNDISPATCHED_BYTES", 300)
     records = kept(0, 200, 400, 600)
     assert len(records) == 2
     assert records.take(400, 800) is None

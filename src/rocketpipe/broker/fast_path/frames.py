@@ -1,7 +1,7 @@
 """A plain send picked apart in one go: frame in, what to append out.
 
-What is right is defined by ``sending`` and, behind it, by ``handlers.sending``. ``_frames.pyx`` is the
-compiled twin; see ``rocketpipe.compiled``.
+What is right is defined by ``sending`` and, behind it, by ``handlers.sending``. ``_frames.pyx`` is
+the compiled twin; see ``rocketpipe.compiled``.
 """
 
 from __future__ import annotations

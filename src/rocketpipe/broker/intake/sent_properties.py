@@ -65,8 +65,9 @@ _LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def is_plain(text: str | bytes) -> bool:
-    """Whether a property text asks for nothing but to be stored, with `BrokerProperties.suffix` behind it.
+    """Return whether a property text asks for no more than to be stored.
 
+    `BrokerProperties.suffix` is put behind it.
     It has a unique key and neither delay, timer nor transaction, its sender waits as usual, and
     nothing in it has to be taken out.
     """

@@ -4,8 +4,8 @@
     position      what it is given next
     next_offset   where the next pull begins
 
-One queue's messages are a ``ReadAhead``; the ``FetchBuffer`` has all of them, and hands out those that
-have something in turn, so that a busy queue does not hide the others.
+One queue's messages are a ``ReadAhead``; the ``FetchBuffer`` has all of them, and hands out those
+that have something in turn, so that a busy queue does not hide the others.
 """
 
 from __future__ import annotations
