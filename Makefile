@@ -174,7 +174,7 @@ bench-testkit: setup ## The test kit: what a cluster for each test, and a leap i
 .PHONY: docs
 docs: setup ## Print what docs/ tells of the code anew, and render it all: out/site/index.html
 	@$(IN) for page in compatibility configuration; do \
-		.venv/bin/python tools/$$page.py > .venv/$$page.md && mv .venv/$$page.md docs/$$page.md; done
+		.venv/bin/python tools/$$page.py > .venv/$$page.md && mv .venv/$$page.md docs/reference/$$page.md; done
 	@$(RUN) tools/reference.py docs/reference
 	@$(RUN) tools/site.py
 

@@ -1,4 +1,4 @@
-"""docs/compatibility.md says what the code says."""
+"""docs/reference/compatibility.md says what the code says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from rocketpipe.protocol.codes import RequestCode
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "compatibility.md"
+PAGE = ROOT / "docs" / "reference" / "compatibility.md"
 
 
 def test_the_page_is_what_the_program_prints() -> None:
@@ -20,7 +20,9 @@ def test_the_page_is_what_the_program_prints() -> None:
         check=True,
         timeout=60,
     ).stdout.decode()
-    assert PAGE.read_text() == printed, "python tools/compatibility.py > docs/compatibility.md"
+    assert PAGE.read_text() == printed, (
+        "python tools/compatibility.py > docs/reference/compatibility.md"
+    )
 
 
 def test_the_page_names_every_code_once() -> None:

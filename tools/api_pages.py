@@ -89,7 +89,7 @@ def _spark_options() -> Iterator[str]:
             yield f"| `{option}` | {told} | {api_entry.cell(api_entry.marked(text))} |\n"
     yield (
         "\nWhat each means beside the others, and what the columns are, is told in "
-        "[topics in Spark](../../spark.md).\n"
+        "[topics in Spark](../../reference/spark.md).\n"
     )
 
 
@@ -110,7 +110,7 @@ _ANSWERS: Final = (
 PAGES: Final[dict[str, Page]] = {
     "producing": Page(
         "Producing",
-        "Told by example in [sending and consuming](../../client.md#send).",
+        "Told by example in [sending and consuming](../../how-to/client.md#send).",
         (
             *_of("rocketpipe", "Producer", "SendResult*"),
             *_of(f"{_CLIENT}.producer.parts", "MessageFields"),
@@ -125,7 +125,7 @@ PAGES: Final[dict[str, Page]] = {
     ),
     "consuming": Page(
         "Consuming",
-        "Told by example in [sending and consuming](../../client.md#consume-as-messages-come).",
+        "Told by example in [sending and consuming](../../how-to/client.md#consume-as-messages-come).",
         (
             *_of("rocketpipe", "PushConsumer", "PullConsumer", "SimpleConsumer"),
             *_of("rocketpipe", "Retry", "DEAD_LETTER", "ConsumeFromWhere", "StartFrom"),
@@ -159,7 +159,7 @@ PAGES: Final[dict[str, Page]] = {
     ),
     "spark": Page(
         "Spark",
-        "Told by example in [topics in Spark](../../spark.md).",
+        "Told by example in [topics in Spark](../../reference/spark.md).",
         (
             *_of("rocketpipe.pipeline", "register"),
             *_of("rocketpipe.pipeline.launch", "prepare", "local_spark"),
@@ -169,7 +169,7 @@ PAGES: Final[dict[str, Page]] = {
     ),
     "testing": Page(
         "Testing",
-        "Told by example in [testing against a real broker](../../testing.md).",
+        "Told by example in [testing against a real broker](../../how-to/testing.md).",
         (
             *_of("rocketpipe.testing", "kit", "Kit*"),
             *_of("rocketpipe.testing.kit_clock", "KitClock*"),

@@ -1,6 +1,6 @@
 """Prints which of RocketMQ's requests are served, from the code that serves them.
 
-python tools/compatibility.py > docs/compatibility.md
+python tools/compatibility.py > docs/reference/compatibility.md
 """
 
 from __future__ import annotations

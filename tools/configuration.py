@@ -1,6 +1,6 @@
 """Prints what servers can be told, from the classes that hold it.
 
-python tools/configuration.py > docs/configuration.md
+python tools/configuration.py > docs/reference/configuration.md
 """
 
 from __future__ import annotations

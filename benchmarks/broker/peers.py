@@ -16,8 +16,8 @@ import pytest
 from benchmarks.broker.generator import TOPIC, Unavailable
 from benchmarks.broker.packages import find_program
 from benchmarks.broker.scenarios import Kind, Scenario
-from tests.compat.apache import VERSION as APACHE_VERSION
-from tests.compat.apache import find_apache
+from tests.compat.support.apache import VERSION as APACHE_VERSION
+from tests.compat.support.apache import find_apache
 
 #: What the generator calls the three requests of RocketMQ.
 ROCKETMQ: Final[Mapping[Kind, str]] = {"send": "send", "batch": "batch", "pull": "pull"}

@@ -214,6 +214,7 @@ class RequestRejected(RocketPipeError):
         self.hint = _NEXT_STEPS.get(self.code, "")
 
 
+#: By the codes of ``protocol.codes.ResponseCode``.
 _NEXT_STEPS: Final[Mapping[int, str]] = {
     2: "the broker is busy: try again after a moment, or send less at once",
     3: "this server does not know the request: is it older, or another kind of server?",
@@ -228,7 +229,6 @@ _NEXT_STEPS: Final[Mapping[int, str]] = {
     206: "no member of the group is connected to this broker",
     215: "the broker limits how fast this is asked: try again after a moment",
 }
-"""By the codes of ``protocol.codes.ResponseCode``."""
 
 _PASSING: Final = frozenset({2, 14, 215})
 

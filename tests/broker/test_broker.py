@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.broker import asking
+from tests.broker.support import asking
 
 from rocketpipe.broker.broker import _forget_topic as forget_topic
 from rocketpipe.broker.broker import _queues_in_use as queues_in_use

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.client.session_parts import Part
+from tests.client.support.session_parts import Part
 
 from rocketpipe.client.callbacks import CallbackHandlers
 from rocketpipe.errors import RecordError, RequestRejected

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.client.session_parts import Listener, Part, listening
+from tests.client.support.session_parts import Listener, Part, listening
 
 from rocketpipe.client.heartbeat import Heartbeats, heartbeat_data, targets
 from rocketpipe.model.route import BrokerAddresses

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.stepped_clock import HOUR_MS, SteppedClock
-from tests.client.consumer.in_hand import message
+from tests.broker.support.stepped_clock import HOUR_MS, SteppedClock
+from tests.client.consumer.support.sample_messages import message
 from tests.waiting import until
 
 from rocketpipe.client.consumer.outcome import Retry
@@ -219,7 +219,7 @@ async def test_a_closed_ledger_opens_again(path: Path) -> None:
 WORK = """
 import asyncio, sys
 from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
-from tests.client.consumer.in_hand import message
+from tests.client.consumer.support.sample_messages import message
 from tests.waiting import until
 
 async def main():

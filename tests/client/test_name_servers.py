@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from tests.client.name_server_parts import KnownTopics, route, served
+from tests.client.support.name_server_parts import KnownTopics, route, served
 
 from rocketpipe.client.name_servers import NameServerClient, NameServers
 from rocketpipe.errors import ConnectionLost, RequestRejected

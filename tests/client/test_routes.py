@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from tests.client.name_server_parts import KnownTopics, cache_of, route, served
+from tests.client.support.name_server_parts import KnownTopics, cache_of, route, served
 
 from rocketpipe.client.routes import FRESH_MS, LOST_MS
 from rocketpipe.errors import ConnectionLost, NoRoute

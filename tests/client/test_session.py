@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.client.name_server_parts import KnownTopics, served
-from tests.client.session_parts import Listener, Part, listening, route_to
+from tests.client.support.name_server_parts import KnownTopics, served
+from tests.client.support.session_parts import Listener, Part, listening, route_to
 from tests.waiting import until
 
 from rocketpipe.client.session import (

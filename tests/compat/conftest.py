@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.compat.apache import Apache, find_apache
+from tests.compat.support.apache import Apache, find_apache
 
 
 @pytest.fixture(scope="session")

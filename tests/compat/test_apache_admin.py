@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.client.admin.sent import send
-from tests.client.session_parts import Part
-from tests.compat.apache import BROKER, CLUSTER, Apache
+from tests.client.admin.support.sent import send
+from tests.client.support.session_parts import Part
+from tests.compat.support.apache import BROKER, CLUSTER, Apache
 
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.groups import NoGroup

@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.compat.apache import BROKER, Apache
-from tests.scenarios import plays
-from tests.scenarios.cast import PATIENCE_S, Cast
-from tests.scenarios.hurried_clock import SPEED
+from tests.compat.support.apache import BROKER, Apache
+from tests.scenarios.support import shared_scenarios as plays
+from tests.scenarios.support.hurried_clock import SPEED
+from tests.scenarios.support.scenario_clients import PATIENCE_S, Cast
 
 from rocketpipe import Admin, Producer, PullConsumer, Session
 from rocketpipe.client.producer.sending.batching import Batching

@@ -57,7 +57,7 @@ from rocketpipe.protocol.requests.routes import (
 from rocketpipe.remoting.caller import split_address
 
 if TYPE_CHECKING:
-    from tests.compat.apache import Apache
+    from tests.compat.support.apache import Apache
 
 pytestmark = pytest.mark.compat
 

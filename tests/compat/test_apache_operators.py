@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.apache import BROKER, CLUSTER, Apache
+from tests.compat.support.apache import BROKER, CLUSTER, Apache
 
 from rocketpipe.cli.main import main
 from rocketpipe.client.consumer.push import PushConsumer

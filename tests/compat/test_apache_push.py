@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.apache import BROKER, Apache
-from tests.scenarios.consuming import until_topic
+from tests.compat.support.apache import BROKER, Apache
+from tests.scenarios.support.consuming import until_topic
 from tests.waiting import until
 
 from rocketpipe import Admin, ConsumeFromWhere, MessageQueue, Producer, PushConsumer, Session

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.apache import Apache
+from tests.compat.support.apache import Apache
 
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.client.consumer.pull import PullConsumer

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.compat.apache import BROKER, CLUSTER, Apache
+from tests.compat.support.apache import BROKER, CLUSTER, Apache
 from tests.compat.test_apache_store import settings
-from tests.scenarios.sending_wire import all_bodies
+from tests.scenarios.support.sending_wire import all_bodies
 
 from rocketpipe import Admin, Decision, Producer, Session
 from rocketpipe.broker.broker import broker

@@ -14,11 +14,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.compat.apache import find_apache
 from tests.compat.clients.catalog import QUICK, SLOW, Client
 from tests.compat.clients.scenarios import SCENARIOS
 from tests.compat.clients.stage import Stage
 from tests.compat.clients.targets import Target, apaches_servers, our_servers
+from tests.compat.support.apache import find_apache
 
 RUNS = {
     f"{client.name} at {whose}": (

@@ -16,8 +16,8 @@ from typing import Any
 
 import pyspark
 import pytest
-from tests.compat import spark_program
-from tests.faults.sink_lives import outlive
+from tests.compat.support import spark_program
+from tests.faults.support.sink_process import outlive
 
 from rocketpipe import Producer
 from rocketpipe.pipeline.launch import prepare_alone

@@ -1,4 +1,4 @@
-"""docs/configuration.md says what the classes say."""
+"""docs/reference/configuration.md says what the classes say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rocketpipe.config.setting import settings_of
 from rocketpipe.namesrv.config import NamesrvConfig
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = ROOT / "docs" / "configuration.md"
+PAGE = ROOT / "docs" / "reference" / "configuration.md"
 
 
 def test_the_page_is_what_the_program_prints() -> None:
@@ -24,7 +24,9 @@ def test_the_page_is_what_the_program_prints() -> None:
         check=True,
         timeout=60,
     ).stdout.decode()
-    assert PAGE.read_text() == printed, "python tools/configuration.py > docs/configuration.md"
+    assert PAGE.read_text() == printed, (
+        "python tools/configuration.py > docs/reference/configuration.md"
+    )
 
 
 def test_every_setting_has_a_line_with_a_word_of_help() -> None:

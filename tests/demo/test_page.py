@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from demo.page import delays_by_hour, lags, rates, rejections, throughput, write_page
 from demo.proof import prove
-from tests.demo.staged import staged
+from tests.demo.support.staged import staged
 
 from demo import page
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from demo.proof import Evidence, Proof, Stage, prove
-from tests.demo.staged import staged
+from tests.demo.support.staged import staged
 
 
 def failing(proof: Proof) -> set[str]:

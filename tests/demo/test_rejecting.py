@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from demo.rejecting import DEAD_LETTERS, Departures
 from demo.watching import dead_letters
-from tests.scenarios.hurried_clock import HurriedClock
+from tests.scenarios.support.hurried_clock import HurriedClock
 
 from rocketpipe import Admin, Producer
 from rocketpipe.testing import cluster

@@ -8,7 +8,7 @@ from pathlib import Path
 from demo.proof import prove
 from demo.report import commands, figures, next_steps, summary
 from demo.servers import Servers
-from tests.demo.staged import staged
+from tests.demo.support.staged import staged
 
 
 def test_the_proof_is_a_table_with_a_sign_by_each_row(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.faults.strangers import (
+from tests.faults.support.raw_peers import (
     ONEWAY,
     Stranger,
     assert_quiet,

@@ -12,7 +12,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.faults.strangers import (
+from tests.faults.support.raw_peers import (
     PATIENCE_S,
     PULL,
     QUEUE,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.faults.strangers import (
+from tests.faults.support.raw_peers import (
     PATIENCE_S,
     PULL,
     QUEUE,

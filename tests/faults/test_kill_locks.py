@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.faults.lives import Broker
+from tests.faults.support.broker_process import Broker
 
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.requests.clients import LockBatch, QueueClaim, UnlockBatch

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.lives import FINISH_S, Broker, Scenario, live_and_die
+from tests.faults.support.broker_process import FINISH_S, Broker, Scenario, live_and_die
 
 from rocketpipe.client.consumer.popped import PoppedMessage, popped
 from rocketpipe.clock import SystemClock

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.faults.lives import WORKERS, Broker, Scenario, live_and_die
+from tests.faults.support.broker_process import WORKERS, Broker, Scenario, live_and_die
 
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RequestRejected

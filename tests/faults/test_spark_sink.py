@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.faults.sink_lives import outlive
-from tests.faults.spark_sink import KILLS_DRIVER
+from tests.faults.support.sink_process import outlive
+from tests.faults.support.spark_sink import KILLS_DRIVER
 
 FEW = (
     "stream-rand-task_error",

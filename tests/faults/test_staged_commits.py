@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.broker.staging_parts import StagingParts
+from tests.broker.support.staging_parts import StagingParts
 
 from rocketpipe.protocol.requests.staging import StageList
 from rocketpipe.testing.clock import ManualClock

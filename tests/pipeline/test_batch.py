@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, InputPartition, LessThan
 from pyspark.sql.types import StructType
-from tests.pipeline.fake_places import FakePlaces
+from tests.pipeline.support.fake_offsets import FakePlaces
 
 from rocketpipe.errors import ConnectionLost
 from rocketpipe.model.flags import Compression, with_compression

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 from pyspark.sql.types import StructType
-from tests.pipeline.fake_places import FakePlaces, queue
+from tests.pipeline.support.fake_offsets import FakePlaces, queue
 
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.errors import ConnectionLost

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
-from tests.pipeline.sinks import messages_in
+from tests.pipeline.support.sinks import messages_in
 
 from rocketpipe.client.session import Session
 from rocketpipe.errors import BatchMismatch, ConnectionLost

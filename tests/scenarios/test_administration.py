@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.client.admin.sent import send
+from tests.client.admin.support.sent import send
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe.client.admin.admin import Admin

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.members import both_servers
-from tests.scenarios.raw_broker import driven_broker
+from tests.scenarios.support.members import both_servers
+from tests.scenarios.support.raw_broker import driven_broker
 
 from rocketpipe.broker.handlers.clients import SCAN_EVERY_MS
 from rocketpipe.broker.tables.clients import SILENT_MS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scenarios.raw_broker import driven_broker
-from tests.scenarios.sending_wire import sent, shown
+from tests.scenarios.support.raw_broker import driven_broker
+from tests.scenarios.support.sending_wire import sent, shown
 
 from rocketpipe.model.names import SCHEDULE_TOPIC
 from rocketpipe.protocol.requests.sending import SendMessageBack

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.raw_broker import driven_broker
+from tests.scenarios.support.raw_broker import driven_broker
 
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.model.group import GroupSettings

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.scenarios.raw_broker import Driver, driven_broker
+from tests.scenarios.support.raw_broker import Driver, driven_broker
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.tables.tables import Tables

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.raw_broker import driven_broker
-from tests.scenarios.sending_wire import exchange, sent, shown
+from tests.scenarios.support.raw_broker import driven_broker
+from tests.scenarios.support.sending_wire import exchange, sent, shown
 
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.model.topic import TopicSettings

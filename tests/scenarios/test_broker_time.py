@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scenarios.consuming import quick_servers
-from tests.scenarios.raw_broker import driven_broker
-from tests.scenarios.sending_wire import sent, shown
+from tests.scenarios.support.consuming import quick_servers
+from tests.scenarios.support.raw_broker import driven_broker
+from tests.scenarios.support.sending_wire import sent, shown
 
 from rocketpipe.model.group import DELAYS_MS
 from rocketpipe.model.route import MessageQueue

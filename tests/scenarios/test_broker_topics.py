@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.members import both_servers
-from tests.scenarios.raw_broker import driven_broker
+from tests.scenarios.support.members import both_servers
+from tests.scenarios.support.raw_broker import driven_broker
 from tests.waiting import PATIENCE_S
 
 from rocketpipe import ConsumeFromWhere, Producer, PullConsumer

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.consuming import create_topic
+from tests.scenarios.support.consuming import create_topic
 from tests.waiting import until
 
 from rocketpipe import ConsumeFromWhere, Producer, PullConsumer, PushConsumer, RocketPipeError

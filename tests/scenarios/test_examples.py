@@ -28,7 +28,7 @@ def name_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield servers.name_server
 
 
-#: Spark's Pythons start sooner with it (docs/spark.md), and tests have no time to lose.
+#: Spark's Pythons start sooner with it (docs/reference/spark.md), and tests have no time to lose.
 SOONER = {"PYSPARK_SUBMIT_ARGS": f"--conf {daemon.SETTING}={daemon.MODULE} pyspark-shell"}
 
 

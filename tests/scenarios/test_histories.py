@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.scenarios import plays
-from tests.scenarios.cast import Cast
-from tests.scenarios.consuming import quick_servers
-from tests.scenarios.hurried_clock import HurriedClock
+from tests.scenarios.support import shared_scenarios as plays
+from tests.scenarios.support.consuming import quick_servers
+from tests.scenarios.support.hurried_clock import HurriedClock
+from tests.scenarios.support.scenario_clients import Cast
 from tests.scenarios.test_two_brokers import BROKERS, Servers
 
 from rocketpipe import MessageQueue

@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.scenarios.consuming import PATIENCE_S, create_topic
-from tests.scenarios.members import both_servers
+from tests.scenarios.support.consuming import PATIENCE_S, create_topic
+from tests.scenarios.support.members import both_servers
 
 from rocketpipe import Producer
 

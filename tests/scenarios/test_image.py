@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.dockerfile import DEPLOY, copy_into, rests, stages
-from tests.scenarios.deployed import run, started
+from tests.scenarios.support.deployed import run, started
 from tools.wheel_contents import look_into_wheel
 
 pytestmark = pytest.mark.scenario

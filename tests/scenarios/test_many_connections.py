@@ -13,8 +13,15 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.faults.lives import Broker
-from tests.faults.strangers import QUEUE, SEND, Stranger, both_servers, json_frame, resident_bytes
+from tests.faults.support.broker_process import Broker
+from tests.faults.support.raw_peers import (
+    QUEUE,
+    SEND,
+    Stranger,
+    both_servers,
+    json_frame,
+    resident_bytes,
+)
 from tests.waiting import until
 
 from rocketpipe.protocol.codes import RequestCode, ResponseCode

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.scenarios.members import both_servers
+from tests.scenarios.support.members import both_servers
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Admin, ConsumeFromWhere, Producer, PushConsumer

@@ -16,9 +16,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.scenarios.hurried_broker import HurriedBroker
-from tests.scenarios.hurried_clock import HurriedClock
-from tests.scenarios.mixed_load import MIX, Honest, Load, MixedCast
+from tests.scenarios.support.hurried_broker import HurriedBroker
+from tests.scenarios.support.hurried_clock import HurriedClock
+from tests.scenarios.support.mixed_load import MIX, Honest, Load, MixedCast
 
 from rocketpipe import Producer, RocketPipeError, SimpleConsumer
 from rocketpipe.client.consumer.popped import PoppedMessage

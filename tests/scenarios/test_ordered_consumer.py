@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.consuming import PATIENCE_S, create_topic, quick_servers, until_topic
-from tests.scenarios.members import both_servers
+from tests.scenarios.support.consuming import PATIENCE_S, create_topic, quick_servers, until_topic
+from tests.scenarios.support.members import both_servers
 from tests.waiting import until
 
 from rocketpipe import ConsumeFromWhere, MessageQueue, Producer, PushConsumer

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.scenarios.hurried_clock import HurriedClock
+from tests.scenarios.support.hurried_clock import HurriedClock
 from tests.waiting import PATIENCE_S
 
 from rocketpipe import (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.consuming import (
+from tests.scenarios.support.consuming import (
     Gone,
     Got,
     History,
@@ -25,7 +25,7 @@ from tests.scenarios.consuming import (
     quick_servers,
     until_topic,
 )
-from tests.scenarios.members import both_servers
+from tests.scenarios.support.members import both_servers
 from tests.waiting import until
 
 from rocketpipe import (

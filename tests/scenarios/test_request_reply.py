@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.scenarios.members import Servers, both_servers
+from tests.scenarios.support.members import Servers, both_servers
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import (

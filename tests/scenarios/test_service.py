@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.scenarios.deployed import run, started
+from tests.scenarios.support.deployed import run, started
 from tests.test_deploy import UNIT, unit
 
 pytestmark = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.session_parts import Part
+from tests.client.support.session_parts import Part
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.broker import broker

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
-from tests.faults.immortal import immortal
-from tests.scenarios import killed_query
+from tests.faults.support.restarting_servers import immortal
+from tests.scenarios.support import killed_query
 
 from rocketpipe import Producer
 from rocketpipe.testing import serving

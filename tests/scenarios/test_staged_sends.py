@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
-from tests.pipeline.sinks import read_topic
+from tests.pipeline.support.sinks import read_topic
 
 from rocketpipe import Producer
 from rocketpipe.blocking import Producer as BlockingProducer

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.scenarios.terminal import PATIENCE_S, Screen, Terminal, compare, masked
+from tests.scenarios.support.terminal import PATIENCE_S, Screen, Terminal, compare, masked
 
 pytestmark = pytest.mark.scenario
 

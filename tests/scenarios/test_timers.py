@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.scenarios.sending_wire import all_bodies
+from tests.scenarios.support.sending_wire import all_bodies
 
 from rocketpipe import Admin, Producer, Session
 from rocketpipe.errors import PropertiesError, RequestRejected

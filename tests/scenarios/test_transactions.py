@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.scenarios.sending_wire import all_bodies
+from tests.scenarios.support.sending_wire import all_bodies
 from tests.waiting import PATIENCE_S
 
 from rocketpipe import Admin, Decision, Producer, Session

@@ -6,8 +6,8 @@ import random
 from collections import Counter
 
 import pytest
-from tests.broker.staging_parts import EXPIRY_MS
-from tests.broker.staging_world import World, hazards
+from tests.broker.support.staging_parts import EXPIRY_MS
+from tests.broker.support.staging_world import World, hazards
 
 from rocketpipe.errors import RocketPipeError
 

@@ -151,7 +151,7 @@ async def broker(
             tables.topics.establish(_system_topics(config), clock.now_ms())
             tables.finish_deletions(store)
             tables.adopt(_queues_in_use(store, every=tables.topics_were_lost))
-            durability = Visibility(store, clock)
+            visibility = Visibility(store, clock)
             stats = Stats(clock)
             settings = LiveSettings(config, store.config, clock)
             topics, groups, offsets = tables.topics, tables.groups, tables.offsets
@@ -164,13 +164,15 @@ async def broker(
             limits = AdmissionLimits(
                 waiting_sends=config.max_waiting_sends, accept_from_ms=config.accept_sends_at_ms
             )
-            admission = Admission(store, durability, clock, limits)
-            intake = Intake(store, durability, admission, store_host, stats)
-            supply = TopicProvider(topics, groups, registrar, clock, chance, tables.group_kept)
+            admission = Admission(store, visibility, clock, limits)
+            intake = Intake(store, visibility, admission, store_host, stats)
+            topic_provider = TopicProvider(
+                topics, groups, registrar, clock, chance, tables.group_kept
+            )
             clients = ClientHandlers(
                 connected,
                 groups,
-                supply,
+                topic_provider,
                 clock,
                 notify=config.notify_consumers,
                 property_filter=config.property_filter,
@@ -179,17 +181,17 @@ async def broker(
             keys = UniqueKeys(store_host[:-4], os.getpid(), chance.getrandbits(32))
             stamp = BrokerProperties(config, keys, clock)
             pins = Pins()
-            destinations = Destinations(topics, supply)
+            destinations = Destinations(topics, topic_provider)
             delays = DelayLevels(store, intake, tables.delays, clock, pins, destinations)
-            parking = Deferral(
+            deferral = Deferral(
                 delays,
                 clock,
                 most_ms=store.config.timer_max_delay_ms,
                 waiting=store.derived.timer,
                 most_waiting=store.config.max_waiting_timers,
             )
-            half_room = OpenTransactionLimit(config.max_open_transactions)
-            retries = Retries(store, supply, delays, locks, clock, stats)
+            transaction_limit = OpenTransactionLimit(config.max_open_transactions)
+            retries = Retries(store, topic_provider, delays, locks, clock, stats)
             cold = ColdReads(config, store, clock)
             pulls = PullHandlers(store, planner, offsets, waiting, clock, cold, stats)
             retention = Retention(
@@ -211,13 +213,13 @@ async def broker(
                 tables=tables,
                 connected=connected,
                 locks=locks,
-                durability=durability,
+                visibility=visibility,
                 intake=intake,
-                supply=supply,
+                topic_provider=topic_provider,
                 stamp=stamp,
                 delays=delays,
                 destinations=destinations,
-                half_room=half_room,
+                transaction_limit=transaction_limit,
                 planner=planner,
                 cold=cold,
                 waiting=waiting,
@@ -239,7 +241,9 @@ async def broker(
                 settled=tables.settled,
                 log_ends=lambda: (store.first_offset, store.positions.written),
             )
-            sends = SendHandlers(config, intake, supply, stamp, parking, retries, half_room)
+            sends = SendHandlers(
+                config, intake, topic_provider, stamp, deferral, retries, transaction_limit
+            )
             router = Router(
                 sends,
                 pulls,
@@ -266,7 +270,7 @@ async def broker(
             async with (
                 _saved(tables, config.save_offsets_every_ms),
                 running(_keep_tidy(retention, clock), "retention"),
-                running(durability.keep_dispatched(), "dispatch"),
+                running(visibility.keep_dispatched(), "dispatch"),
                 running(keep_repaired(store, clock), "repairs"),
                 running(delays.keep_delivered(), "delayed messages"),
                 running(waiting.keep_time(store.max_offset), "waiting pulls"),
@@ -326,7 +330,7 @@ def _lanes(
     outgoing = Outbox()
     send_lane = SendFastPath(
         store,
-        core.durability,
+        core.visibility,
         admission,
         core.stamp,
         outgoing,
@@ -349,7 +353,7 @@ def _lanes(
         ),
         stats=core.stats,
     )
-    return send_lane, FastPath(send_lane, pull_lane, outgoing, core.durability)
+    return send_lane, FastPath(send_lane, pull_lane, outgoing, core.visibility)
 
 
 def _reconfigure(

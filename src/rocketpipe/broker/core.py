@@ -51,13 +51,13 @@ class Core:
     tables: Tables
     connected: ClientTable
     locks: QueueLocks
-    durability: Visibility
+    visibility: Visibility
     intake: Intake
-    supply: TopicProvider
+    topic_provider: TopicProvider
     stamp: BrokerProperties
     delays: DelayLevels
     destinations: Destinations
-    half_room: OpenTransactionLimit
+    transaction_limit: OpenTransactionLimit
     planner: PullPlanner
     cold: ColdReads
     waiting: WaitingPulls

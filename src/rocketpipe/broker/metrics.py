@@ -29,8 +29,8 @@ _SECOND_MS: Final = 1000
 #: Stands for what is not measured, as it would not be told.
 _UNTOLD: Final = Series(0, {})
 
+#: Of places in queues: when the message there was stored, and where in the log it is.
 _Read: TypeAlias = dict[tuple[str, int, int], tuple[int, int] | None]
-"""Of places in queues: when the message there was stored, and where in the log it is."""
 
 
 def problem_of(core: Core) -> str | None:
@@ -172,7 +172,7 @@ def _connections(core: Core) -> Iterator[Family]:
         ("rocketmq_consumer_group_number", "Groups with settings.", len(tables.groups.all())),
         ("rocketmq_producer_connections", "Producers connected.", producers),
         ("rocketpipe_waiting_pulls", "Pulls that wait for a message.", len(core.waiting)),
-        ("rocketpipe_waiting_sends", "Sends that wait for the disk.", core.durability.waiting),
+        ("rocketpipe_waiting_sends", "Sends that wait for the disk.", core.visibility.waiting),
     ):
         yield single(name, Kind.GAUGE, text, value, **named)
     yield Family(

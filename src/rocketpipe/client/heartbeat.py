@@ -25,8 +25,8 @@ from rocketpipe.remoting.caller import CALL_TIMEOUT_MS, Caller
 
 log = logging.getLogger(__name__)
 
+#: To so many brokers heartbeats are under way at a time.
 AT_ONCE: Final = 32
-"""To so many brokers heartbeats are under way at a time."""
 
 
 def heartbeat_data(client_id: str, members: Iterable[Member]) -> HeartbeatData:

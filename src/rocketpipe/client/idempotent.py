@@ -43,12 +43,12 @@ from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.message import Readable
 
+#: How long keys are kept: longer than brokers keep messages, so that none can come again.
 KEEP_MS: Final = 7 * 24 * 3600 * 1000
-"""How long keys are kept: longer than brokers keep messages, so that none can come again."""
 
+#: How many keys that are too old go whenever one is added: more than one, so that a ledger never
+#: grows beyond what comes within the time that keys are kept, however much that is.
 PRUNE_ROWS: Final = 64
-"""How many keys that are too old go whenever one is added: more than one, so that a ledger never
-grows beyond what comes within the time that keys are kept, however much that is."""
 
 BUSY_MS: Final = 30_000
 MAX_KEY_CHARS: Final = 1024

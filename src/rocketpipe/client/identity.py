@@ -21,8 +21,8 @@ from typing import Final
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.ids import UniqueKeys
 
+#: The instance of broadcast consumers, whose offsets are kept in a file named after their id.
 SHARED_INSTANCE: Final = "DEFAULT"
-"""The instance of broadcast consumers, whose offsets are kept in a file named after their id."""
 
 MAX_PART: Final = 128
 

@@ -27,14 +27,14 @@ from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)
 
+#: How many queues a topic gets that a send creates, unless the broker allows fewer.
 NEW_TOPIC_QUEUES: Final = 4
-"""How many queues a topic gets that a send creates, unless the broker allows fewer."""
 
+#: So long a route is good without being asked for again: the session asks twice meanwhile.
 FRESH_MS: Final = 60_000
-"""So long a route is good without being asked for again: the session asks twice meanwhile."""
 
+#: So long a route is used after NameServers first said that they do not know it any more.
 LOST_MS: Final = 60_000
-"""So long a route is used after NameServers first said that they do not know it any more."""
 
 MAX_ROUTES: Final = 4096
 

@@ -13,11 +13,11 @@ import msgspec
 _INT32: Final = 1 << 31
 _INT64: Final = 1 << 63
 
+#: A whole number that is Java's int at the peer; one that does not fit is refused.
 Int32 = Annotated[int, msgspec.Meta(ge=-_INT32, le=_INT32 - 1)]
-"""A whole number that is Java's int at the peer; one that does not fit is refused."""
 
+#: A whole number that is Java's long at the peer; one that does not fit is refused.
 Int64 = Annotated[int, msgspec.Meta(ge=-_INT64, le=_INT64 - 1)]
-"""A whole number that is Java's long at the peer; one that does not fit is refused."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -13,16 +13,16 @@ _SECOND: Final = 1000
 _MINUTE: Final = 60 * _SECOND
 _HOUR: Final = 60 * _MINUTE
 
+#: The eighteen delay levels of RocketMQ, level 1 first.
 DELAYS_MS: Final[tuple[int, ...]] = (
     *(seconds * _SECOND for seconds in (1, 5, 10, 30)),
     *(minutes * _MINUTE for minutes in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)),
     1 * _HOUR,
     2 * _HOUR,
 )
-"""The eighteen delay levels of RocketMQ, level 1 first."""
 
+#: A first retry waits the third of the delays: ten seconds, as it always did.
 _FIRST_RETRY: Final = 2
-"""A first retry waits the third of the delays: ten seconds, as it always did."""
 
 _MOST_DOUBLINGS: Final = 32
 

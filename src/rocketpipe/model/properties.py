@@ -106,6 +106,7 @@ TRANSFER_FLAG: Final = "TRANSFER_FLAG"
 CORRECTION_FLAG: Final = "CORRECTION_FLAG"
 MQ2_FLAG: Final = "MQ2_FLAG"
 
+#: Names that users may read but not set.
 RESERVED: Final = frozenset(
     {
         KEYS,
@@ -164,7 +165,6 @@ RESERVED: Final = frozenset(
         MQ2_FLAG,
     }
 )
-"""Names that users may read but not set."""
 
 _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 # Java trims what is not above a blank.

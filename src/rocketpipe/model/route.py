@@ -10,8 +10,8 @@ import msgspec
 from rocketpipe.model.body import Body, Int32, Int64
 from rocketpipe.model.topic import MAX_QUEUES, Perm, QueueCount
 
+#: The broker id of the one that takes writes; followers count from 1.
 LEADER_ID: Final = 0
-"""The broker id of the one that takes writes; followers count from 1."""
 
 
 class MessageQueue(Body, frozen=True, kw_only=True, order=True):

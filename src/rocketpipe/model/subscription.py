@@ -12,11 +12,11 @@ import msgspec
 
 from rocketpipe.model.body import Body, Int32, Int64
 
+#: An expression of tags: ``A || B``, or ``*`` for every message.
 TAG: Final = "TAG"
-"""An expression of tags: ``A || B``, or ``*`` for every message."""
 
+#: An expression over a message's properties.
 SQL92: Final = "SQL92"
-"""An expression over a message's properties."""
 
 EVERYTHING: Final = "*"
 

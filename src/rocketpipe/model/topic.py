@@ -14,8 +14,8 @@ import msgspec
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.body import Body, Int32, Int64
 
+#: More queues of one topic on one broker are not believed.
 MAX_QUEUES: Final = 1 << 16
-"""More queues of one topic on one broker are not believed."""
 
 QueueCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_QUEUES)]
 

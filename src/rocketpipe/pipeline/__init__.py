@@ -1,4 +1,4 @@
-"""The data pipeline on Spark: see docs/spark.md.
+"""The data pipeline on Spark: see docs/reference/spark.md.
 
 Spark imports this package to find the source, so what is exported is loaded when it is first used.
 """

@@ -33,6 +33,7 @@ _READING: Final = (
 _WRITING: Final = ("rocketpipe.pipeline.source", "rocketpipe.pipeline.writing.staged")
 _WORKERS: Final = "pyspark.sql.worker"
 
+#: By what a daemon's workers run: what they need of it. A daemon that forks once costs no more.
 PRELOADED: Final[Mapping[str, Sequence[str]]] = {
     "pyspark.worker": ("pyspark.worker", *_READING),
     f"{_WORKERS}.lookup_data_sources": (f"{_WORKERS}.lookup_data_sources", "pyspark_rocketpipe"),
@@ -47,7 +48,6 @@ PRELOADED: Final[Mapping[str, Sequence[str]]] = {
         *_WRITING,
     ),
 }
-"""By what a daemon's workers run: what they need of it. A daemon that forks once costs no more."""
 
 
 def preload(worker: str) -> None:

@@ -34,8 +34,8 @@ from rocketpipe.errors import RocketPipeError
 
 log = logging.getLogger("rocketpipe.pipeline")
 
+#: Spark 4 does not start on anything older.
 OLDEST_JAVA = 17
-"""Spark 4 does not start on anything older."""
 
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 PROBE_TIMEOUT_S = 60  # a cold JVM on a busy machine takes seconds, not tens of them

@@ -18,11 +18,11 @@ from rocketpipe.pipeline.java import ensure_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Where, in its directory, a local Spark writes what it would have printed.
 LOG_NAME: Final = "spark.log"
-"""Where, in its directory, a local Spark writes what it would have printed."""
 
+#: What starts the Pythons of a local Spark, in its directory.
 LEAN_PYTHON_NAME: Final = "python"
-"""What starts the Pythons of a local Spark, in its directory."""
 
 _LOOPBACK: Final = "127.0.0.1"
 _STOP_TIMEOUT_S: Final = 20

@@ -26,8 +26,8 @@ from rocketpipe.pipeline.planning.filters import RowFilter
 from rocketpipe.pipeline.planning.gaps import Gap, missing
 from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition
 
+#: More of what was compressed is not handed over at once, unless one body is longer.
 BATCH_BYTES: Final = 32 << 20
-"""More of what was compressed is not handed over at once, unless one body is longer."""
 
 
 def read_part(

@@ -296,5 +296,5 @@ class PeerVersion(IntEnum):
     HIGHER_VERSION = 612
 
 
+#: What we announce: strict JSON in routes (401 and up), and no GO_AWAY (above 475) yet.
 OUR_VERSION = PeerVersion.V5_3_1
-"""What we announce: strict JSON in routes (401 and up), and no GO_AWAY (above 475) yet."""

@@ -30,8 +30,8 @@ class Bits:
     width: int
 
 
+#: An ``int`` that is Java's int on the wire. A plain ``int`` is Java's long.
 I32 = Annotated[int, Bits(32)]
-"""An ``int`` that is Java's int on the wire. A plain ``int`` is Java's long."""
 
 _HEADER: Final = "header"
 _MAX_NUMBER_DIGITS: Final = 20

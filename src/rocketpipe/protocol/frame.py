@@ -20,11 +20,11 @@ from rocketpipe.errors import FrameError, LocalProtocolError
 from rocketpipe.protocol import header_binary, header_json
 from rocketpipe.protocol.command import Command, HeaderKind
 
+#: What can be looked into without a copy.
 Bytes: TypeAlias = bytes | bytearray | memoryview
-"""What can be looked into without a copy."""
 
+#: The largest frame Java's peers take, its length word included.
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
-"""The largest frame Java's peers take, its length word included."""
 
 MAX_HEADER_BYTES: Final = 0xFFFFFF
 

@@ -32,12 +32,12 @@ from typing import Final
 
 from rocketpipe.model.flags import BORN_HOST_V6, STORE_HOST_V6
 
+#: 0xDAA320A7: the topic's length is one byte.
 MAGIC_V1: Final = -626843481
-"""0xDAA320A7: the topic's length is one byte."""
+#: 0xDAA320AB: the topic's length is two bytes.
 MAGIC_V2: Final = -626843477
-"""0xDAA320AB: the topic's length is two bytes."""
+#: 0xCBD43194: no record, but the unused end of a segment.
 BLANK_MAGIC: Final = -875286124
-"""0xCBD43194: no record, but the unused end of a segment."""
 
 HOST_BITS: Final = BORN_HOST_V6 | STORE_HOST_V6
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.broker.sending_parts import SendingParts, put
+from tests.broker.support.sending_parts import SendingParts, put
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.delivery.cold_reads import LISTED_MS, WINDOW_MS, ColdReads

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.broker.sending_parts import SendingParts, put
+from tests.broker.support.sending_parts import SendingParts, put
 
 from rocketpipe.broker.delivery.deferral import Deferral
 from rocketpipe.errors import RequestRejected
@@ -40,7 +40,7 @@ def parts(tmp_path: Path) -> Iterator[SendingParts]:
 def test_a_timed_message_says_when_it_is_due_as_rocketmq_rounds_it(
     parts: SendingParts, text: str, deliver_ms: int
 ) -> None:
-    waiting = parts.parking.parked(put("orders", queue_id=3, properties=text.encode()))
+    waiting = parts.deferral.parked(put("orders", queue_id=3, properties=text.encode()))
     assert (waiting.topic, waiting.queue_id) == (TIMER_TOPIC, 0)
     said = properties.decode_bytes(waiting.properties)
     assert (said["REAL_TOPIC"], said["REAL_QID"]) == ("orders", "3")
@@ -57,16 +57,16 @@ def test_what_asks_for_no_delay_or_one_that_is_over_is_left_alone(
     parts: SendingParts, text: str
 ) -> None:
     message = put(properties=text.encode())
-    assert parts.parking.parked(message) == message
+    assert parts.deferral.parked(message) == message
 
 
 def test_what_has_waited_does_not_wait_again(parts: SendingParts) -> None:
     message = put(properties=b"TIMER_DELAY_SEC\x019\x02TIMER_OUT_MS\x011\x02")
-    assert parts.parking.parked(message) == message
+    assert parts.deferral.parked(message) == message
 
 
 def test_a_level_counts_for_more_than_a_timer(parts: SendingParts) -> None:
-    waiting = parts.parking.parked(put(properties=b"TIMER_DELAY_SEC\x019\x02DELAY\x012"))
+    waiting = parts.deferral.parked(put(properties=b"TIMER_DELAY_SEC\x019\x02DELAY\x012"))
     assert (waiting.topic, waiting.queue_id) == (SCHEDULE_TOPIC, 1)
 
 
@@ -75,30 +75,30 @@ def test_a_level_counts_for_more_than_a_timer(parts: SendingParts) -> None:
 )
 def test_a_time_that_is_none_or_too_far_away_is_refused(parts: SendingParts, text: str) -> None:
     with pytest.raises(RequestRejected, match="timer message illegal") as refused:
-        parts.parking.parked(put(properties=text.encode()))
+        parts.deferral.parked(put(properties=text.encode()))
     assert refused.value.code == 13
 
 
 def test_without_a_limit_any_time_is_waited_for(parts: SendingParts) -> None:
-    parking = Deferral(parts.delays, parts.clock, most_ms=None)
+    deferral = Deferral(parts.delays, parts.clock, most_ms=None)
     text = f"TIMER_DELAY_MS\x01{1000 * DAYS_MS}".encode()
-    assert parking.parked(put(properties=text)).topic == TIMER_TOPIC
+    assert deferral.parked(put(properties=text)).topic == TIMER_TOPIC
 
 
 def test_no_more_wait_than_the_broker_is_meant_to_hold(parts: SendingParts) -> None:
     waiting: list[int] = []
-    parking = Deferral(parts.delays, parts.clock, most_ms=None, waiting=waiting, most_waiting=2)
+    deferral = Deferral(parts.delays, parts.clock, most_ms=None, waiting=waiting, most_waiting=2)
     timed = put(properties=b"TIMER_DELAY_MS\x015")
     for number in range(2):
-        assert parking.parked(timed).topic == TIMER_TOPIC
+        assert deferral.parked(timed).topic == TIMER_TOPIC
         waiting.append(number)
     with pytest.raises(
         RequestRejected, match=r"2 timed messages wait.*maxWaitingTimers"
     ) as refused:
-        parking.parked(timed)
+        deferral.parked(timed)
     assert refused.value.code == 2
     # Others are none of them.
-    assert parking.parked(put(properties=b"DELAY\x012")).topic == SCHEDULE_TOPIC
-    assert parking.parked(put(properties=b"")).topic == put().topic
+    assert deferral.parked(put(properties=b"DELAY\x012")).topic == SCHEDULE_TOPIC
+    assert deferral.parked(put(properties=b"")).topic == put().topic
     waiting.pop()
-    assert parking.parked(timed).topic == TIMER_TOPIC
+    assert deferral.parked(timed).topic == TIMER_TOPIC

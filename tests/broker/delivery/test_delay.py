@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import SendingParts, put
-from tests.broker.stepped_clock import HOUR_MS, SteppedClock
+from tests.broker.support.sending_parts import SendingParts, put
+from tests.broker.support.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.broker.delivery.delay import BACK_OFF_MS, TICK_MS
 from rocketpipe.errors import RequestRejected
@@ -247,7 +247,7 @@ async def test_with_sync_flush_it_shows_after_the_sync(opened: Open) -> None:
     parts = opened(flush=FlushMode.SYNC)
     await park(parts, 1)
     parts.store.flush()
-    parts.durability.dispatch()
+    parts.visibility.dispatch()
     await parts.clock.advance(1000)
     await parts.delays.deliver_due()
     assert bodies(parts) == []
@@ -352,7 +352,7 @@ async def test_what_a_clock_ahead_of_this_one_stored_is_not_delivered_twice(tmp_
         for _ in range(3):
             await parts.delays.deliver_due()
             await clock.advance(1000)
-        parts.durability.dispatch()
+        parts.visibility.dispatch()
         assert bodies(parts) == [b"of yesterday"]
         parts.abandon()
 

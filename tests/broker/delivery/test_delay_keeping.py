@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import SendingParts, put
-from tests.broker.stepped_clock import SteppedClock
+from tests.broker.support.sending_parts import SendingParts, put
+from tests.broker.support.stepped_clock import SteppedClock
 
 from rocketpipe.broker.features.timers.timers import ROLL_EVERY_MS, Timers
 from rocketpipe.model.group import GroupSettings
@@ -238,7 +238,7 @@ async def test_timed_messages_outlive_a_broker_that_was_away_for_longer_than_the
 ) -> None:
     parts = opened()
     text = b"UNIQ_KEY\x01K\x02TIMER_DELAY_MS\x01%d\x02" % (3 * HOUR_MS + left_ms)
-    await parts.intake.put([parts.parking.parked(put(body=b"late", properties=text))])
+    await parts.intake.put([parts.deferral.parked(put(body=b"late", properties=text))])
     await parts.fill()
     await parts.clock.advance(3 * HOUR_MS)
     parts = opened()
@@ -265,7 +265,7 @@ async def test_a_timed_message_stored_by_a_clock_that_was_ahead_does_not_go_with
     due_ms = clock.now_ms() + 30 * HOUR_MS
     clock.step(24 * HOUR_MS)
     text = b"UNIQ_KEY\x01K\x02TIMER_DELIVER_MS\x01%d\x02" % due_ms
-    await parts.intake.put([parts.parking.parked(put(body=b"late", properties=text))])
+    await parts.intake.put([parts.deferral.parked(put(body=b"late", properties=text))])
     await parts.fill()
     clock.step(-24 * HOUR_MS)
     await parts.deliver()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import put, sent
-from tests.broker.transacting import TransactingParts
+from tests.broker.support.sending_parts import put, sent
+from tests.broker.support.transacting import TransactingParts
 
 from rocketpipe.broker.broker import _forget_topic as forget_topic
 from rocketpipe.broker.broker import _queues_in_use as queues_in_use

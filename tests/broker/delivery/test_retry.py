@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import SendingParts, put
+from tests.broker.support.sending_parts import SendingParts, put
 
 from rocketpipe.broker.delivery.retry import attempts_allowed, explained
 from rocketpipe.errors import RequestRejected

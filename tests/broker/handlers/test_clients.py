@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.stepped_clock import HOUR_MS, SteppedClock
+from tests.broker.support.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.background import running
 from rocketpipe.broker.config.config import BrokerConfig
@@ -86,8 +86,12 @@ class Broker:
         self.clients = ClientTable(limits)
         config = BrokerConfig(data=Path(), name_servers=())
         registrar = Registrar(config, "127.0.0.1:1", self.topics, Caller(), self.clock)
-        supply = TopicProvider(self.topics, self.groups, registrar, self.clock, random.Random(5))
-        self.handlers = ClientHandlers(self.clients, self.groups, supply, self.clock, **settings)
+        topic_provider = TopicProvider(
+            self.topics, self.groups, registrar, self.clock, random.Random(5)
+        )
+        self.handlers = ClientHandlers(
+            self.clients, self.groups, topic_provider, self.clock, **settings
+        )
         self.router = Router(self.handlers, LockHandlers(QueueLocks(limits), self.clock))
         self.peers = [Peer(self.router) for _ in range(3)]
 

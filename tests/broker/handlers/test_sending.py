@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import SendingParts, sent
+from tests.broker.support.sending_parts import SendingParts, sent
 
 from rocketpipe.broker.intake.admission import AdmissionLimits
 from rocketpipe.errors import RequestRejected

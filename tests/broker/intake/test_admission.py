@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import SendingParts, put
+from tests.broker.support.sending_parts import SendingParts, put
 
 from rocketpipe.broker.intake.admission import AdmissionLimits
 from rocketpipe.protocol.codes import ResponseCode
@@ -70,7 +70,7 @@ async def test_what_consumers_cannot_see_yet_piles_up_no_further(opened: Open) -
     code, remark = parts.admission.refusal() or (0, "")
     assert code == ResponseCode.SYSTEM_BUSY
     assert "not shown to consumers yet" in remark
-    parts.durability.dispatch()
+    parts.visibility.dispatch()
     assert parts.admission.refusal() is None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.broker.sending_parts import HOST, put
+from tests.broker.support.sending_parts import HOST, put
 
 from rocketpipe.broker.intake.half_messages import Half, done, half_of, offsets_done
 from rocketpipe.model import properties

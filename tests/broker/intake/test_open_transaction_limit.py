@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.broker.transacting import TransactingParts
+from tests.broker.support.transacting import TransactingParts
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.flags import Transaction

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import put, sent
-from tests.broker.transacting import HalfSent, TransactingParts
+from tests.broker.support.sending_parts import put, sent
+from tests.broker.support.transacting import HalfSent, TransactingParts
 
 from rocketpipe.broker.features.timers.timers import Timers
 from rocketpipe.broker.intake.room import PLAIN_ROOM, Room
@@ -236,7 +236,7 @@ async def test_timed_messages_without_room_are_delivered(
     parts = opened()
     asked = "TIMER_DELAY_MS\x011000"
     for spare in range(0, 60, 6):
-        waits = parts.parking.parked(put(properties=brim(asked, size=32_000)))
+        waits = parts.deferral.parked(put(properties=brim(asked, size=32_000)))
         text = properties.edited(waits.properties, {"UNIQ_KEY": f"K{spare}"}) + b"z\x01"
         text += b"y" * (BRIM - spare - len(text) - 1) + b"\x02"
         await parts.intake.put([waits._replace(properties=text)])
@@ -255,7 +255,7 @@ async def test_a_timed_message_of_many_short_properties_is_delivered_once(
 ) -> None:
     parts = opened()
     asked = b"UNIQ_KEY\x01K\x02TIMER_DELAY_MS\x011000\x02"
-    waits = parts.parking.parked(put(properties=asked))
+    waits = parts.deferral.parked(put(properties=asked))
     text = waits.properties
     size = 6 + len(fill)
     text += b"y\x01" + b"y" * ((BRIM - len(text) - 3) % size) + b"\x02"

@@ -30,7 +30,7 @@ class Stored:
         self.store = MessageStore.open(
             config, disk=self.disk, clock=self.clock, store_host=HOST, threads=False
         )
-        self.durability = Visibility(self.store, self.clock)
+        self.visibility = Visibility(self.store, self.clock)
 
     def append(self) -> LogOffset:
         put = Put(
@@ -60,12 +60,12 @@ def synced() -> Iterator[Stored]:
 
 async def test_without_sync_a_message_is_settled_and_shown_at_once() -> None:
     stored = Stored(FlushMode.ASYNC)
-    assert await stored.durability.settled(stored.append(), wait=True)
+    assert await stored.visibility.settled(stored.append(), wait=True)
     assert stored.shown == 1
 
 
 async def test_with_sync_it_is_settled_and_shown_after_the_flush(synced: Stored) -> None:
-    waiting = asyncio.create_task(synced.durability.settled(synced.append(), wait=True))
+    waiting = asyncio.create_task(synced.visibility.settled(synced.append(), wait=True))
     await asyncio.sleep(0)
     assert not waiting.done()
     assert synced.shown == 0
@@ -77,7 +77,7 @@ async def test_with_sync_it_is_settled_and_shown_after_the_flush(synced: Stored)
 async def test_who_does_not_wait_is_not_kept_but_the_message_is_shown_later(
     synced: Stored,
 ) -> None:
-    assert await synced.durability.settled(synced.append(), wait=False)
+    assert await synced.visibility.settled(synced.append(), wait=False)
     assert synced.shown == 0
     await asyncio.to_thread(synced.store.flush)
     await asyncio.sleep(0)
@@ -85,14 +85,14 @@ async def test_who_does_not_wait_is_not_kept_but_the_message_is_shown_later(
 
 
 async def test_a_flush_that_takes_too_long_is_not_known(synced: Stored) -> None:
-    waiting = asyncio.create_task(synced.durability.settled(synced.append(), wait=True))
+    waiting = asyncio.create_task(synced.visibility.settled(synced.append(), wait=True))
     await synced.clock.advance(0)
     await synced.clock.advance(synced.store.config.flush_timeout_ms - 1)
     assert not waiting.done()
-    assert synced.durability.waiting == 1
+    assert synced.visibility.waiting == 1
     await synced.clock.advance(1)
     assert await waiting is False
-    assert synced.durability.waiting == 0
+    assert synced.visibility.waiting == 0
     synced.store.flush()
     await asyncio.sleep(0)
     assert synced.shown == 1
@@ -100,12 +100,12 @@ async def test_a_flush_that_takes_too_long_is_not_known(synced: Stored) -> None:
 
 async def test_without_time_to_wait_nothing_is_known() -> None:
     stored = Stored(FlushMode.SYNC, flush_timeout_ms=0)
-    assert not await stored.durability.settled(stored.append(), wait=True)
+    assert not await stored.visibility.settled(stored.append(), wait=True)
     stored.store.abandon()
 
 
 async def test_a_flush_that_fails_is_an_error(synced: Stored) -> None:
-    waiting = asyncio.create_task(synced.durability.settled(synced.append(), wait=True))
+    waiting = asyncio.create_task(synced.visibility.settled(synced.append(), wait=True))
     await asyncio.sleep(0)
     synced.disk.fail(at=1, only=("sync",))
     synced.store.flush()
@@ -122,14 +122,14 @@ async def test_what_cannot_be_shown_is_logged_and_not_the_senders_fault(
         raise RecordCorrupt(7, "torn")
 
     monkeypatch.setattr(stored.store, "dispatch", damaged)
-    assert await stored.durability.settled(stored.append(), wait=True)
-    assert await stored.durability.settled(stored.append(), wait=True)
+    assert await stored.visibility.settled(stored.append(), wait=True)
+    assert await stored.visibility.settled(stored.append(), wait=True)
     assert caplog.text.count("cannot be shown reason=record at 7: torn") == 1
 
 
 async def test_dispatch_goes_on_from_time_to_time() -> None:
     stored = Stored(FlushMode.ASYNC)
-    work = asyncio.create_task(stored.durability.keep_dispatched(every_ms=1000))
+    work = asyncio.create_task(stored.visibility.keep_dispatched(every_ms=1000))
     await asyncio.sleep(0)
     stored.append()
     assert stored.shown == 0

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.scenarios.terminal import Screen
+from tests.scenarios.support.terminal import Screen
 
 from rocketpipe.cli.main import main
 from rocketpipe.cli.nouns.completion import SHELLS

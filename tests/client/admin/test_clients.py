@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.session_parts import Part
+from tests.client.support.session_parts import Part
 
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.clients import NotOnline

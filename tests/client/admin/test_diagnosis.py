@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.client.admin.sent import send
+from tests.client.admin.support.sent import send
 
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.diagnosis import Diagnosis

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.client.name_server_parts import KnownTopics, served
+from tests.client.support.name_server_parts import KnownTopics, served
 
 from rocketpipe.client.admin.fleet import AT_ONCE, Fleet, NoBroker, PartlyDone, each
 from rocketpipe.client.session import Session

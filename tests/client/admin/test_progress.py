@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.admin.sent import send
+from tests.client.admin.support.sent import send
 
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.session import Session

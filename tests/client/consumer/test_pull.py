@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.consumer.desk import PullDesk, desk_and_session, found
-from tests.client.consumer.records import queue, record
+from tests.client.consumer.support.fake_broker import PullDesk, desk_and_session, found
+from tests.client.consumer.support.records import queue, record
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Producer, PullConsumer

@@ -5,8 +5,8 @@ import threading
 from typing import Any
 
 import pytest
-from tests.client.consumer.counter import REFUSED, Counter, counter_and_session
-from tests.client.consumer.in_hand import QUEUE, stored
+from tests.client.consumer.support.counter import REFUSED, Counter, counter_and_session
+from tests.client.consumer.support.sample_messages import QUEUE, stored
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe.client.consumer.push import PushConsumer
@@ -74,7 +74,7 @@ async def test_a_decorated_function_stays_what_it_was() -> None:
         return "billed"
 
     assert await bill(None) == "billed"
-    assert next(iter(at._interests)).tags == frozenset({"a", "b"})
+    assert next(iter(at._subscriptions)).tags == frozenset({"a", "b"})
 
 
 async def test_closing_lets_handlers_finish() -> None:
@@ -240,7 +240,7 @@ async def test_a_closed_consumer_can_be_started_again() -> None:
 
 async def test_a_broadcast_consumer_reads_no_retries_and_keeps_its_id() -> None:
     at = consumer("127.0.0.1:1", broadcast=True)
-    assert at._interests.topics == ["orders"]
+    assert at._subscriptions.topics == ["orders"]
     assert at.session.client_id.endswith("@DEFAULT")
     assert at._plan.model is MessageModel.BROADCASTING
 

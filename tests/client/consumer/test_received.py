@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.consumer.in_hand import QUEUE, RETRIES, again, message, stored
+from tests.client.consumer.support.sample_messages import QUEUE, RETRIES, again, message, stored
 
 from rocketpipe.client.consumer.received import received
 from rocketpipe.errors import RecordError

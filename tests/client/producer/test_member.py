@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from tests.client.producer.broker_parts import world
+from tests.client.producer.support.broker_parts import world
 
 from rocketpipe.client.producer.member import ProducerMember
 from rocketpipe.client.producer.sending.publish_routes import PublishRoutes

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.producer.broker_parts import LOST, SILENT, world
+from tests.client.producer.support.broker_parts import LOST, SILENT, world
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Admin, Message, MessageQueue, Producer, PullConsumer, SendResult

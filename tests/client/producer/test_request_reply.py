@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 import pytest
-from tests.client.producer.broker_parts import World, world
+from tests.client.producer.support.broker_parts import World, world
 
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.client.producer.request_reply import OpenRequests

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.client.producer.broker_parts import LOST, SILENT, Taker, World, world
+from tests.client.producer.support.broker_parts import LOST, SILENT, Taker, World, world
 from tests.waiting import until
 
 from rocketpipe import Decision, Producer

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.compat.apache import Apache
+from tests.compat.support.apache import Apache
 
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RequestRejected

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 import pytest
-from tests.pipeline.fake_places import queue
+from tests.pipeline.support.fake_offsets import queue
 
 from rocketpipe.errors import ConnectionLost
 from rocketpipe.model.offsets import QueueOffset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.pipeline.fake_places import FakePlaces, queue
+from tests.pipeline.support.fake_offsets import FakePlaces, queue
 
 from rocketpipe.pipeline.options.offset_limits import OffsetLimit
 from rocketpipe.pipeline.options.text import EARLIEST, LATEST, OptionError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.pipeline.fake_places import FakePlaces
+from tests.pipeline.support.fake_offsets import FakePlaces
 
 from rocketpipe.pipeline.options.selection import Selection
 from rocketpipe.pipeline.options.text import OptionError

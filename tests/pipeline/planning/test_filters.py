@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
     Not,
     StringContains,
 )
-from tests.pipeline.fake_places import queue
+from tests.pipeline.support.fake_offsets import queue
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.pipeline.planning.filters import ALL, RowFilter

@@ -6,7 +6,7 @@ import logging
 import pickle
 
 import pytest
-from tests.pipeline.fake_places import queue
+from tests.pipeline.support.fake_offsets import queue
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.pipeline.planning.gaps import Gap, MessagesGone, missing

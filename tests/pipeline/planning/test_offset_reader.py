@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from tests.pipeline.fake_places import FakePlaces, queue
+from tests.pipeline.support.fake_offsets import FakePlaces, queue
 
 from rocketpipe.pipeline.planning.offset_reader import OffsetReader, QueuesUnreachable, UnknownTopic
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pipeline.fake_places import queue
+from tests.pipeline.support.fake_offsets import queue
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.pipeline.planning.offsets import StreamOffset, UnreadableOffset

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.pipeline.sinks import messages_in
+from tests.pipeline.support.sinks import messages_in
 
 from rocketpipe import Producer
 from rocketpipe.client.session import Session

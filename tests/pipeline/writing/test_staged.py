@@ -6,7 +6,7 @@ import asyncio
 import uuid
 
 import pytest
-from tests.pipeline.sinks import messages_in
+from tests.pipeline.support.sinks import messages_in
 
 from rocketpipe.client.producer.staging.stages import Batch
 from rocketpipe.client.session import Session

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from tests.pipeline.sinks import TakingNote
+from tests.pipeline.support.sinks import TakingNote
 
 from rocketpipe.client.producer.selectors import by_hash
 from rocketpipe.client.session import Session

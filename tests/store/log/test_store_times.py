@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.broker.stepped_clock import HOUR_MS, SteppedClock
+from tests.broker.support.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.store.log.store_times import MAX_LEAD_MS, StoreTimes
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 
 import pytest
+from tests.store.support.timer_parts import ROOT, new_disk
 from tests.store.test_timer_run import timed
-from tests.store.timer_parts import ROOT, new_disk
 
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.files.disk import DiskError

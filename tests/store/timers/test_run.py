@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.store.timer_parts import NOW_MS, ROOT, new_disk
+from tests.store.support.timer_parts import NOW_MS, ROOT, new_disk
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.files.open_files import OpenFiles

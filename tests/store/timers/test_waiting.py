@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.store.timer_parts import (
+from tests.store.support.timer_parts import (
     DAY_MS,
     NOW_MS,
     ROOT,

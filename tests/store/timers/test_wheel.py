@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.store.timer_parts import (
+from tests.store.support.timer_parts import (
     DAY_MS,
     EVER,
     NOW_MS,

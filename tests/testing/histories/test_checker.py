@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.testing.stories import FAIL, INFO, INVOKE, OK, QUEUES, Story, change, drop, find
+from tests.testing.support.stories import FAIL, INFO, INVOKE, OK, QUEUES, Story, change, drop, find
 
 from rocketpipe.testing.histories.checker import HistoryBroken, assert_clean, check
 from rocketpipe.testing.histories.history import What

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.testing.stories import FAIL, INFO, INVOKE, OK, QUEUES, Story, change, drop, find
+from tests.testing.support.stories import FAIL, INFO, INVOKE, OK, QUEUES, Story, change, drop, find
 
 from rocketpipe.testing.histories import decision_checks
 from rocketpipe.testing.histories.checker import HistoryBroken, assert_clean

@@ -31,6 +31,7 @@ def _store(attribute: str, key: str, help: str, **facts: Any) -> Setting:  # noq
     return setting_for(StoreConfig, attribute, key, help=help, **facts)
 
 
+#: What keys of RocketMQ, and some of ours, say to ``StoreConfig``.
 STORE_SETTINGS: Final[tuple[Setting, ...]] = (
     _store(
         "segment_bytes",
@@ -136,7 +137,6 @@ STORE_SETTINGS: Final[tuple[Setting, ...]] = (
         "damaged bytes aside and goes on",
     ),
 )
-"""What keys of RocketMQ, and some of ours, say to ``StoreConfig``."""
 
 #: Read once, to refuse what they promise; or a path that is where it has to be.
 _HEARD: Final = frozenset({"brokerRole", "storePathCommitLog"})

@@ -27,9 +27,9 @@ _NEVER: Final = LogOffset(1 << 62)
 class Destinations:
     """Knows the topics to which messages go that have waited."""
 
-    def __init__(self, topics: TopicTable, supply: TopicProvider) -> None:
+    def __init__(self, topics: TopicTable, topic_provider: TopicProvider) -> None:
         self._topics = topics
-        self._supply = supply
+        self._topic_provider = topic_provider
         self._told: set[str] = set()
 
     def is_gone(self, topic: str, log_offset: LogOffset) -> bool:
@@ -54,7 +54,7 @@ class Destinations:
         if self._topics.get(topic) is None and not self.is_gone(topic, log_offset):
             log.warning("topic has messages that waited, and is made again topic=%s", topic)
             try:
-                await self._supply.ensured(topic, queues=queue_id + 1)
+                await self._topic_provider.ensured(topic, queues=queue_id + 1)
             except RequestRejected as error:
                 log.error("topic cannot be made topic=%s reason=%s", topic, error)
 

@@ -57,7 +57,7 @@ class Retries:
     def __init__(
         self,
         store: MessageStore,
-        supply: TopicProvider,
+        topic_provider: TopicProvider,
         delays: DelayLevels,
         locks: QueueLocks,
         clock: Clock,
@@ -66,7 +66,7 @@ class Retries:
         self._stats = stats
         self._store = store
         self._room = Room(store.commit_log.segment_bytes)
-        self._supply = supply
+        self._topic_provider = topic_provider
         self._delays = delays
         self._locks = locks
         self._clock = clock
@@ -89,7 +89,7 @@ class Retries:
         elif message.reconsume_times >= most:
             reason = f"{message.reconsume_times + 1} attempts failed, {most} retries are allowed"
         else:
-            queue_id = self._supply.any_queue(group.retry_queues)
+            queue_id = self._topic_provider.any_queue(group.retry_queues)
             level = request.delay_level or self._level(group.retry_policy, message.reconsume_times)
             again = _copy(message, topic.name, queue_id, _kept(message))
             parked = self._room.fitted(self._delays.parked(again, level))
@@ -123,10 +123,12 @@ class Retries:
 
     async def dead_letters(self, group: str) -> TopicSettings:
         """The topic of a group's dead letters, which is there from now on."""
-        return await self._supply.ensured(dlq_topic(group), queues=DLQ_QUEUES)
+        return await self._topic_provider.ensured(dlq_topic(group), queues=DLQ_QUEUES)
 
     async def _retry_topic(self, group: GroupSettings) -> TopicSettings:
-        topic = await self._supply.ensured(retry_topic(group.name), queues=group.retry_queues)
+        topic = await self._topic_provider.ensured(
+            retry_topic(group.name), queues=group.retry_queues
+        )
         if not topic.perm & Perm.WRITE:
             raise RequestRejected(
                 ResponseCode.NO_PERMISSION,

@@ -34,12 +34,12 @@ class FastPath:
     """Both lanes: what `PeerConnection` asks first."""
 
     def __init__(
-        self, sends: SendFastPath, pulls: PullFastPath, outgoing: Outbox, durability: Visibility
+        self, sends: SendFastPath, pulls: PullFastPath, outgoing: Outbox, visibility: Visibility
     ) -> None:
         self._sends = sends
         self._pulls = pulls
         self._outgoing = outgoing
-        self._durability = durability
+        self._visibility = visibility
         self._loop = asyncio.get_running_loop()
         self._scheduled = False
 
@@ -82,4 +82,4 @@ class FastPath:
         stored = self._sends.store()
         self._outgoing.flush()
         if stored:
-            self._durability.dispatch()
+            self._visibility.dispatch()

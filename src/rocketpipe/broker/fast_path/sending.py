@@ -72,7 +72,7 @@ class SendFastPath:
     def __init__(
         self,
         store: MessageStore,
-        durability: Visibility,
+        visibility: Visibility,
         admission: Admission,
         stamp: BrokerProperties,
         outgoing: Outbox,
@@ -84,7 +84,7 @@ class SendFastPath:
     ) -> None:
         self._stats = stats
         self._store = store
-        self._durability = durability
+        self._visibility = visibility
         self._admission = admission
         self._outgoing = outgoing
         self._topics = topics
@@ -257,7 +257,7 @@ class SendFastPath:
         last = placed[-1][-1]
         try:
             end = LogOffset(last.log_offset + last.size)
-            synced = await self._durability.settled(end, wait=True)
+            synced = await self._visibility.settled(end, wait=True)
         except StoreError as error:
             self._refuse(asked, unavailable(error))
         else:

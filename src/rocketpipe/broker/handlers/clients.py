@@ -64,7 +64,7 @@ class ClientHandlers:
         self,
         clients: ClientTable,
         groups: GroupTable,
-        supply: TopicProvider,
+        topic_provider: TopicProvider,
         clock: Clock,
         *,
         notify: bool = True,
@@ -76,7 +76,7 @@ class ClientHandlers:
         self._filters = filters or Filters()
         self._clients = clients
         self._groups = groups
-        self._supply = supply
+        self._topic_provider = topic_provider
         self._clock = clock
         self._notifies = notify
         self._property_filter = property_filter
@@ -143,7 +143,9 @@ class ClientHandlers:
                 # Java clients skip a heartbeat while one is under way, and then are refused until
                 # the next: an answer does not wait for the disk, as they beat again anyway.
                 queues = settings.retry_queues
-                making.append(self._supply.ensured(retry_topic(group), queues=queues, settle=False))
+                making.append(
+                    self._topic_provider.ensured(retry_topic(group), queues=queues, settle=False)
+                )
         await asyncio.gather(*making)
 
     @handles(UnregisterClient)

@@ -69,19 +69,19 @@ class SendHandlers:
         self,
         config: BrokerConfig,
         intake: Intake,
-        supply: TopicProvider,
+        topic_provider: TopicProvider,
         stamp: BrokerProperties,
-        parking: Deferral,
+        deferral: Deferral,
         retries: Retries,
-        half_room: OpenTransactionLimit,
+        transaction_limit: OpenTransactionLimit,
     ) -> None:
         self._config = config
         self._intake = intake
-        self._supply = supply
+        self._topic_provider = topic_provider
         self._stamp = stamp
-        self._parking = parking
+        self._deferral = deferral
         self._retries = retries
-        self._half_room = half_room
+        self._transaction_limit = transaction_limit
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go by other settings from now on."""
@@ -133,7 +133,7 @@ class SendHandlers:
     @handles(SendMessageBack)
     async def send_back(self, request: SendMessageBack, call: Call) -> None:
         self._intake.admit()
-        group = self._supply.group(request.group)
+        group = self._topic_provider.group(request.group)
         if not self._config.permission & Perm.WRITE:
             raise self._read_only()
         if group.retry_queues <= 0:
@@ -146,7 +146,7 @@ class SendHandlers:
 
     async def _topic(self, request: SendMessage) -> TopicSettings:
         name = request.topic
-        found = self._supply.known(name)
+        found = self._topic_provider.known(name)
         if found is not None and found.ordered and not self._config.permission & Perm.WRITE:
             raise self._read_only()
         try:
@@ -159,8 +159,8 @@ class SendHandlers:
                 f"Sending message to topic[{name}] is forbidden: only brokers write to it",
             )
         if is_retry_topic(name):
-            return await self._supply.ensured(name, queues=_RETRY_QUEUES)
-        return await self._supply.for_send(
+            return await self._topic_provider.ensured(name, queues=_RETRY_QUEUES)
+        return await self._topic_provider.for_send(
             name, like=request.default_topic, queues=request.default_topic_queue_nums
         )
 
@@ -173,7 +173,7 @@ class SendHandlers:
 
     def _queue_id(self, request: SendMessage, topic: TopicSettings) -> int:
         if request.queue_id < 0:
-            return self._supply.any_queue(topic.write_queues)
+            return self._topic_provider.any_queue(topic.write_queues)
         if request.queue_id >= max(topic.write_queues, topic.read_queues):
             raise RequestRejected(
                 ResponseCode.INVALID_PARAMETER,
@@ -206,12 +206,12 @@ class SendHandlers:
         if given_up:
             put = await self._dead_letter(put, given_up)
         elif is_half:
-            self._half_room.check()
+            self._transaction_limit.check()
             if wishes.waits:
-                self._parking.parked(put)  # or only its commit would find that it cannot wait so
+                self._deferral.parked(put)  # or only its commit would find that it cannot wait so
             put = half_of(put, unique_key, request.producer_group)
         elif wishes.waits:
-            put = self._parking.parked(put)
+            put = self._deferral.parked(put)
         retried = is_retry_topic(topic.name)
         if retried:
             put = self._intake.room.fitted(put, grouped=True) or put
@@ -288,7 +288,7 @@ class SendHandlers:
         """Why a send to a retry topic is a dead letter, if it is one."""
         if not is_retry_topic(request.topic):
             return None
-        group = self._supply.group(group_of_retry(request.topic))
+        group = self._topic_provider.group(group_of_retry(request.topic))
         return self._retries.gives_up(
             group, request.reconsume_times, request.max_reconsume_times, call.command.version
         )

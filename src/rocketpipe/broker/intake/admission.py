@@ -47,12 +47,12 @@ class Admission:
     def __init__(
         self,
         store: MessageStore,
-        durability: Visibility,
+        visibility: Visibility,
         clock: Clock,
         limits: AdmissionLimits | None = None,
     ) -> None:
         self._store = store
-        self._durability = durability
+        self._visibility = visibility
         self._clock = clock
         self._limits = limits or AdmissionLimits()
         self._sync = store.config.flush is FlushMode.SYNC
@@ -69,8 +69,8 @@ class Admission:
             except StoreError as error:
                 return ResponseCode.SERVICE_NOT_AVAILABLE, f"service not available now: {error}"
         if self._sync:
-            if self._durability.waiting >= limits.waiting_sends:
-                return _busy(f"{self._durability.waiting} sends wait for the disk")
+            if self._visibility.waiting >= limits.waiting_sends:
+                return _busy(f"{self._visibility.waiting} sends wait for the disk")
             positions = self._store.positions
             unsynced = positions.written - positions.durable
             if unsynced >= limits.unsynced_bytes:

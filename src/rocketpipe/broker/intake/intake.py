@@ -58,7 +58,7 @@ class Intake:
     def __init__(
         self,
         store: MessageStore,
-        durability: Visibility,
+        visibility: Visibility,
         admission: Admission,
         store_host: bytes,
         stats: Stats | None = None,
@@ -68,7 +68,7 @@ class Intake:
         self._store = store
         #: How much a message may have, so that this takes what becomes of it later.
         self.room = Room(store.commit_log.segment_bytes)
-        self._durability = durability
+        self._visibility = visibility
         self._admission = admission
         self._store_host = store_host
 
@@ -95,7 +95,7 @@ class Intake:
             (placed,) = self._store.append([puts])
             if self._stats is not None:
                 self._stats.stored_in(self._stats.now_ms - began_ms)
-            synced = await self._durability.settled(_end(placed[-1]), wait=wait)
+            synced = await self._visibility.settled(_end(placed[-1]), wait=wait)
         except UNSTORABLE as error:
             raise RequestRejected(
                 ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {error}"
@@ -120,7 +120,7 @@ class Intake:
         placed = self._store.append([[put] for put in puts])
         end = _end(placed[-1][-1])
         self._count(puts, [each for (each,) in placed])
-        await self._durability.settled(end, wait=False)
+        await self._visibility.settled(end, wait=False)
         return end
 
     def _count(self, puts: Sequence[Put], placed: Sequence[Appended]) -> None:

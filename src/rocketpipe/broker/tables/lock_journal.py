@@ -40,8 +40,8 @@ MAX_BYTES: Final = 256 * 1024 * 1024
 #: So many lines more than twice the owners make it worth writing all anew.
 _SLACK: Final = 1000
 
+#: A group, and a queue that one of its members owns.
 Owned: TypeAlias = tuple[str, MessageQueue]
-"""A group, and a queue that one of its members owns."""
 
 
 _Line: TypeAlias = tuple[str, str, str, int, str | None]

@@ -27,8 +27,8 @@ COMMITS_A_VERSION: Final = 500
 MAX_PLACES: Final = 1_000_000
 MAX_FILE_BYTES: Final = 192 << 20
 
+#: Topic and group as the file has them, queue, and offset or -1 for a place that is gone.
 Change: TypeAlias = tuple[str, int, int]
-"""Topic and group as the file has them, queue, and offset or -1 for a place that is gone."""
 
 _SEPARATOR: Final = "@"
 _GONE: Final = -1

@@ -1,6 +1,6 @@
 """``rocketpipe store``: the files of a broker that does not run, or of a copy.
 
-Backups are whole directories; see docs/store.md for what is in them.
+Backups are whole directories; see docs/explanation/store.md for what is in them.
 """
 
 from __future__ import annotations

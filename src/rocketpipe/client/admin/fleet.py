@@ -20,8 +20,8 @@ ReplyT = TypeVar("ReplyT")
 KeyT = TypeVar("KeyT")
 ResultT = TypeVar("ResultT")
 
+#: So many servers, or queues, are asked at a time.
 AT_ONCE: Final = 32
-"""So many servers, or queues, are asked at a time."""
 
 _MAX_NAMED: Final = 5
 

@@ -27,8 +27,8 @@ from rocketpipe.record.codec import RecordView, view_records
 
 log = logging.getLogger(__name__)
 
+#: A broker gives no more messages of one key than these.
 MAX_FOUND: Final = 64
-"""A broker gives no more messages of one key than these."""
 
 _END_OF_TIME_MS: Final = (1 << 63) - 1
 #: A key's hash may be another's too, so a few more are asked for than are wanted.

@@ -102,15 +102,15 @@ class PullConsumer(Replies):
         model = MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING
         begin = start if isinstance(start, StartFrom) else StartFrom(start)
         self._auto_commit_ms = auto_commit_ms if auto_commit else None
-        self._shelf = FetchBuffer(limits or ReadLimits())
-        self._member = PullMember(self._session, group, model, begin.where, self._shelf)
+        self._buffer = FetchBuffer(limits or ReadLimits())
+        self._member = PullMember(self._session, group, model, begin.where, self._buffer)
         self._offsets = offsets or self._usual_offsets(model, offsets_root)
         self._readers = Readers(
             self._session,
             self._offsets,
             begin,
-            self._shelf,
-            PullLoop(self._session, group, self._shelf, self._member.wanted, batch=batch),
+            self._buffer,
+            PullLoop(self._session, group, self._buffer, self._member.wanted, batch=batch),
             auto_commit=auto_commit,
         )
         self._member.go_on_from = self._readers.go_on_from
@@ -166,7 +166,7 @@ class PullConsumer(Replies):
         try:
             await self._running.aclose()
             if kind is None:
-                for place in self._shelf:
+                for place in self._buffer:
                     place.settle()
             if self._auto_commit_ms is not None:
                 await self._readers.save_done()
@@ -204,7 +204,7 @@ class PullConsumer(Replies):
         member.subscriptions[topic] = wanted
         member.join()
         if replaced:
-            for place in self._shelf:
+            for place in self._buffer:
                 if place.queue.topic == topic:
                     self._readers.fetch_again(place.queue)
         self._rebalancer.watch(topic)
@@ -259,17 +259,17 @@ class PullConsumer(Replies):
             raise WrongWayToRead("assign", "subscribe")
         member.assigned = wanted
         member.join()
-        for queue in set(self._shelf.places) - chosen:
+        for queue in set(self._buffer.places) - chosen:
             await self._readers.release(queue)
-        for place in self._shelf:
+        for place in self._buffer:
             self._readers.fetch_again(place.queue)
-        for queue in sorted(chosen - set(self._shelf.places)):
+        for queue in sorted(chosen - set(self._buffer.places)):
             await self._readers.claim(queue)
 
     @property
     def queues(self) -> frozenset[MessageQueue]:
         """The queues that are read now."""
-        return frozenset(self._shelf.places)
+        return frozenset(self._buffer.places)
 
     # Messages
 
@@ -295,13 +295,13 @@ class PullConsumer(Replies):
         if self._since_turn >= _TURN:
             self._since_turn = 0
             await asyncio.sleep(0)
-        taken = self._shelf.take(most)
+        taken = self._buffer.take(most)
         if taken is None:
             await self._arrival(timeout_ms)
-            taken = self._shelf.take(most)
+            taken = self._buffer.take(most)
         # Nothing is awaited from here on: who is cancelled has taken nothing.
         if taken is None:
-            failure = self._shelf.failure()
+            failure = self._buffer.failure()
             if failure is not None:
                 raise failure
             return []
@@ -343,7 +343,7 @@ class PullConsumer(Replies):
 
     def positions(self) -> dict[MessageQueue, QueueOffset]:
         """The offset of what is handed out next, of every queue that is read here."""
-        return {place.queue: place.position for place in self._shelf}
+        return {place.queue: place.position for place in self._buffer}
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on from this offset; what was fetched already of the queue is dropped.
@@ -426,15 +426,15 @@ class PullConsumer(Replies):
     def _named(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         for queue in queues:
             self._readers.place(queue)
-        return list(queues or self._shelf.places)
+        return list(queues or self._buffer.places)
 
     def _set_paused(self, queues: Sequence[MessageQueue], *, paused: bool) -> None:
         for queue in self._named(queues):
-            self._shelf.pause(queue, paused)
+            self._buffer.pause(queue, paused)
 
     async def _arrival(self, timeout_ms: int) -> None:
         """Until something came or failed, or the time is up."""
-        await within(self._session.clock, timeout_ms, self._shelf.arrival())
+        await within(self._session.clock, timeout_ms, self._buffer.arrival())
 
     async def _commit_often(self, every_ms: int) -> None:
         while True:

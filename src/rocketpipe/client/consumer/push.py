@@ -103,7 +103,7 @@ class PushConsumer(Replies, HandlerDecorators):
         self._trace_topic = TRACE_TOPIC if trace is True else trace
         self._counts = HandlerStats(session.clock)
         self._handlers = Handlers(concurrency, f"rocketpipe-{group}", self._counts)
-        self._interests = Subscriptions(session, group, self._handlers, retries=not broadcast)
+        self._subscriptions = Subscriptions(session, group, self._handlers, retries=not broadcast)
         self._flow: PullFlow | PopFlow | None = None
         self._suspended = False
         self._running: AsyncExitStack | None = None
@@ -230,7 +230,7 @@ class PushConsumer(Replies, HandlerDecorators):
         offsets = plan.offsets(session)
         if isinstance(offsets, FileOffsets):
             await stack.enter_async_context(offsets)
-        await self._interests.find()
+        await self._subscriptions.find()
         claims = plan.claims(session, offsets)
         report = PushReport(
             session,
@@ -238,11 +238,11 @@ class PushConsumer(Replies, HandlerDecorators):
             self._counts,
             claims,
             offsets,
-            self._interests,
+            self._subscriptions,
             ordered=plan.ordered,
             concurrency=plan.concurrency,
         )
-        member = PushMember(plan, self._interests, report)
+        member = PushMember(plan, self._subscriptions, report)
         session.join(member)
         stack.push_async_callback(session.leave, member)
         await session.beat()
@@ -253,17 +253,19 @@ class PushConsumer(Replies, HandlerDecorators):
                 plan.returns(session),
                 tuning=plan.tuning,
                 concurrency=plan.concurrency,
-                subscription=self._interests.told_of,
+                subscription=self._subscriptions.told_of,
             )
         else:
-            self._flow = PullFlow(session, plan, self._handlers, self._interests, claims, offsets)
+            self._flow = PullFlow(
+                session, plan, self._handlers, self._subscriptions, claims, offsets
+            )
         member.flow = self._flow
         await self._flow.begin(stack, suspended=self._suspended)
 
     async def _pops(self, session: Session) -> bool:
         plan = self._plan
         if plan.pop is None and not plan.broadcast:
-            return await says_pop(session, self.group, self._interests.topics)
+            return await says_pop(session, self.group, self._subscriptions.topics)
         return bool(plan.pop)
 
     def _stopped(self, task: asyncio.Task[None]) -> None:

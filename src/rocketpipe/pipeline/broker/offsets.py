@@ -32,8 +32,8 @@ from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger("rocketpipe.pipeline")
 
+#: So long a route is good for planning: a queue that is added is seen after this.
 ROUTE_MS: Final = 1000
-"""So long a route is good for planning: a queue that is added is seen after this."""
 
 _unreachable = LogBudget()
 _uncommitted = LogBudget()

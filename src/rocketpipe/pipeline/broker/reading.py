@@ -35,8 +35,8 @@ from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.pulling import PullMessageReply
 
+#: So much is put together before it is decoded, or one answer if that is longer.
 PORTION_BYTES: Final = 8 << 20
-"""So much is put together before it is decoded, or one answer if that is longer."""
 
 PATIENCE_MS: Final = 30_000
 AGAIN_MS: Final = 500
@@ -63,8 +63,8 @@ class _Held:
 
     part: QueueRange
     start: QueueOffset
+    #: Up to where answers have come.
     reached: QueueOffset
-    """Up to where answers have come."""
     bodies: list[bytes] = field(default_factory=list)
     size: int = 0
 

@@ -93,8 +93,8 @@ def _as_text(bodies: pa.Array, errors: dict[int, str]) -> pa.Array:
     return pa.array(read, pa.string())
 
 
+#: Numbers of rows, as an array of numpy's.
 Rows = Any
-"""Numbers of rows, as an array of numpy's."""
 
 
 class _Batch:

@@ -32,12 +32,12 @@ from typing import Any, Final, NoReturn
 import numpy as np
 import pyarrow as pa
 
+#: Bodies that nest deeper are not read: parsers recurse, and stacks end.
 MAX_DEPTH: Final = 128
-"""Bodies that nest deeper are not read: parsers recurse, and stacks end."""
 
 FIRST_MOMENT_US: Final = -62_135_596_800_000_000
+#: The years 1 to 9999, beyond which Spark shows nothing.
 BEHIND_MOMENTS_US: Final = 253_402_300_800_000_000
-"""The years 1 to 9999, beyond which Spark shows nothing."""
 
 _MAX_SHOWN: Final = 40
 _TOLD_FIELDS: Final = 5

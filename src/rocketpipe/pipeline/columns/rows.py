@@ -71,8 +71,8 @@ _COLUMNS: Final[dict[str, tuple[DataType, pa.DataType]]] = {
     "sys_flag": _INT,
 }
 
+#: Every column that a message has of itself, in order.
 SCHEMA: Final = StructType([StructField(name, kind) for name, (kind, _) in _COLUMNS.items()])
-"""Every column that a message has of itself, in order."""
 
 _PLAIN_TYPES: Final[dict[type[DataType], pa.DataType]] = {
     StringType: pa.string(),

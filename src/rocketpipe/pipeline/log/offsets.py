@@ -16,8 +16,8 @@ from rocketpipe.store.queues.entries import BLANK_SIZE
 
 __all__ = ["DEFAULT_BROKER", "LogNotFound", "LogOffsets"]
 
+#: What a broker is called that was not named: no file in its directory says it.
 DEFAULT_BROKER: Final = "broker-a"
-"""What a broker is called that was not named: no file in its directory says it."""
 
 
 class LogOffsets:

@@ -22,8 +22,8 @@ from rocketpipe.store.layout import file_name, offset_of
 from rocketpipe.store.queues.entries import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 
 ENTRY: Final = np.dtype([("at", ">i8"), ("size", ">i4"), ("tag", ">i8")])
+#: An array of `ENTRY`.
 Entries = npt.NDArray[Any]
-"""An array of `ENTRY`."""
 
 #: As bytes without a meaning they are copied at once, and not field by field.
 _RAW: Final = np.dtype((np.void, ENTRY.itemsize))

@@ -28,11 +28,11 @@ from rocketpipe.record.layout import MAX_RECORD_BYTES
 from rocketpipe.store.files.disk import DiskError
 from rocketpipe.store.queues.entries import BLANK_SIZE
 
+#: As much is read before it is decoded, or one record if that is longer.
 READ_BYTES: Final = 16 << 20
-"""As much is read before it is decoded, or one record if that is longer."""
 
+#: To read so much for nothing is quicker than to read twice.
 _MAX_BETWEEN: Final = 16 << 10
-"""To read so much for nothing is quicker than to read twice."""
 
 
 def read_log(

@@ -32,8 +32,8 @@ _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 class OffsetLimit:
     """One end of a read: of every queue, of some by offset, or by time."""
 
+    #: EARLIEST or LATEST, for queues that ``offsets`` does not name.
     default: QueueOffset
-    """EARLIEST or LATEST, for queues that ``offsets`` does not name."""
     offsets: Mapping[MessageQueue, QueueOffset] = field(default_factory=dict)
     timestamp_ms: int | None = None
 

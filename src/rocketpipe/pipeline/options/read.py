@@ -89,11 +89,9 @@ PUSH_DOWN: Final = "pushDown"
 BATCH_ROWS: Final = "batchRows"
 MAX_PULL_BYTES: Final = "maxPullBytes"
 
+#: In whose name brokers are asked where no group was given; nothing is committed for it. Every
+#: broker has it from its first start, ours and Apache's, also where groups are made by hand.
 DEFAULT_GROUP: Final = TOOLS_CONSUMER_GROUP
-"""In whose name brokers are asked where no group was given; nothing is committed for it.
-
-Every broker has it from its first start, ours and Apache's, also where groups are made by hand.
-"""
 
 DEFAULT_PARTITION_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_BATCH_ROWS: Final = 50_000
@@ -159,10 +157,10 @@ class ReadOptions:
     path: Path | None = None
     broker_name: str | None = None
     group: str = DEFAULT_GROUP
+    #: Whether a group was named, so that a stream's progress is told to the brokers.
     commits: bool = False
-    """Whether a group was named, so that a stream's progress is told to the brokers."""
+    #: None: the earliest for a batch, the latest for a stream.
     start: OffsetLimit | None = None
-    """None: the earliest for a batch, the latest for a stream."""
     end: OffsetLimit | None = None
     min_partitions: int = 1
     max_bytes_per_partition: int = DEFAULT_PARTITION_BYTES
@@ -171,8 +169,8 @@ class ReadOptions:
     on_gap: OnGap = "fail"
     on_bad_message: OnBadMessage = "fail"
     quarantine: Path | None = None
+    #: Empty: all of them.
     columns: tuple[str, ...] = ()
-    """Empty: all of them."""
     decode: Literal["json", "text"] | None = None
     decode_schema: StructType | None = None
     time_zone: str = "UTC"

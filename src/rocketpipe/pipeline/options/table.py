@@ -15,12 +15,12 @@ from pyspark.sql.types import StructField, StructType
 
 METADATA: Final = "rocketpipe.options"
 
+#: What may be amiss where not a single option came.
 FORGOTTEN: Final = (
     "; of a table of the catalogue Spark forgets the OPTIONS when it is written to, or was made "
     "with columns of its own: give them again, with … FROM t WITH (nameServer = '…', …) or "
     "INSERT INTO t WITH (…)"
 )
-"""What may be amiss where not a single option came."""
 
 _DOUBLED: Final = "option."
 _PROVIDER: Final = "provider"

@@ -13,8 +13,8 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 
 EARLIEST: Final = QueueOffset(-2)
+#: What stands for the ends of a queue in a user's JSON, as with Spark's Kafka source.
 LATEST: Final = QueueOffset(-1)
-"""What stands for the ends of a queue in a user's JSON, as with Spark's Kafka source."""
 
 MAX_JSON: Final = 16 * 1024 * 1024
 MAX_QUEUE_ID: Final = 1 << 31

@@ -15,8 +15,8 @@ from typing import Any, Final
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.pipeline.planning.ranges import QueueRange
 
+#: A run of numbers: the first, and the one after the last.
 Span = tuple[int, int]
-"""A run of numbers: the first, and the one after the last."""
 
 ALL: Final[Span] = (0, 1 << 63)
 
@@ -29,10 +29,10 @@ class RowFilter:
     queue_ids: frozenset[int] | None = None
     offsets: Span | None = None
     stored_ms: Span | None = None
+    #: Rows with other tags, or none, are not needed.
     tags: frozenset[str] | None = None
-    """Rows with other tags, or none, are not needed."""
+    #: Rows that have none of these keys are not needed.
     keys: frozenset[str] | None = None
-    """Rows that have none of these keys are not needed."""
 
     def narrowed(self, filters: Iterable[object]) -> RowFilter:
         """What is needed if these filters of Spark's have to hold too."""

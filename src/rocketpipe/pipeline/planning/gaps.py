@@ -25,8 +25,8 @@ class Gap:
     queue: MessageQueue
     first: QueueOffset
     following: QueueOffset
+    #: Whether the queue was made anew: ``first`` is how far it was read before that.
     is_anew: bool = False
-    """Whether the queue was made anew: ``first`` is how far it was read before that."""
 
     @property
     def count(self) -> int:

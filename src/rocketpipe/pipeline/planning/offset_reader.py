@@ -10,8 +10,8 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.planning.ranges import QueueRange
 
+#: Of a queue: the offset of its oldest message, and of the one that will come next.
 Ends: TypeAlias = tuple[QueueOffset, QueueOffset]
-"""Of a queue: the offset of its oldest message, and of the one that will come next."""
 
 
 class UnknownTopic(RocketPipeError):

@@ -21,14 +21,14 @@ from pyspark.sql.datasource import InputPartition
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 
+#: Ranges share a task up to this part of what one may hold: a split one keeps its task alone.
 SHARED_BELOW: Final = 4
-"""Ranges share a task up to this part of what one may hold: a split one keeps its task alone."""
 
+#: What a message is taken for where its size is not known.
 MESSAGE_BYTES: Final = 1024
-"""What a message is taken for where its size is not known."""
 
+#: Of so many messages planners ask for the size: fewer are not worth a question.
 MEASURED_FROM: Final = 1000
-"""Of so many messages planners ask for the size: fewer are not worth a question."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class ReadPartition(InputPartition):
     """What one task reads: ranges, in their order, and where their brokers are."""
 
     ranges: tuple[QueueRange, ...]
+    #: Broker name to address; empty when the log is read.
     addresses: Mapping[str, str]
-    """Broker name to address; empty when the log is read."""
 
 
 def plan(

@@ -25,8 +25,8 @@ from rocketpipe.pipeline.writing.sender import SendUnit
 
 log = logging.getLogger(__name__)
 
+#: So long a writer waits for what is stored to show; it usually takes milliseconds.
 SHOWN_MS: Final = 30_000
-"""So long a writer waits for what is stored to show; it usually takes milliseconds."""
 
 _FIRST_LOOK_MS: Final = 5
 _LONGEST_LOOK_MS: Final = 500

@@ -10,8 +10,8 @@ from rocketpipe.protocol.fields import json_body
 from rocketpipe.protocol.request import Request, request
 from rocketpipe.protocol.requests.routes import KeyValues
 
+#: Where topics that are ordered across brokers are kept: ``broker-a:4;broker-b:4`` by topic.
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
-"""Where topics that are ordered across brokers are kept: ``broker-a:4;broker-b:4`` by topic."""
 
 
 @request(RequestCode.PUT_KV_CONFIG)

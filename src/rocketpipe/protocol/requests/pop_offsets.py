@@ -18,8 +18,8 @@ from typing import Final
 from rocketpipe.errors import HeaderError
 from rocketpipe.model.offsets import QueueOffset
 
+#: More entries in one text than any pop could give are refused.
 MAX_ENTRIES: Final = 1 << 16
-"""More entries in one text than any pop could give are refused."""
 
 _RETRIES: Final = {"0": 0, "1": 1, "2": 2}
 _ONE_MESSAGE: Final = "qo"

@@ -17,14 +17,14 @@ from rocketpipe.protocol.request import Request, request
 
 ANY_QUEUE: Final = -1
 FROM_MIN: Final = 0
+#: Where a group begins that has no offset yet: at the queue's oldest message, or after all.
 FROM_MAX: Final = 1
-"""Where a group begins that has no offset yet: at the queue's oldest message, or after all."""
 
+#: The revive queue that ordered pops name: they have no check point to revive.
 ORDER_REVIVE_QUEUE: Final = 999
-"""The revive queue that ordered pops name: they have no check point to revive."""
 
+#: How far beyond its start one batch acknowledgement may reach.
 MAX_MARKED: Final = 1 << 16
-"""How far beyond its start one batch acknowledgement may reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,8 @@ from rocketpipe.model.topic import MAX_QUEUES, DataVersion, TopicFilterType, Top
 from rocketpipe.protocol import fastjson
 from rocketpipe.protocol.codes import PeerVersion
 
+#: A stream that inflates further is refused; half a million topics take less.
 MAX_INFLATED_BYTES: Final = 64 << 20
-"""A stream that inflates further is refused; half a million topics take less."""
 
 _LENGTH: Final = struct.Struct(">i")
 _BEST_COMPRESSION: Final = 9

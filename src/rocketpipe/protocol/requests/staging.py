@@ -27,8 +27,8 @@ from rocketpipe.protocol.codes import RequestCode
 from rocketpipe.protocol.fields import I32, json_body, raw_body, wire
 from rocketpipe.protocol.request import Request, request
 
+#: Where NameServers keep which broker decides, by one of a few dozen keys.
 HOMES_NAMESPACE: Final = "ROCKETPIPE_STAGE_HOMES"
-"""Where NameServers keep which broker decides, by one of a few dozen keys."""
 _HOME_KEYS: Final = 64
 
 
@@ -78,8 +78,8 @@ class Share(Body, frozen=True, kw_only=True):
     content: str = ""
 
 
+#: What brokers other than the one that decides have of a batch, by their names.
 Plan = dict[str, Share]
-"""What brokers other than the one that decides have of a batch, by their names."""
 
 _plans: Final = msgspec.json.Decoder(Plan)
 

@@ -65,10 +65,10 @@ class ReadStatus(Enum):
 class Boundary(Enum):
     """Which of the messages around a time is meant."""
 
+    #: The first that was stored at that time or later.
     LOWER = auto()
-    """The first that was stored at that time or later."""
+    #: The last that was stored at that time or earlier.
     UPPER = auto()
-    """The last that was stored at that time or earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

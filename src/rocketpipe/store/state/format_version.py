@@ -10,7 +10,7 @@ file is RocketMQ's, or of a version that had none: it is taken as format 1. The 
 durably, before the first byte that an older version could misread; RocketMQ leaves it alone. What
 cannot be read as a mark says nothing of the log, which does the counting: it is written anew.
 
- 1   RocketMQ's files, and what docs/store.md says is ours among them
+ 1   RocketMQ's files, and what docs/explanation/store.md says is ours among them
 """
 
 from __future__ import annotations

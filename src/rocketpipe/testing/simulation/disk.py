@@ -29,13 +29,13 @@ from rocketpipe.store.files.disk import Disk, DiskError, DiskFile
 from rocketpipe.testing.simulation.sim_fault import Fault, PowerCut, Progress
 from rocketpipe.testing.simulation.sim_file import PAGE_BYTES, SimContent, SimFile
 
+#: The operations that change something; the others only look.
 CHANGES: Final = frozenset(
     {"create", "write", "preallocate", "truncate", "sync", "rename", "remove"}
     | {"make directory", "sync directory"}
 )
-"""The operations that change something; the others only look."""
+#: What a disk without a capacity says that it has.
 ENDLESS_BYTES: Final = 1 << 40
-"""What a disk without a capacity says that it has."""
 
 
 class _Directory:

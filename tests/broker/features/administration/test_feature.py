@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.broker.asking import message, topic
+from tests.broker.support.asking import message, topic
 
 from rocketpipe.broker.features.administration.brokers import (
     CleaningHandlers,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.broker.sending_parts import SendingParts, put
+from tests.broker.support.sending_parts import SendingParts, put
 
 from rocketpipe.broker.features.administration.brokers import ReadModeHandlers
 from rocketpipe.broker.features.administration.read_mode import EVERY_MS, ReadMode

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.broker.asking import message, topic
 from tests.broker.conftest import Ask
+from tests.broker.support.asking import message, topic
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import QueueOffset

@@ -41,11 +41,11 @@ class Parts:
         settings = LiveSettings(BrokerConfig(data=root), self.store.config, self.clock)
         retention = Retention(self.store, disk=Disk(), clock=self.clock, pins=Pins())
         self._info = RuntimeInfo(self.store, retention, self.stats, settings, self.clock)
-        self._durability = Visibility(self.store, self.clock)
+        self._visibility = Visibility(self.store, self.clock)
         self._waiting = WaitingPulls(self.clock)
 
     def values(self) -> dict[str, str]:
-        return self._info.values(self._durability, self._waiting, self.delays)
+        return self._info.values(self._visibility, self._waiting, self.delays)
 
     def put(self, topic: str, queue_id: int = 0) -> None:
         put = Put(

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.broker.sending_parts import SendingParts
+from tests.broker.support.sending_parts import SendingParts
 
 from rocketpipe.broker.config.live import LiveSettings
 from rocketpipe.broker.delivery.cold_reads import ColdReads

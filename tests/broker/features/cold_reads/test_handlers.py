@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.broker.sending_parts import SendingParts
+from tests.broker.support.sending_parts import SendingParts
 
 from rocketpipe.broker.delivery.cold_reads import ColdReads
 from rocketpipe.broker.features.cold_reads.handlers import ColdReadHandlers

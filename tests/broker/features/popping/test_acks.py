@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.broker.pop_parts import INVISIBLE_MS, PopParts, bodies, seen
+from tests.broker.support.pop_parts import INVISIBLE_MS, PopParts, bodies, seen
 
 from rocketpipe.broker.features.popping.acks import MAX_INVISIBLE_MS
 from rocketpipe.errors import RequestRejected
@@ -30,7 +30,7 @@ async def test_what_was_acknowledged_never_comes_again(parts: PopParts) -> None:
     await parts.ack(got[0])  # once more, as after an answer that was lost
     await parts.pass_time(INVISIBLE_MS)
     assert bodies(await parts.pop()) == [b"2"]
-    assert len(parts.notes.flights) == 1
+    assert len(parts.revive_log.flights) == 1
 
 
 async def test_a_pop_that_was_acknowledged_to_the_last_can_be_acknowledged_again(
@@ -40,7 +40,7 @@ async def test_a_pop_that_was_acknowledged_to_the_last_can_be_acknowledged_again
     (got,) = await parts.pop()
     await parts.ack(got)
     await parts.ack(got)
-    assert len(parts.notes.flights) == 0
+    assert len(parts.revive_log.flights) == 0
 
 
 @pytest.mark.parametrize(
@@ -113,10 +113,10 @@ async def test_in_order_an_acknowledgement_frees_the_queue(parts: PopParts) -> N
     got = seen(await parts.popped(ordered=True, count=2), "t", "g")
     await parts.ack(got[1])
     assert parts.freed == []
-    assert parts.notes.places.next("g", "t", 0) == 0
+    assert parts.revive_log.places.next("g", "t", 0) == 0
     await parts.ack(got[0])
     assert parts.freed == [("t", "g", 0)]
-    assert parts.notes.places.next("g", "t", 0) == 2
+    assert parts.revive_log.places.next("g", "t", 0) == 2
     await parts.ack(got[0])  # it is behind by now
     third = seen(await parts.popped(ordered=True), "t", "g")
     assert bodies(third) == [b"2"]

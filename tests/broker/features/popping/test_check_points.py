@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.broker.sending_parts import HOST
+from tests.broker.support.sending_parts import HOST
 
 from rocketpipe.broker.features.popping.check_points import (
     Ack,

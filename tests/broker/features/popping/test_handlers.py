@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.broker.conftest import Ask
-from tests.broker.sending_parts import sent
+from tests.broker.support.sending_parts import sent
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.clock import SystemClock

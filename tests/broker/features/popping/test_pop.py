@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.pop_parts import INVISIBLE_MS, PopParts, bodies
-from tests.broker.stepped_clock import HOUR_MS, SteppedClock
+from tests.broker.support.pop_parts import INVISIBLE_MS, PopParts, bodies
+from tests.broker.support.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.features.popping.pop import PopAsk
@@ -60,12 +60,12 @@ async def test_tags_and_expressions_choose_and_the_rest_is_passed_over(parts: Po
         await parts.send(b"%d" % number, properties=tag)
     tags = Filters().choice("TAG", "B")
     assert bodies(await parts.pop(choice=tags)) == [b"1", b"3", b"5"]
-    assert parts.notes.places.next("g", "t", 0) == 6
+    assert parts.revive_log.places.next("g", "t", 0) == 6
     sql = Filters().choice("SQL92", "n > 3")
     assert bodies(await parts.pop(choice=sql, group="h")) == [b"4", b"5"]
     none = Filters().choice("SQL92", "n > 30")
     assert await parts.pop(choice=none, group="i") == []
-    assert parts.notes.places.next("i", "t", 0) == 6, "nobody looks at them again"
+    assert parts.revive_log.places.next("i", "t", 0) == 6, "nobody looks at them again"
 
 
 async def test_no_more_is_given_than_was_asked_for_when_an_expression_chooses(
@@ -196,7 +196,7 @@ async def test_peeking_takes_nothing(parts: PopParts) -> None:
 
 async def test_when_too_much_is_in_flight_no_more_is_given(parts: PopParts) -> None:
     await parts.send(b"0", b"1")
-    parts.notes.flights._limit = 1
+    parts.revive_log.flights._limit = 1
     (got,) = await parts.pop(count=1)
     with pytest.raises(RequestRejected, match="acknowledge what was received") as refused:
         await parts.pop()
@@ -210,16 +210,16 @@ async def test_a_queue_that_fails_does_not_keep_back_what_another_gave(
 ) -> None:
     await parts.send(b"0")
     await parts.send(b"1", queue_id=1)
-    popped = parts.notes.popped
+    popped = parts.revive_log.popped
 
     async def once(*given: Any) -> None:
         await popped(*given)
-        monkeypatch.setattr(parts.notes, "popped", full)
+        monkeypatch.setattr(parts.revive_log, "popped", full)
 
     async def full(*given: Any) -> None:
         raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, "no room")
 
-    monkeypatch.setattr(parts.notes, "popped", once)
+    monkeypatch.setattr(parts.revive_log, "popped", once)
     first = await parts.pop()
     assert len(first) == 1
     with pytest.raises(RequestRejected, match="no room"):

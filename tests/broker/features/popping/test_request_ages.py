@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 import pytest
-from tests.broker.stepped_clock import SteppedClock
+from tests.broker.support.stepped_clock import SteppedClock
 
 from rocketpipe.broker.features.popping.request_ages import TOO_LATE_MS, RequestAges
 

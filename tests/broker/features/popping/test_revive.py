@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.broker.pop_parts import INVISIBLE_MS, PopParts, bodies
-from tests.broker.stepped_clock import HOUR_MS, SteppedClock
+from tests.broker.support.pop_parts import INVISIBLE_MS, PopParts, bodies
+from tests.broker.support.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.broker.features.popping.in_flight import Flight
 from rocketpipe.broker.features.popping.revive import BACK_OFF_MS, TICK_MS, UNKNOWN_MS
@@ -107,7 +107,7 @@ async def test_what_nobody_can_want_any_more_does_not_come_again(parts: PopParts
     await parts.pop()
     parts.tables.groups.delete("g", parts.clock.now_ms())
     await parts.pass_time(TICK_MS)
-    assert len(parts.notes.flights) == 0
+    assert len(parts.revive_log.flights) == 0
     parts.tables.groups.ensure("g", parts.clock.now_ms())
     await parts.pass_time(INVISIBLE_MS)
     assert parts.stored("%RETRY%g+t") == []
@@ -127,9 +127,9 @@ async def test_a_deleted_group_is_done_with_though_the_disk_was_full_at_first(
         full.setattr(parts.store, "append", refuse)
         with pytest.raises(RequestRejected):
             await parts.revivals.revive_due()
-    assert len(parts.notes.flights) == 1
+    assert len(parts.revive_log.flights) == 1
     await parts.pass_time(TICK_MS)
-    assert len(parts.notes.flights) == 0
+    assert len(parts.revive_log.flights) == 0
 
 
 async def test_a_group_that_is_made_anew_while_the_disk_is_full_keeps_what_it_pops_then(
@@ -184,7 +184,7 @@ async def test_what_an_unknown_group_popped_waits_until_it_is_known(
         parts = PopParts(tmp_path, ManualClock())
         for _ in range(3):
             await parts.pass_time(INVISIBLE_MS)
-        assert len(parts.notes.flights) == 1
+        assert len(parts.revive_log.flights) == 1
         assert "group new is not known" in caplog.text
         parts.tables.groups.ensure("new", parts.clock.now_ms())
         await parts.pass_time(UNKNOWN_MS)
@@ -200,7 +200,7 @@ async def test_what_an_unknown_group_popped_is_done_with_when_its_messages_are_g
     await parts.pop(group="new")
     parts.store.derived.queues.delete("t", 0)
     await parts.pass_time(INVISIBLE_MS)
-    assert len(parts.notes.flights) == 0
+    assert len(parts.revive_log.flights) == 0
 
 
 async def test_a_full_disk_puts_it_off(parts: PopParts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ async def test_a_full_disk_puts_it_off(parts: PopParts, monkeypatch: pytest.Monk
         full.setattr(parts.store, "append", refuse)
         await parts.clock.advance(INVISIBLE_MS)
         await parts.revivals.revive_due()
-    assert len(parts.notes.flights) == 1
+    assert len(parts.revive_log.flights) == 1
     await parts.pass_time(BACK_OFF_MS)
     assert bodies(await parts.pop()) == [b"0"]
 

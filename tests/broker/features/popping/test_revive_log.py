@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.pop_parts import INVISIBLE_MS, REVIVE, PopParts, bodies, seen
-from tests.broker.sending_parts import HOST, put
+from tests.broker.support.pop_parts import INVISIBLE_MS, REVIVE, PopParts, bodies, seen
+from tests.broker.support.sending_parts import HOST, put
 
 from rocketpipe.broker.features.popping import revive_log
 from rocketpipe.broker.features.popping.check_points import ack_of, check_point, put_ack, put_point
@@ -51,7 +51,7 @@ async def test_killed_after_a_pop_its_messages_are_hidden_and_come_again_once(
     await parts.pop(count=1)
     if save:
         parts.store.flush()
-        await parts.notes.tend()
+        await parts.revive_log.tend()
         parts.tables.save()
     parts = opened()
     assert bodies(await parts.pop()) == [b"1"]
@@ -69,7 +69,7 @@ async def test_killed_after_an_acknowledgement_the_message_never_comes_again(
     await parts.ack(got[0])
     if save:
         parts.store.flush()
-        await parts.notes.tend()
+        await parts.revive_log.tend()
         parts.tables.save()
     parts = opened()
     assert await parts.pop() == []
@@ -190,7 +190,7 @@ async def test_killed_in_order_the_block_and_the_acknowledgements_are_known(open
     await parts.ack(got[2])
     parts = opened()
     assert (await parts.popped(ordered=True)).records == []
-    assert parts.notes.places.next("g", "t", 0) == 1
+    assert parts.revive_log.places.next("g", "t", 0) == 1
     await parts.ack(got[1])
     parts = opened()
     assert bodies(seen(await parts.popped(ordered=True), "t", "g")) == [b"3"]
@@ -201,7 +201,7 @@ async def test_an_offset_that_was_set_back_and_saved_stays_so_after_a_kill(opene
     await parts.send(b"0", b"1")
     got = await parts.pop()
     parts.store.flush()
-    await parts.notes.tend()
+    await parts.revive_log.tend()
     parts.tables.offsets.commit("g", "t", 0, QueueOffset(0))
     parts.tables.save()
     parts = opened()
@@ -213,11 +213,11 @@ async def test_nothing_is_committed_that_a_power_cut_could_take(opened: Open) ->
     await parts.send(b"0")
     before = parts.tables.offsets.committed("g", "t", 0)
     await parts.pop()
-    parts.notes.settle()
+    parts.revive_log.settle()
     assert parts.tables.offsets.committed("g", "t", 0) in (before, 0)
-    assert parts.notes.places.next("g", "t", 0) == 1
+    assert parts.revive_log.places.next("g", "t", 0) == 1
     parts.store.flush()
-    parts.notes.settle()
+    parts.revive_log.settle()
     assert parts.tables.offsets.committed("g", "t", 0) == 1
 
 
@@ -227,9 +227,9 @@ async def test_notes_that_are_done_with_are_not_read_again(opened: Open) -> None
         await parts.send(b"%d" % number)
         for got in await parts.pop():
             await parts.ack(got)
-    await parts.notes.tend()
+    await parts.revive_log.tend()
     parts.store.flush()
-    parts.notes.settle()
+    parts.revive_log.settle()
     for queue_id in REVIVE_QUEUES:
         end = parts.store.max_offset(REVIVE, queue_id)
         done = parts.tables.offsets.committed(REVIVE_GROUP, REVIVE, queue_id)
@@ -248,9 +248,9 @@ async def test_a_pop_that_lasts_long_keeps_few_notes_from_being_done_with(
         await parts.send(b"%d" % number)
         for got in await parts.pop():
             await parts.ack(got)
-        await parts.notes.tend()
+        await parts.revive_log.tend()
     parts.store.flush()
-    parts.notes.settle()
+    parts.revive_log.settle()
     parts.tables.save()
     for queue_id in REVIVE_QUEUES:
         done = parts.tables.offsets.committed(REVIVE_GROUP, REVIVE, queue_id)
@@ -282,12 +282,12 @@ async def test_what_rocketmqs_broker_had_in_its_timer_is_taken_over(opened: Open
     )
     now_ms = parts.clock.now_ms()
     await parts.intake.put([timed(put_point(point, REVIVE, 4, HOST, now_ms))])
-    parts.notes.arrived(REVIVE, 4, QueueOffset(0))
+    parts.revive_log.arrived(REVIVE, 4, QueueOffset(0))
     await parts.pass_time(2000)
     ack = ack_of(point, [QueueOffset(1)])
     await parts.intake.put([timed(put_ack(ack, point.due_ms, REVIVE, 4, HOST, now_ms))])
-    parts.notes.arrived(REVIVE, 4, QueueOffset(1))
-    await parts.notes.tend()
+    parts.revive_log.arrived(REVIVE, 4, QueueOffset(1))
+    await parts.revive_log.tend()
     await parts.pass_time(revive_log.TIMED_GRACE_MS)
     assert bodies(await parts.pop()) == [b"0"]
 
@@ -311,7 +311,7 @@ async def test_acknowledgements_wait_for_the_sync_where_that_is_promised(opened:
     await asyncio.sleep(0)
     parts.store.flush()
     await sending
-    parts.durability.dispatch()
+    parts.visibility.dispatch()
     (got,) = await parts.pop()
     acking = asyncio.create_task(parts.ack(got))
     for _ in range(5):
@@ -319,7 +319,7 @@ async def test_acknowledgements_wait_for_the_sync_where_that_is_promised(opened:
     assert not acking.done()
     parts.store.flush()
     await acking
-    assert len(parts.notes.flights) == 0
+    assert len(parts.revive_log.flights) == 0
 
 
 # A pop that fails in the middle
@@ -331,15 +331,15 @@ class Broken(Exception):
 
 def breaking(parts: PopParts, monkeypatch: pytest.MonkeyPatch, *, shown: bool) -> None:
     """Have the next write fail behind the append, before or after it is shown."""
-    settled = parts.durability.settled
+    settled = parts.visibility.settled
 
     async def broken(end: LogOffset, *, wait: bool) -> bool:
-        monkeypatch.setattr(parts.durability, "settled", settled)
+        monkeypatch.setattr(parts.visibility, "settled", settled)
         if shown:
             await settled(end, wait=wait)
         raise Broken
 
-    monkeypatch.setattr(parts.durability, "settled", broken)
+    monkeypatch.setattr(parts.visibility, "settled", broken)
 
 
 @pytest.mark.parametrize("shown", [False, True], ids=["not shown", "shown"])
@@ -356,7 +356,7 @@ async def test_a_pop_that_fails_behind_its_check_point_hides_its_messages_once(
         parts = opened()
     elif not shown:
         assert await parts.pop(queue_id=0) == [], "nobody knows whether it is popped"
-        parts.durability.dispatch()
+        parts.visibility.dispatch()
     (other,) = await parts.pop(queue_id=0)
     assert other.body == b"1"
     await parts.ack(other)
@@ -377,8 +377,8 @@ async def test_what_nobody_pops_again_is_cleared_up_all_the_same(
     breaking(parts, monkeypatch, shown=True)
     with pytest.raises(Broken):
         await parts.pop(queue_id=0)
-    parts.notes.arrived(REVIVE, 1, QueueOffset(0))
-    await parts.notes.tend()
+    parts.revive_log.arrived(REVIVE, 1, QueueOffset(0))
+    await parts.revive_log.tend()
     await parts.pass_time(INVISIBLE_MS)
     (again,) = await parts.pop()
     assert again.tries == 1
@@ -421,6 +421,6 @@ async def test_a_pop_succeeds_when_only_showing_its_check_point_fails(
         (got,) = await parts.pop()
         await parts.ack(got)
     assert caplog.text.count("cannot be shown") == 1
-    parts.durability.dispatch()
+    parts.visibility.dispatch()
     await parts.pass_time(INVISIBLE_MS)
     assert await parts.pop() == []

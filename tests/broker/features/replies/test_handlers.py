@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.broker.sending_parts import HOST, SendingParts
+from tests.broker.support.sending_parts import HOST, SendingParts
 
 from rocketpipe.broker.features.replies.handlers import PUSH_TIMEOUT_MS, ReplyHandlers
 from rocketpipe.broker.tables.clients import ClientTable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.broker.staging_parts import EXPIRY_MS
-from tests.broker.staging_world import TOPIC, World
+from tests.broker.support.staging_parts import EXPIRY_MS
+from tests.broker.support.staging_world import TOPIC, World
 
 from rocketpipe.broker.features.staging.asking import WAIT_MS
 from rocketpipe.client.producer.staging.content import checksum

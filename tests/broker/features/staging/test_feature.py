@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.broker.sending_parts import sent
-from tests.broker.staging_parts import staged
+from tests.broker.support.sending_parts import sent
+from tests.broker.support.staging_parts import staged
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig

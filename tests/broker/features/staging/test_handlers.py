@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.staging_parts import StagingParts, staged
+from tests.broker.support.staging_parts import StagingParts, staged
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.topic import TopicSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.broker.sending_parts import HOST
+from tests.broker.support.sending_parts import HOST
 
 from rocketpipe.broker.features.staging.ledger import AppEntry
 from rocketpipe.broker.features.staging.records import (

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.broker.sending_parts import put
-from tests.broker.staging_parts import EXPIRY_MS, LEDGER_MS, StagingParts
+from tests.broker.support.sending_parts import put
+from tests.broker.support.staging_parts import EXPIRY_MS, LEDGER_MS, StagingParts
 
 from rocketpipe.broker.features.staging.book import StageBook
 from rocketpipe.broker.features.staging.replay import replay
@@ -98,7 +98,7 @@ async def do(parts: StagingParts, step: tuple[Any, ...]) -> None:
             _forget_old_segments(parts)
         case ("grow", size):
             parts.store.append([[put("u", b"x" * size)]])
-            parts.durability.dispatch()
+            parts.visibility.dispatch()
 
 
 def _forget_old_segments(parts: StagingParts) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import put
-from tests.broker.staging_parts import EXPIRY_MS, LEDGER_MS, StagingParts
+from tests.broker.support.sending_parts import put
+from tests.broker.support.staging_parts import EXPIRY_MS, LEDGER_MS, StagingParts
 
 from rocketpipe.broker.features.staging.prepared import PreparedTable
 from rocketpipe.errors import RequestRejected
@@ -301,7 +301,7 @@ async def test_what_is_needed_of_the_log_is_held_and_the_ledger_moves_on(tmp_pat
     parts.store.flush()
     await parts.staging.tend()
     assert held.offset > 8192, "a summary has come behind the rest"
-    parts.durability.dispatch()
+    parts.visibility.dispatch()
     parts.store.flush()
     parts.store.delete_before(held.offset)
     assert parts.store.first_offset > 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.broker.sending_parts import SendingParts
+from tests.broker.support.sending_parts import SendingParts
 
 from rocketpipe.broker.config.live import LiveSettings
 from rocketpipe.broker.features.timers.feature import timers
@@ -24,7 +24,7 @@ async def test_it_answers_recalls_and_delivers(tmp_path: Path) -> None:
         settings=LiveSettings(parts.config, parts.store.config, parts.clock),
         store=parts.store,
         intake=parts.intake,
-        supply=parts.supply,
+        topic_provider=parts.topic_provider,
         clock=parts.clock,
         destinations=parts.destinations,
         retention=Retention(parts.store, disk=Disk(), clock=parts.clock, pins=parts.pins),

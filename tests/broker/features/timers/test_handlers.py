@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.broker.sending_parts import Sender, SendingParts, sent
+from tests.broker.support.sending_parts import Sender, SendingParts, sent
 
 from rocketpipe.broker.features.timers.handlers import TimerHandlers
 from rocketpipe.broker.features.timers.timers import Timers
@@ -28,7 +28,9 @@ class Recalling:
         self.parts = parts = SendingParts(root, ManualClock(), config=config)
         self.timers = Timers(parts.store, parts.intake, parts.clock)
         self._router = Router(
-            TimerHandlers(parts.config, parts.intake, parts.supply, self.timers, parts.clock)
+            TimerHandlers(
+                parts.config, parts.intake, parts.topic_provider, self.timers, parts.clock
+            )
         )
 
     async def timed(self) -> RecallHandle:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import HOST, SendingParts, put
-from tests.broker.stepped_clock import HOUR_MS, SteppedClock
+from tests.broker.support.sending_parts import HOST, SendingParts, put
+from tests.broker.support.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.broker.features.timers import timers
 from rocketpipe.broker.features.timers.timers import TICK_MS, Timers
@@ -35,7 +35,7 @@ class TimedParts(SendingParts):
         key = body.decode()
         text = f"UNIQ_KEY\x01{key}\x02TIMER_DELAY_MS\x01{delay_ms}\x02".encode()
         await self.intake.put(
-            [self.parking.parked(put(body=body, properties=text, queue_id=queue_id))]
+            [self.deferral.parked(put(body=body, properties=text, queue_id=queue_id))]
         )
         due_ms = self.clock.now_ms() + delay_ms
         return RecallHandle(topic="t", broker="broker-a", deliver_ms=due_ms, unique_key=key)
@@ -166,7 +166,7 @@ async def test_what_is_being_taken_back_is_not_delivered_meanwhile(opened: Open)
     parts = opened(flush=FlushMode.SYNC)
     handle = await parts.park(b"a", 1000)
     parts.store.flush()
-    parts.durability.dispatch()
+    parts.visibility.dispatch()
     recalling = asyncio.ensure_future(parts.timers.recall(handle, "p", HOST))
     await asyncio.sleep(0)
     await parts.pass_by(1500)
@@ -176,7 +176,7 @@ async def test_what_is_being_taken_back_is_not_delivered_meanwhile(opened: Open)
     await recalling
     await parts.pass_by(1500)
     parts.store.flush()
-    parts.durability.dispatch()
+    parts.visibility.dispatch()
     assert parts.bodies() == []
 
 
@@ -204,7 +204,7 @@ async def test_what_waits_for_long_is_put_again_before_the_log_goes(opened: Open
 async def test_what_is_put_again_on_the_way_is_due_when_it_was(opened: Open, how: str) -> None:
     parts = opened(reserved_hours=4)
     text = f"UNIQ_KEY\x01a\x02{how}\x02".encode()
-    await parts.intake.put([parts.parking.parked(put(body=b"a", properties=text))])
+    await parts.intake.put([parts.deferral.parked(put(body=b"a", properties=text))])
     (waiting,) = parts.store.derived.timer.pending(0, 1 << 60)
     await parts.clock.advance(2 * HOUR_MS)
     await parts.timers.roll()
@@ -223,7 +223,7 @@ async def test_two_of_one_key_and_second_come_once_each_over_a_restart(opened: O
     parts = opened()
     for body, delay_ms in ((b"later", 5900), (b"sooner", 5800)):
         text = f"UNIQ_KEY\x01same\x02TIMER_DELAY_MS\x01{delay_ms}\x02".encode()
-        await parts.intake.put([parts.parking.parked(put(body=body, properties=text))])
+        await parts.intake.put([parts.deferral.parked(put(body=body, properties=text))])
     first, second = parts.stored(TIMER_TOPIC)
     assert first.properties["TIMER_OUT_MS"] == second.properties["TIMER_OUT_MS"]
     await parts.pass_by(5800)
@@ -303,7 +303,7 @@ async def test_what_is_being_taken_back_is_not_put_again_meanwhile(opened: Open)
     parts = opened(flush=FlushMode.SYNC, reserved_hours=4)
     handle = await parts.park(b"a", 5 * HOUR_MS)
     parts.store.flush()
-    parts.durability.dispatch()
+    parts.visibility.dispatch()
     await parts.clock.advance(2 * HOUR_MS)
     recalling = asyncio.ensure_future(parts.timers.recall(handle, "p", HOST))
     for _ in range(4):
@@ -313,7 +313,7 @@ async def test_what_is_being_taken_back_is_not_put_again_meanwhile(opened: Open)
     await asyncio.wait([recalling])
     await parts.timers.roll()
     parts.store.flush()
-    parts.durability.dispatch()
+    parts.visibility.dispatch()
     assert [each.tags for each in parts.stored(TIMER_TOPIC)] == [None, "_RECALL_TAG_"]
     assert len(parts.store.derived.timer) == 0
     assert not parts.timers._recalling or await parts.pass_by(0) is None
@@ -342,7 +342,7 @@ async def test_what_falls_due_while_long_waits_are_put_again_does_not_wait_for_t
             await parts.park(b"%d" % number, 5 * HOUR_MS)
         await clock.advance(2 * HOUR_MS)
         text = f"TIMER_DELIVER_MS\x01{clock.now_ms() + 1000}\x02".encode()
-        await parts.intake.put([parts.parking.parked(put(body=b"soon", properties=text))])
+        await parts.intake.put([parts.deferral.parked(put(body=b"soon", properties=text))])
         rolling = asyncio.ensure_future(parts.timers.roll())
         await asyncio.sleep(0)
         clock.step(1000)
@@ -411,7 +411,7 @@ async def test_a_moment_is_one_of_the_wall_clock_whoever_sets_that(tmp_path: Pat
     parts = TimedParts(tmp_path, clock)
     try:
         text = f"TIMER_DELIVER_MS\x01{clock.now_ms() + HOUR_MS}\x02".encode()
-        await parts.intake.put([parts.parking.parked(put(body=b"at four", properties=text))])
+        await parts.intake.put([parts.deferral.parked(put(body=b"at four", properties=text))])
         clock.step(HOUR_MS - 1)
         await parts.pass_by(0)
         assert parts.bodies() == []

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import HOST
-from tests.broker.stepped_clock import SteppedClock
-from tests.broker.transacting import HalfSent, TransactingParts
+from tests.broker.support.sending_parts import HOST
+from tests.broker.support.stepped_clock import SteppedClock
+from tests.broker.support.transacting import HalfSent, TransactingParts
 
 from rocketpipe.broker.features.transactions.check_back import ProducerGroups
 from rocketpipe.broker.tables.clients import ClientTable

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.transacting import HalfSent, TransactingParts
+from tests.broker.support.transacting import HalfSent, TransactingParts
 
 from rocketpipe.broker.features.transactions.open_transactions import OpenTransactions
 from rocketpipe.broker.intake.half_messages import committed

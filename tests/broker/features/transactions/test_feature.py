@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.broker.sending_parts import HOST, SendingParts
+from tests.broker.support.sending_parts import HOST, SendingParts
 
 from rocketpipe.broker.config.live import LiveSettings
 from rocketpipe.broker.features.transactions.feature import transactions
@@ -24,15 +24,15 @@ async def test_it_answers_decisions_and_asks_for_them(tmp_path: Path) -> None:
         store=parts.store,
         store_host=HOST,
         intake=parts.intake,
-        supply=parts.supply,
-        durability=parts.durability,
+        topic_provider=parts.topic_provider,
+        visibility=parts.visibility,
         delays=parts.delays,
         destinations=parts.destinations,
         tables=parts.tables,
         stamp=parts.stamp,
         connected=ClientTable(),
         clock=parts.clock,
-        half_room=parts.half_room,
+        transaction_limit=parts.transaction_limit,
     )
     wing = transactions(cast("Any", core))
     (handlers,) = wing.handlers

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.sending_parts import sent
-from tests.broker.transacting import TransactingParts
+from tests.broker.support.sending_parts import sent
+from tests.broker.support.transacting import TransactingParts
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.flags import Transaction

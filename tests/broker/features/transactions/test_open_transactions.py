@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.broker.sending_parts import SendingParts, put
+from tests.broker.support.sending_parts import SendingParts, put
 
 from rocketpipe.broker.features.transactions.open_transactions import OpenTransactions, Outcome
 from rocketpipe.model.names import HALF_OP_TOPIC, HALF_TOPIC

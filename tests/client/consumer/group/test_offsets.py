@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.client.consumer.desk import desk_and_session
+from tests.client.consumer.support.fake_broker import desk_and_session
 
 from rocketpipe.client.consumer.group.offsets import (
     AT_ONCE,

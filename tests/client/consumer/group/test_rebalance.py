@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.client.consumer.desk import desk_and_session
+from tests.client.consumer.support.fake_broker import desk_and_session
 from tests.waiting import until
 
 from rocketpipe.background import running

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.client.consumer.in_hand import again, handlers, message, messages
+from tests.client.consumer.support.sample_messages import again, handlers, message, messages
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.client.consumer.handling.handlers import Handlers, handler, runs, subscription_to

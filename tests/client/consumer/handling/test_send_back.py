@@ -3,8 +3,8 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from tests.client.consumer.counter import REFUSED, Counter, counter_and_session
-from tests.client.consumer.in_hand import again, message
+from tests.client.consumer.support.counter import REFUSED, Counter, counter_and_session
+from tests.client.consumer.support.sample_messages import again, message
 
 from rocketpipe.client.consumer.handling.send_back import SendBack
 from rocketpipe.client.consumer.outcome import DEAD_LETTER

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.client.consumer.desk import PullDesk, found
-from tests.client.consumer.records import queue, record
+from tests.client.consumer.support.fake_broker import PullDesk, found
+from tests.client.consumer.support.records import queue, record
 from tests.waiting import until
 
 from rocketpipe.background import running
@@ -42,20 +42,20 @@ async def pulling(
     clock: ManualClock | None = None,
 ) -> AsyncIterator[tuple[FetchBuffer, ReadAhead]]:
     wanted = wanted or subscription_to("t")
-    shelf = FetchBuffer(limits or ReadLimits())
+    buffer = FetchBuffer(limits or ReadLimits())
     async with Server.bound("127.0.0.1", 0) as server, server.serving(Router(desk).answer):
         desk.address = server.address
         async with Session(server.address, clock=clock) as session:
-            loop = PullLoop(session, "g", shelf, lambda topic: wanted)
-            place = shelf.open(queue(), QueueOffset(7))
+            loop = PullLoop(session, "g", buffer, lambda topic: wanted)
+            place = buffer.open(queue(), QueueOffset(7))
             async with running(loop.run(place), "pulls"):
-                yield shelf, place
+                yield buffer, place
 
 
 async def test_each_pull_goes_on_where_the_last_one_ended_and_is_a_lite_one() -> None:
     desk = one_queue()
     desk.answers = [found(record(7), record(8), next_offset=9), found(next_offset=20)]
-    async with pulling(desk) as (shelf, _):
+    async with pulling(desk) as (buffer, _):
         await until(lambda: len(desk.pulls) == 3)
         assert [pull.queue_offset for pull in desk.pulls] == [7, 9, 20]
         assert set(desk.codes) == {RequestCode.LITE_PULL_MESSAGE}
@@ -65,7 +65,7 @@ async def test_each_pull_goes_on_where_the_last_one_ended_and_is_a_lite_one() ->
         assert (pull.sys_flag, pull.sub_version) == (wanted, 0)
         assert (pull.subscription, pull.expression_type) == ("*", TAG)
         assert (pull.suspend_timeout_millis, pull.commit_offset) == (20_000, 0)
-        taken = shelf.take(9)
+        taken = buffer.take(9)
         assert taken is not None
         assert [message.queue_offset for message in taken[1]] == [7, 8]
         assert taken[0].position == 20
@@ -75,9 +75,9 @@ async def test_tags_that_only_share_a_hash_are_left_out() -> None:
     desk = one_queue()
     # "Aa" and "BB" have the same Java hash, so a broker cannot tell them apart.
     desk.answers = [found(record(7, tags="BB"), record(8, tags="Aa"), record(9), next_offset=10)]
-    async with pulling(desk, subscription_to("t", tags="Aa")) as (shelf, _):
+    async with pulling(desk, subscription_to("t", tags="Aa")) as (buffer, _):
         await until(lambda: len(desk.pulls) == 2)
-        taken = shelf.take(9)
+        taken = buffer.take(9)
         assert taken is not None
         assert [message.queue_offset for message in taken[1]] == [8]
         assert desk.pulls[0].subscription == "Aa"
@@ -108,13 +108,13 @@ async def test_an_offset_that_the_queue_does_not_have_is_corrected() -> None:
 async def test_nothing_is_asked_for_while_there_is_no_room() -> None:
     desk = one_queue()
     desk.answers = [found(record(7), record(8), next_offset=9)]
-    async with pulling(desk, limits=ReadLimits(messages=2)) as (shelf, place):
-        await until(lambda: len(shelf) == 2)
-        waiting = asyncio.ensure_future(shelf.room(place))
+    async with pulling(desk, limits=ReadLimits(messages=2)) as (buffer, place):
+        await until(lambda: len(buffer) == 2)
+        waiting = asyncio.ensure_future(buffer.room(place))
         await asyncio.sleep(0)
         assert not waiting.done()
         assert len(desk.pulls) == 1
-        shelf.take(1)
+        buffer.take(1)
         await waiting
         await until(lambda: len(desk.pulls) == 2)
 
@@ -123,25 +123,25 @@ async def test_a_refusal_is_told_and_the_pull_tried_again() -> None:
     clock, desk = ManualClock(), one_queue()
     refusal = RequestRejected(ResponseCode.NO_PERMISSION, "the topic may not be read")
     desk.answers = [refusal, found(record(7), next_offset=8)]
-    async with pulling(desk, clock=clock) as (shelf, _):
-        await shelf.arrival()
-        told = shelf.failure()
+    async with pulling(desk, clock=clock) as (buffer, _):
+        await buffer.arrival()
+        told = buffer.failure()
         assert isinstance(told, RequestRejected)
         assert told.remark == "the topic may not be read"
         await clock.advance(AGAIN_MS)
-        await until(lambda: len(shelf) == 1)
+        await until(lambda: len(buffer) == 1)
 
 
 @pytest.mark.parametrize("code", [ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL])
 async def test_a_broker_that_is_busy_is_asked_again_and_nobody_is_told(code: int) -> None:
     clock, desk = ManualClock(), one_queue()
     desk.answers = [RequestRejected(code, "busy"), found(record(7), next_offset=8)]
-    async with pulling(desk, clock=clock) as (shelf, _):
+    async with pulling(desk, clock=clock) as (buffer, _):
         await until(lambda: not desk.answers or len(desk.pulls) == 1)
-        while len(shelf) == 0:
+        while len(buffer) == 0:
             await clock.advance(AGAIN_MS)
             await asyncio.sleep(0.001)
-        assert shelf.failure() is None
+        assert buffer.failure() is None
 
 
 async def test_a_broker_that_is_gone_is_looked_for_anew() -> None:
@@ -151,26 +151,26 @@ async def test_a_broker_that_is_gone_is_looked_for_anew() -> None:
     async with Server.bound("127.0.0.1", 0) as server, server.serving(Router(desk).answer):
         desk.address = nowhere
         async with Session(server.address, clock=clock) as session:
-            shelf = FetchBuffer(ReadLimits())
-            loop = PullLoop(session, "g", shelf, lambda topic: subscription_to("t"))
+            buffer = FetchBuffer(ReadLimits())
+            loop = PullLoop(session, "g", buffer, lambda topic: subscription_to("t"))
             desk.answers = [found(record(7), next_offset=8)]
-            async with running(loop.run(shelf.open(queue(), QueueOffset(7))), "pulls"):
+            async with running(loop.run(buffer.open(queue(), QueueOffset(7))), "pulls"):
                 await until(lambda: desk.count(GetRouteInfoByTopic) >= 1)
                 desk.address = server.address
-                while len(shelf) == 0:
+                while len(buffer) == 0:
                     await clock.advance(AGAIN_MS)
                     await asyncio.sleep(0.001)
-                assert shelf.failure() is None
+                assert buffer.failure() is None
 
 
 async def test_a_broker_that_does_not_let_pulls_wait_is_not_hurried() -> None:
     clock, desk = ManualClock(), one_queue()
     desk.answers = [found(next_offset=7), found(record(7), next_offset=8)]
-    async with pulling(desk, clock=clock) as (shelf, _):
+    async with pulling(desk, clock=clock) as (buffer, _):
         await until(lambda: len(desk.answers) == 1)
         await clock.advance(HURRIED_MS - 1)
         assert len(desk.pulls) == 1
-        while len(shelf) == 0:
+        while len(buffer) == 0:
             await clock.advance(HURRIED_MS)
             await asyncio.sleep(0.001)
 
@@ -178,16 +178,16 @@ async def test_a_broker_that_does_not_let_pulls_wait_is_not_hurried() -> None:
 async def test_what_is_no_message_is_told() -> None:
     desk = one_queue()
     desk.answers = [found(b"no record at all, but enough bytes", next_offset=8)]
-    async with pulling(desk, clock=ManualClock()) as (shelf, _):
-        await shelf.arrival()
-        assert "byte" in str(shelf.failure())
+    async with pulling(desk, clock=ManualClock()) as (buffer, _):
+        await buffer.arrival()
+        assert "byte" in str(buffer.failure())
 
 
 async def test_a_topic_that_nobody_wants_any_more_is_not_pulled() -> None:
     async with Session("127.0.0.1:1") as session:
-        shelf = FetchBuffer(ReadLimits())
-        loop = PullLoop(session, "g", shelf, lambda topic: None)
-        await loop.run(shelf.open(queue(), QueueOffset(0)))
+        buffer = FetchBuffer(ReadLimits())
+        loop = PullLoop(session, "g", buffer, lambda topic: None)
+        await loop.run(buffer.open(queue(), QueueOffset(0)))
 
 
 def test_a_plain_pull_waits_unless_it_is_told_not_to() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.consumer.desk import desk_and_session
-from tests.client.consumer.records import queue
+from tests.client.consumer.support.fake_broker import desk_and_session
+from tests.client.consumer.support.records import queue
 
 from rocketpipe.client.consumer.handling.handlers import subscription_to
 from rocketpipe.client.consumer.pulling.member import PullMember
@@ -39,10 +39,10 @@ def test_it_is_in_its_group_while_something_is_subscribed() -> None:
 
 def test_queues_that_were_assigned_make_it_no_member() -> None:
     session = Session("127.0.0.1:1")
-    shelf = FetchBuffer(ReadLimits())
-    here = PullMember(session, "g", MessageModel.CLUSTERING, LAST, shelf)
+    buffer = FetchBuffer(ReadLimits())
+    here = PullMember(session, "g", MessageModel.CLUSTERING, LAST, buffer)
     here.assigned = subscription_to("")
-    shelf.open(queue(), QueueOffset(0))
+    buffer.open(queue(), QueueOffset(0))
     assert here.consumers() == ()
     assert set(here.topics()) == {"t"}
     assert here.wanted("t") is here.assigned
@@ -71,10 +71,10 @@ async def test_a_topic_must_be_there_to_be_subscribed() -> None:
 
 
 def test_an_operator_is_told_where_it_is() -> None:
-    shelf = FetchBuffer(ReadLimits())
-    here = PullMember(Session("127.0.0.1:1"), "g", MessageModel.CLUSTERING, LAST, shelf)
+    buffer = FetchBuffer(ReadLimits())
+    here = PullMember(Session("127.0.0.1:1"), "g", MessageModel.CLUSTERING, LAST, buffer)
     here.subscriptions["t"] = subscription_to("t", tags="A")
-    shelf.open(queue(), QueueOffset(7))
+    buffer.open(queue(), QueueOffset(7))
     told = here.running_info("g", stacks=False)
     assert [wanted.topic for wanted in told.subscriptions] == ["t"]
     assert [held.commit_offset for held in told.queues.values()] == [7]

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.client.consumer.records import messages, queue
+from tests.client.consumer.support.records import messages, queue
 
 from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer, ReadAhead, ReadLimits
 from rocketpipe.errors import RequestRejected
@@ -104,99 +104,99 @@ def test_a_limit_of_nothing_is_refused() -> None:
 
 
 def test_queues_take_turns() -> None:
-    shelf = FetchBuffer(ReadLimits())
+    buffer = FetchBuffer(ReadLimits())
     for number in (0, 1, 2):
-        shelf.open(queue(number), at(0))
+        buffer.open(queue(number), at(0))
     for number in (1, 0):
-        shelf.add(shelf.places[queue(number)], messages(0, 1, 2, of=queue(number)), at(3))
+        buffer.add(buffer.places[queue(number)], messages(0, 1, 2, of=queue(number)), at(3))
     turns = []
-    while (taken := shelf.take(2)) is not None:
+    while (taken := buffer.take(2)) is not None:
         turns.append((taken[0].queue.queue_id, len(taken[1])))
     assert turns == [(1, 2), (0, 2), (1, 1), (0, 1)]
-    assert len(shelf) == 0
+    assert len(buffer) == 0
 
 
 def test_a_paused_queue_keeps_what_it_has() -> None:
-    shelf = FetchBuffer(ReadLimits())
-    here = shelf.open(queue(), at(0))
-    shelf.add(here, messages(0), at(1))
-    shelf.pause(queue(), True)
-    assert shelf.take(1) is None
-    shelf.add(here, messages(1), at(2))
-    assert shelf.take(1) is None
-    shelf.pause(queue(), False)
-    taken = shelf.take(9)
+    buffer = FetchBuffer(ReadLimits())
+    here = buffer.open(queue(), at(0))
+    buffer.add(here, messages(0), at(1))
+    buffer.pause(queue(), True)
+    assert buffer.take(1) is None
+    buffer.add(here, messages(1), at(2))
+    assert buffer.take(1) is None
+    buffer.pause(queue(), False)
+    taken = buffer.take(9)
     assert taken is not None
     assert [message.queue_offset for message in taken[1]] == [0, 1]
 
 
 def test_what_was_dropped_is_not_handed_out() -> None:
-    shelf = FetchBuffer(ReadLimits())
-    shelf.add(shelf.open(queue(0), at(0)), messages(0, 1), at(2))
-    shelf.add(shelf.open(queue(1), at(0)), messages(0), at(1))
-    shelf.seek(queue(0), at(9))
-    assert shelf.remove(queue(1)) is not None
-    assert shelf.remove(queue(1)) is None
-    assert shelf.take(1) is None
-    assert len(shelf) == 0
-    assert list(shelf.places) == [queue(0)]
+    buffer = FetchBuffer(ReadLimits())
+    buffer.add(buffer.open(queue(0), at(0)), messages(0, 1), at(2))
+    buffer.add(buffer.open(queue(1), at(0)), messages(0), at(1))
+    buffer.seek(queue(0), at(9))
+    assert buffer.remove(queue(1)) is not None
+    assert buffer.remove(queue(1)) is None
+    assert buffer.take(1) is None
+    assert len(buffer) == 0
+    assert list(buffer.places) == [queue(0)]
 
 
 def test_a_failure_is_told_once_and_is_over_when_messages_come() -> None:
-    shelf = FetchBuffer(ReadLimits())
-    here, there = shelf.open(queue(0), at(0)), shelf.open(queue(1), at(0))
+    buffer = FetchBuffer(ReadLimits())
+    here, there = buffer.open(queue(0), at(0)), buffer.open(queue(1), at(0))
     error = RequestRejected(16, "no")
-    shelf.fail(here, error)
-    assert shelf.failure() is error
-    assert shelf.failure() is None
-    shelf.fail(here, error)
-    shelf.fail(there, error)
-    shelf.add(here, [], at(1))
-    shelf.remove(queue(1))
-    assert shelf.failure() is None
+    buffer.fail(here, error)
+    assert buffer.failure() is error
+    assert buffer.failure() is None
+    buffer.fail(here, error)
+    buffer.fail(there, error)
+    buffer.add(here, [], at(1))
+    buffer.remove(queue(1))
+    assert buffer.failure() is None
 
 
 async def test_whoever_waits_is_woken_by_messages_and_by_failures() -> None:
-    shelf = FetchBuffer(ReadLimits())
-    here = shelf.open(queue(), at(0))
-    come = partial(shelf.add, here, messages(0), at(1))
-    fail = partial(shelf.fail, here, RequestRejected(16, "no"))
+    buffer = FetchBuffer(ReadLimits())
+    here = buffer.open(queue(), at(0))
+    come = partial(buffer.add, here, messages(0), at(1))
+    fail = partial(buffer.fail, here, RequestRejected(16, "no"))
     for act in (come, fail):
-        waiting = asyncio.create_task(shelf.arrival())
+        waiting = asyncio.create_task(buffer.arrival())
         await asyncio.sleep(0)
-        shelf.add(here, [], here.next_offset)
+        buffer.add(here, [], here.next_offset)
         await asyncio.sleep(0)
         assert not waiting.done()
         act()
         await waiting
-        shelf.take(1)
+        buffer.take(1)
 
 
 async def test_a_pull_waits_while_its_queue_is_full_or_paused() -> None:
-    shelf = FetchBuffer(ReadLimits(messages=2))
-    here = shelf.open(queue(), at(0))
-    shelf.add(here, messages(0, 1), at(2))
-    waiting = asyncio.create_task(shelf.room(here))
+    buffer = FetchBuffer(ReadLimits(messages=2))
+    here = buffer.open(queue(), at(0))
+    buffer.add(here, messages(0, 1), at(2))
+    waiting = asyncio.create_task(buffer.room(here))
     await asyncio.sleep(0)
-    shelf.pause(queue(), True)
-    shelf.seek(queue(), at(5))
+    buffer.pause(queue(), True)
+    buffer.seek(queue(), at(5))
     await asyncio.sleep(0)
     assert not waiting.done()
-    shelf.pause(queue(), False)
+    buffer.pause(queue(), False)
     await waiting
 
 
 async def test_a_pull_waits_while_all_queues_together_are_full_unless_it_has_nothing() -> None:
-    shelf = FetchBuffer(ReadLimits(messages_in_all=3))
-    here, there = shelf.open(queue(0), at(0)), shelf.open(queue(1), at(0))
-    shelf.add(here, messages(0, 1, of=queue(0)), at(2))
-    shelf.add(there, messages(0, of=queue(1)), at(1))
-    empty = shelf.open(queue(2), at(0))
-    await shelf.room(empty)
-    waiting = asyncio.create_task(shelf.room(here))
+    buffer = FetchBuffer(ReadLimits(messages_in_all=3))
+    here, there = buffer.open(queue(0), at(0)), buffer.open(queue(1), at(0))
+    buffer.add(here, messages(0, 1, of=queue(0)), at(2))
+    buffer.add(there, messages(0, of=queue(1)), at(1))
+    empty = buffer.open(queue(2), at(0))
+    await buffer.room(empty)
+    waiting = asyncio.create_task(buffer.room(here))
     await asyncio.sleep(0)
     assert not waiting.done()
-    shelf.remove(queue(1))
+    buffer.remove(queue(1))
     await waiting
 
 
@@ -213,13 +213,13 @@ async def test_a_pull_waits_while_all_queues_together_are_full_unless_it_has_not
 def test_whatever_happens_offsets_keep_their_order_and_the_count_is_right(
     steps: list[tuple[str, int, int]],
 ) -> None:
-    shelf = FetchBuffer(ReadLimits())
+    buffer = FetchBuffer(ReadLimits())
     for number in range(3):
-        shelf.open(queue(number), at(0))
+        buffer.open(queue(number), at(0))
     handed: dict[int, int] = dict.fromkeys(range(3), 0)
     for what, number, amount in steps:
         if what == "take":
-            taken = shelf.take(number)
+            taken = buffer.take(number)
             for message in taken[1] if taken else []:
                 number = message.queue.queue_id
                 assert message.queue_offset == handed[number], "none left out, none twice"
@@ -227,14 +227,14 @@ def test_whatever_happens_offsets_keep_their_order_and_the_count_is_right(
             if taken:
                 taken[0].settle()
         elif what == "add":
-            start = shelf.places[queue(number)].next_offset
+            start = buffer.places[queue(number)].next_offset
             came = messages(*range(start, start + amount), of=queue(number))
-            shelf.add(shelf.places[queue(number)], came, at(start + amount))
+            buffer.add(buffer.places[queue(number)], came, at(start + amount))
         elif what == "seek":
-            shelf.seek(queue(number), at(amount))
+            buffer.seek(queue(number), at(amount))
             handed[number] = amount
         else:
-            shelf.pause(queue(number), bool(amount))
-        for here in shelf:
+            buffer.pause(queue(number), bool(amount))
+        for here in buffer:
             assert here.done <= here.position <= here.next_offset
-        assert len(shelf) == sum(len(here) for here in shelf)
+        assert len(buffer) == sum(len(here) for here in buffer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.client.consumer.records import messages, queue
+from tests.client.consumer.support.records import messages, queue
 
 from rocketpipe.client.consumer.handling.handlers import subscription_to
 from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer, ReadLimits
@@ -13,11 +13,11 @@ from rocketpipe.testing.clock import ManualClock
 
 
 async def test_a_pull_consumer_tells_what_it_has_in_hand_and_is_done_with() -> None:
-    shelf = FetchBuffer(ReadLimits())
-    report = PullReport(Session("127.0.0.1:1", clock=ManualClock()), shelf)
-    place = shelf.open(queue(0), QueueOffset(4))
-    shelf.open(queue(1, topic="u"), QueueOffset(7))
-    shelf.add(place, messages(4, 5, 6), QueueOffset(7))
+    buffer = FetchBuffer(ReadLimits())
+    report = PullReport(Session("127.0.0.1:1", clock=ManualClock()), buffer)
+    place = buffer.open(queue(0), QueueOffset(4))
+    buffer.open(queue(1, topic="u"), QueueOffset(7))
+    buffer.add(place, messages(4, 5, 6), QueueOffset(7))
     place.take(1)
     place.settle()
     wanted = subscription_to("t", tags="A")

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.client.consumer.counter import REFUSED, Counter, counter_and_session
-from tests.client.consumer.in_hand import QUEUE, NotedReturns, handlers, stored
+from tests.client.consumer.support.counter import REFUSED, Counter, counter_and_session
+from tests.client.consumer.support.sample_messages import QUEUE, NotedReturns, handlers, stored
 from tests.waiting import until
 
 from rocketpipe.background import running

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.client.consumer.counter import Counter, counter_and_session
-from tests.client.consumer.in_hand import QUEUE, NotedOffsets, stored
+from tests.client.consumer.support.counter import Counter, counter_and_session
+from tests.client.consumer.support.sample_messages import QUEUE, NotedOffsets, stored
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe.client.consumer.handling.handlers import subscription_to
@@ -48,7 +48,7 @@ class Bench:
     ) -> None:
         self.counter, self.session, self.clock = counter, session, clock
         self.offsets = NotedOffsets()
-        self.shelf = Shelf()
+        self.buffer = Shelf()
         self.held = HeldQueue(QUEUE)
         self.room = Room(1000, 1 << 20, 2000)
         subscription = subscription_to("orders", tags=tags, version=7)
@@ -56,7 +56,7 @@ class Bench:
             session,
             "g",
             self.offsets,
-            self.shelf,
+            self.buffer,
             tuning=PushTuning(),
             subscription=lambda topic: subscription,
             room=lambda topic: self.room,
@@ -91,7 +91,7 @@ async def test_messages_are_taken_in_hand_and_the_pull_goes_on_behind_them() -> 
         at.counter.store(QUEUE, stored(3), stored(4))
         at.start(3)
         await until(lambda: len(at.pulls) == 2)
-        assert at.shelf.taken == [3, 4]
+        assert at.buffer.taken == [3, 4]
         first, second = at.pulls
         assert (first.queue_offset, second.queue_offset) == (3, 5)
         assert (first.max_msg_nums, first.max_msg_bytes) == (32, 262_144)
@@ -125,7 +125,7 @@ async def test_pulling_stops_while_there_is_no_room() -> None:
         at.room = Room(1, 1 << 20, 2000)
         at.counter.store(QUEUE, stored(3), stored(4))
         at.start(3)
-        await until(lambda: at.shelf.taken == [3, 4])
+        await until(lambda: at.buffer.taken == [3, 4])
         await until(lambda: bool(at.held._shrunk._waiters))
         assert len(at.pulls) == 1
         at.held.messages.remove(list(at.held.messages._cached.values())[:1])
@@ -153,7 +153,7 @@ async def test_a_message_whose_tag_only_hashes_alike_is_left_out() -> None:
         )
         at.start(3)
         await until(lambda: len(at.pulls) == 2)
-        assert at.shelf.taken == [4]
+        assert at.buffer.taken == [4]
 
 
 async def test_with_empty_hands_the_offset_passes_what_does_not_fit() -> None:
@@ -186,7 +186,7 @@ async def test_after_a_refusal_it_rests_and_tries_again() -> None:
         await at.clock.advance(999)
         assert len(at.pulls) == 1
         await at.clock.advance(1)
-        await until(lambda: at.shelf.taken == [3])
+        await until(lambda: at.buffer.taken == [3])
 
 
 async def test_a_broker_that_is_given_too_much_rests_for_a_moment_only() -> None:
@@ -233,7 +233,7 @@ async def test_suspended_nothing_is_pulled_until_it_is_resumed() -> None:
         await until(lambda: bool(at.loop._resumed._waiters))
         assert at.pulls == []
         at.loop.resume()
-        await until(lambda: at.shelf.taken == [3])
+        await until(lambda: at.buffer.taken == [3])
 
 
 async def test_it_ends_with_the_queue() -> None:

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from tests.client.consumer.counter import Counter, counter_and_session
-from tests.client.consumer.in_hand import QUEUE, stored
+from tests.client.consumer.support.counter import Counter, counter_and_session
+from tests.client.consumer.support.sample_messages import QUEUE, stored
 from tests.waiting import until
 
 from rocketpipe.client.consumer.group.offsets import StartFrom
@@ -43,18 +43,18 @@ async def flow(
         counts = HandlerStats(session.clock)
         handlers = Handlers(1, "test", counts)
         handlers.add(handler("orders", note, tags=None, sql=None, batch=None))
-        interests = Subscriptions(session, "g", handlers, retries=True)
-        await interests.find()
+        subscriptions = Subscriptions(session, "g", handlers, retries=True)
+        await subscriptions.find()
         offsets = plan.offsets(session)
         claims = plan.claims(session, offsets)
         report = PushReport(
-            session, handlers, counts, claims, offsets, interests, ordered=False, concurrency=1
+            session, handlers, counts, claims, offsets, subscriptions, ordered=False, concurrency=1
         )
-        member = PushMember(plan, interests, report)
+        member = PushMember(plan, subscriptions, report)
         session.join(member)
         stack.push_async_callback(session.leave, member)
         await session.beat()
-        made = PullFlow(session, plan, handlers, interests, claims, offsets)
+        made = PullFlow(session, plan, handlers, subscriptions, claims, offsets)
         await made.begin(stack, suspended=suspended)
         yield counter, made
 

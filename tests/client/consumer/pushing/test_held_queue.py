@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.client.consumer.in_hand import QUEUE, messages
+from tests.client.consumer.support.sample_messages import QUEUE, messages
 from tests.waiting import until
 
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue, Lease

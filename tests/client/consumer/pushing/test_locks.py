@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.client.consumer.counter import REFUSED, counter_and_session
-from tests.client.consumer.in_hand import QUEUE
+from tests.client.consumer.support.counter import REFUSED, counter_and_session
+from tests.client.consumer.support.sample_messages import QUEUE
 
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue
 from rocketpipe.client.consumer.pushing.locks import QueueLocks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tests.client.consumer.records import queue, record
+from tests.client.consumer.support.records import queue, record
 
 from rocketpipe.client.consumer.group.offsets import StartFrom
 from rocketpipe.client.consumer.group.subscriptions import Subscriptions
@@ -46,13 +46,13 @@ def member() -> PushMember:
     async def handle(message: object) -> None: ...
 
     handlers.add(handler("t", handle, tags="A", sql=None, batch=None))
-    interests = Subscriptions(session, "g", handlers, retries=True)
+    subscriptions = Subscriptions(session, "g", handlers, retries=True)
     offsets = PLAN.offsets(session)
     claims = PLAN.claims(session, offsets)
     report = PushReport(
-        session, handlers, counts, claims, offsets, interests, ordered=False, concurrency=1
+        session, handlers, counts, claims, offsets, subscriptions, ordered=False, concurrency=1
     )
-    return PushMember(PLAN, interests, report)
+    return PushMember(PLAN, subscriptions, report)
 
 
 def test_brokers_are_told_its_group_and_all_it_subscribes_to() -> None:

@@ -5,7 +5,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.client.consumer.in_hand import QUEUE, NotedOffsets, NotedReturns, handlers, messages
+from tests.client.consumer.support.sample_messages import (
+    QUEUE,
+    NotedOffsets,
+    NotedReturns,
+    handlers,
+    messages,
+)
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe.background import running

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.client.consumer.in_hand import message, messages
+from tests.client.consumer.support.sample_messages import message, messages
 
 from rocketpipe.client.consumer.pushing.process_queue import STUCK_AT_ONCE, ProcessQueue
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.client.consumer.records import messages, queue, record
+from tests.client.consumer.support.records import messages, queue, record
 
 from rocketpipe.client.consumer.group.offsets import BrokerOffsets
 from rocketpipe.client.consumer.handling.handler_stats import HandlerStats

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.client.consumer.in_hand import (
+from tests.client.consumer.support.sample_messages import (
     QUEUE,
     RETRIES,
     NotedOffsets,

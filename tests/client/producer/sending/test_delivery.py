@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.client.producer.broker_parts import LOST, SILENT, World, world
+from tests.client.producer.support.broker_parts import LOST, SILENT, World, world
 from tests.waiting import until
 
 from rocketpipe.client.faults import Variant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.client.producer.broker_parts import world
+from tests.client.producer.support.broker_parts import world
 from tests.waiting import until
 
 from rocketpipe.background import running

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.producer.broker_parts import world
+from tests.client.producer.support.broker_parts import world
 
 from rocketpipe.client.producer.sending.outgoing import template
 from rocketpipe.client.producer.sending.publish_routes import (

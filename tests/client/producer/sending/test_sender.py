@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.client.producer.broker_parts import World, world
+from tests.client.producer.support.broker_parts import World, world
 
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from tests.client.producer.staging_peers import Peer, Peers
+from tests.client.producer.support.staging_peers import Peer, Peers
 
 from rocketpipe.client.producer.staging.homes import StageHomes
 from rocketpipe.client.producer.staging.stages import Batch, Committer

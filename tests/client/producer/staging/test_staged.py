@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import pytest
-from tests.client.producer.staging_peers import Peer, Peers
+from tests.client.producer.support.staging_peers import Peer, Peers
 
 from rocketpipe.client.producer.composing import Composer
 from rocketpipe.client.producer.selectors import by_hash

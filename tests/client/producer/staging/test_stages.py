@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, cast
 
 import pytest
-from tests.client.producer.staging_peers import Peer, Peers
+from tests.client.producer.support.staging_peers import Peer, Peers
 
 from rocketpipe.client.producer.staging.content import Content
 from rocketpipe.client.producer.staging.stages import Batch, Committer, StageWriter

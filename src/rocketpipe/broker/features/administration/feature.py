@@ -28,7 +28,7 @@ def administration(core: Core) -> Feature:
     resets = Resets(store, offsets, core.connected, core.waiting, core.clock)
     runtime = RuntimeInfo(store, core.retention, core.stats, core.settings, core.clock)
     read_mode = ReadMode(store.commit_log, core.clock)
-    values = partial(runtime.values, core.durability, core.waiting, tables.delays)
+    values = partial(runtime.values, core.visibility, core.waiting, tables.delays)
     return Feature(
         handlers=(
             SettingHandlers(core.settings, core.registrar),

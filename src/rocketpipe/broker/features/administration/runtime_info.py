@@ -43,7 +43,7 @@ class RuntimeInfo:
         self._timed_at_start = len(store.derived.timer)
 
     def values(
-        self, durability: Visibility, waiting: WaitingPulls, delays: DelayTable
+        self, visibility: Visibility, waiting: WaitingPulls, delays: DelayTable
     ) -> dict[str, str]:
         """Every number by its name, given who waits and how far delayed messages are.
 
@@ -54,7 +54,7 @@ class RuntimeInfo:
             **self._traffic(),
             **self._totals(),
             **self._disk(),
-            **self._waiting(durability, waiting),
+            **self._waiting(visibility, waiting),
             **self._delayed(delays),
             **self._timed(),
             "brokerActive": "true",
@@ -124,10 +124,10 @@ class RuntimeInfo:
             "earliestMessageTimeStamp": str(self._oldest_ms()),
         }
 
-    def _waiting(self, durability: Visibility, waiting: WaitingPulls) -> dict[str, str]:
+    def _waiting(self, visibility: Visibility, waiting: WaitingPulls) -> dict[str, str]:
         config = self._settings.now
         queues = {
-            "send": (durability.waiting, config.max_waiting_sends),
+            "send": (visibility.waiting, config.max_waiting_sends),
             "pull": (len(waiting), config.max_waiting_pulls),
             "litePull": (len(waiting), config.max_waiting_pulls),
             # Answered in the turn in which they come.
@@ -140,7 +140,7 @@ class RuntimeInfo:
             found[f"{name}ThreadPoolQueueCapacity"] = str(most)
             # Nobody waits for a thread here.
             found[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
-        found["EndTransactionQueueSize"] = str(durability.waiting)
+        found["EndTransactionQueueSize"] = str(visibility.waiting)
         found["EndTransactionThreadPoolQueueCapacity"] = str(config.max_waiting_sends)
         return found
 

@@ -22,8 +22,8 @@ from rocketpipe.model.ids import ReceiptHandle
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
 
+#: Told of topic, group and queue when a queue popped in order may give its next messages.
 Freed = Callable[[str, str, int], None]
-"""Told of topic, group and queue when a queue popped in order may give its next messages."""
 
 #: RocketMQ's timer, which hides its messages, takes no longer delays.
 MAX_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000
@@ -33,10 +33,10 @@ class Acks:
     """Takes acknowledgements, and wishes for more time."""
 
     def __init__(
-        self, notes: ReviveLog, orders: OrderTable, clock: Clock, broker: str, freed: Freed
+        self, revive_log: ReviveLog, orders: OrderTable, clock: Clock, broker: str, freed: Freed
     ) -> None:
         """``broker`` is the name that receipts of this broker have."""
-        self._notes = notes
+        self._revive_log = revive_log
         self._orders = orders
         self._clock = clock
         self._broker = broker
@@ -57,7 +57,7 @@ class Acks:
             return
         flight = self._flight(topic, group, handle, offsets)
         if flight is not None:
-            await self._notes.acked(flight, offsets)
+            await self._revive_log.acked(flight, offsets)
 
     async def hide(
         self,
@@ -99,7 +99,7 @@ class Acks:
             point = msgspec.structs.replace(
                 point, pop_ms=now_ms + 1, invisible_ms=max(0, invisible_ms - 1)
             )
-        await self._notes.moved(flight, offset, point)
+        await self._revive_log.moved(flight, offset, point)
         return point.pop_ms, point.invisible_ms
 
     async def _hide_ordered(
@@ -113,7 +113,7 @@ class Acks:
         try:
             # Noted before it is answered: a broker that is killed would show it to another
             # while whoever asked for more time is at it.
-            await self._notes.ordered(self._noted(*place, pop), pop.next_offset, wait=True)
+            await self._revive_log.ordered(self._noted(*place, pop), pop.next_offset, wait=True)
         except RequestRejected:
             if self._orders.get(*place) == pop:
                 self._orders.put_back(*place, before)
@@ -134,9 +134,9 @@ class Acks:
     ) -> Flight | None:
         """The pop that a receipt is of; None if all of it was acknowledged."""
         key = (topic, group, handle.queue_id, handle.start_offset, handle.pop_ms)
-        flight = self._notes.flights.get(key)
+        flight = self._revive_log.flights.get(key)
         if flight is None:
-            if self._notes.flights.was_finished(key):
+            if self._revive_log.flights.was_finished(key):
                 return None
             raise _unknown(handle)
         if not all(flight.holds(offset) for offset in offsets):
@@ -147,7 +147,7 @@ class Acks:
         self, topic: str, group: str, handle: ReceiptHandle, offset: QueueOffset
     ) -> None:
         queue_id = handle.queue_id
-        place = self._notes.places.next(group, topic, queue_id)
+        place = self._revive_log.places.next(group, topic, queue_id)
         if place is not None and offset < place:
             return  # it was acknowledged before
         try:
@@ -161,7 +161,7 @@ class Acks:
         if pop is None:
             raise _unknown(handle)
         point = self._noted(topic, group, queue_id, pop)
-        await self._notes.ordered(point, pop.next_offset, wait=True)
+        await self._revive_log.ordered(point, pop.next_offset, wait=True)
         if not self._orders.is_blocked(topic, group, queue_id, None, self._clock.now_ms()):
             self._freed(topic, group, queue_id)
 

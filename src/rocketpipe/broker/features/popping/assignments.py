@@ -27,8 +27,8 @@ from rocketpipe.protocol.requests.clients import (
 )
 from rocketpipe.remoting.router import Call, handles
 
+#: Every queue of a topic that may be read, on all brokers; None if the topic is nowhere.
 Queues = Callable[[str], Awaitable[list[MessageQueue] | None]]
-"""Every queue of a topic that may be read, on all brokers; None if the topic is nowhere."""
 
 
 class AssignmentHandlers:

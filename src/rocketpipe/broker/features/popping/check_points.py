@@ -36,8 +36,8 @@ MAX_MESSAGES: Final = 32
 _EARLIER_MS: Final = 1000
 _NO_OFFSET: Final = -1
 
+#: Topic, group, queue, start offset and time of a pop: what its acknowledgements name it by.
 Key: TypeAlias = tuple[str, str, int, int, int]
-"""Topic, group, queue, start offset and time of a pop: what its acknowledgements name it by."""
 
 
 class CheckPoint(Body, frozen=True, kw_only=True):

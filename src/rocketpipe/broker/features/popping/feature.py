@@ -41,7 +41,7 @@ def popping(core: Core) -> Feature:
     orders = OrderTable()
     if (saved := order_file.load()) is not None:
         orders.load(saved)
-    notes = ReviveLog(
+    revive_log = ReviveLog(
         core.store,
         core.intake,
         core.tables.offsets,
@@ -50,11 +50,11 @@ def popping(core: Core) -> Feature:
         topic=revive_topic(config.cluster),
         host=core.store_host,
     )
-    notes.recover()
+    revive_log.recover()
     waiting = WaitingPops(clock, limit=config.max_waiting_pops)
 
     core.arrivals.listen(
-        lambda topic, queue_id, offset, *_: notes.arrived(topic, queue_id, offset),
+        lambda topic, queue_id, offset, *_: revive_log.arrived(topic, queue_id, offset),
         topic=revive_topic(config.cluster),
     )
     core.arrivals.listen(
@@ -70,8 +70,8 @@ def popping(core: Core) -> Feature:
     )
     revivals = Revivals(
         core.store,
-        notes,
-        core.supply,
+        revive_log,
+        core.topic_provider,
         core.tables.groups,
         clock,
         retry_v2=config.pop_retry_topic_v2,
@@ -80,7 +80,7 @@ def popping(core: Core) -> Feature:
     pops = Pops(
         core.store,
         core.tables.topics,
-        notes,
+        revive_log,
         orders,
         clock,
         core.chance,
@@ -88,7 +88,7 @@ def popping(core: Core) -> Feature:
         keep=core.tables.offsets_saved,
         follow=revivals.follow_clock,
     )
-    acks = Acks(notes, orders, clock, config.name, freed=waiting.wake)
+    acks = Acks(revive_log, orders, clock, config.name, freed=waiting.wake)
     gate = PopGate(
         permission=config.permission,
         property_filter=config.property_filter,
@@ -98,9 +98,15 @@ def popping(core: Core) -> Feature:
     return Feature(
         handlers=(
             PopHandlers(
-                pops, waiting, core.supply, clock, gate, core.stats.get, core.planner.filters
+                pops,
+                waiting,
+                core.topic_provider,
+                clock,
+                gate,
+                core.stats.get,
+                core.planner.filters,
             ),
-            AckHandlers(acks, core.store, core.supply),
+            AckHandlers(acks, core.store, core.topic_provider),
             _assignments(core),
         ),
         loops={

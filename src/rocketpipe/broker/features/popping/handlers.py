@@ -76,7 +76,7 @@ class PopHandlers:
         self,
         pops: Pops,
         waiting: WaitingPops,
-        supply: TopicProvider,
+        topic_provider: TopicProvider,
         clock: Clock,
         gate: PopGate,
         count: Callable[[str, str, int, int], None],
@@ -86,7 +86,7 @@ class PopHandlers:
         self._count = count
         self._pops = pops
         self._waiting = waiting
-        self._supply = supply
+        self._topic_provider = topic_provider
         self._clock = clock
         self._gate = gate
         self._filters = filters or Filters()
@@ -216,7 +216,7 @@ class PopHandlers:
             )
         topic = self._topic(request.topic, request.queue_id)
         # Or a broker that is killed would not know whom its check points speak of.
-        _check_consuming(await self._supply.kept_group(request.consumer_group))
+        _check_consuming(await self._topic_provider.kept_group(request.consumer_group))
         return PopAsk(
             group=request.consumer_group,
             topic=topic,
@@ -237,7 +237,7 @@ class PopHandlers:
             )
 
     def _topic(self, name: str, queue_id: int) -> TopicSettings:
-        topic = known_topic(self._supply, name)
+        topic = known_topic(self._topic_provider, name)
         if not topic.perm & Perm.READ:
             raise RequestRejected(
                 ResponseCode.NO_PERMISSION, f"the topic[{name}] peeking message is forbidden"
@@ -247,7 +247,7 @@ class PopHandlers:
         return topic
 
     def _check_group(self, name: str) -> None:
-        _check_consuming(self._supply.group(name))
+        _check_consuming(self._topic_provider.group(name))
 
     def _choice(self, kind: str | None, expression: str | None) -> Choice:
         if (kind or TAG) != TAG and expression and not self._gate.property_filter:
@@ -268,10 +268,10 @@ class PopHandlers:
 class AckHandlers:
     """Takes receipts back."""
 
-    def __init__(self, acks: Acks, store: MessageStore, supply: TopicProvider) -> None:
+    def __init__(self, acks: Acks, store: MessageStore, topic_provider: TopicProvider) -> None:
         self._acks = acks
         self._store = store
-        self._supply = supply
+        self._topic_provider = topic_provider
 
     @handles(AckMessage)
     async def acknowledge(self, request: AckMessage, call: Call) -> None:
@@ -328,7 +328,7 @@ class AckHandlers:
         )
 
     def _check(self, name: str, queue_id: int, offset: QueueOffset) -> None:
-        topic = known_topic(self._supply, name)
+        topic = known_topic(self._topic_provider, name)
         if not 0 <= queue_id < topic.read_queues:
             raise _illegal_queue(ResponseCode.MESSAGE_ILLEGAL, topic, queue_id)
         first = self._store.min_offset(name, queue_id)
@@ -340,13 +340,13 @@ class AckHandlers:
             )
 
 
-def known_topic(supply: TopicProvider, name: str) -> TopicSettings:
+def known_topic(topic_provider: TopicProvider, name: str) -> TopicSettings:
     """A topic that is there.
 
     Raises:
         RequestRejected: It is not.
     """
-    topic = supply.known(name)
+    topic = topic_provider.known(name)
     if topic is None:
         raise RequestRejected(
             ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!"

@@ -106,7 +106,7 @@ class Pops:
         self,
         store: MessageStore,
         topics: TopicTable,
-        notes: ReviveLog,
+        revive_log: ReviveLog,
         orders: OrderTable,
         clock: Clock,
         chance: random.Random,
@@ -123,7 +123,7 @@ class Pops:
         self._sieve = Sieve()
         self._store = store
         self._topics = topics
-        self._notes = notes
+        self._revive_log = revive_log
         self._orders = orders
         self._clock = clock
         self._chance = chance
@@ -137,7 +137,7 @@ class Pops:
         Raises:
             RequestRejected: Too much is in flight, or the store takes nothing now.
         """
-        flights = self._notes.flights
+        flights = self._revive_log.flights
         if flights.is_full(ask.group):
             raise RequestRejected(
                 ResponseCode.SYSTEM_BUSY,
@@ -148,7 +148,7 @@ class Pops:
         if ask.ordered and self._follow is not None:
             self._follow()  # or a queue would be free before its time
         turn = self._chance.randrange(100)
-        queue_id = ORDER_REVIVE_QUEUE if ask.ordered else self._notes.next_queue()
+        queue_id = ORDER_REVIVE_QUEUE if ask.ordered else self._revive_log.next_queue()
         popped = Popped(self._clock.now_ms(), queue_id)
         retry_first = turn < self.rules.retry_first
         if retry_first and not ask.ordered:
@@ -177,7 +177,7 @@ class Pops:
         ids = [only] if only is not None else [(turn + i) % queues for i in range(queues)]
         for queue_id in ids:
             place = (ask.group, topic.name, queue_id)
-            if place in self._busy or not self._notes.is_sure(*place):
+            if place in self._busy or not self._revive_log.is_sure(*place):
                 continue
             self._busy.add(place)
             try:
@@ -197,7 +197,7 @@ class Pops:
             return
         if ask.init_mode != FROM_MIN and not is_retry_topic(topic):
             # Forgotten, it would begin at another end, and miss what came in between.
-            popped.began |= self._notes.places.next(ask.group, topic, queue_id) is None
+            popped.began |= self._revive_log.places.next(ask.group, topic, queue_id) is None
         start = self.place(ask.group, topic, queue_id, ask.init_mode)
         room = min(ask.count, MAX_MESSAGES) - len(popped.records)
         if room <= 0 or popped.size >= MAX_POP_BYTES:
@@ -214,7 +214,7 @@ class Pops:
                 return
             # Nothing here is for this group: whoever comes next need not look again.
             start = found.next_offset
-            self._notes.places.begin(ask.group, topic, queue_id, start)
+            self._revive_log.places.begin(ask.group, topic, queue_id, start)
             popped.moved = True
             await asyncio.sleep(0)
         popped.rest += max(0, self._store.max_offset(topic, queue_id) - start)
@@ -225,7 +225,7 @@ class Pops:
         Raises:
             TableFull: There are too many groups and queues.
         """
-        place = self._notes.places.next(group, topic, queue_id)
+        place = self._revive_log.places.next(group, topic, queue_id)
         if place is not None:
             return place
         first = self._store.min_offset(topic, queue_id)
@@ -234,7 +234,7 @@ class Pops:
             # As RocketMQ: a queue that has lost nothing is read from its beginning all the same,
             # and of others the last message is the first that is given.
             start = QueueOffset(max(first, self._store.max_offset(topic, queue_id) - 1))
-        self._notes.places.begin(group, topic, queue_id, start)
+        self._revive_log.places.begin(group, topic, queue_id, start)
         return start
 
     async def _read(
@@ -300,13 +300,13 @@ class Pops:
                 attempt_id=ask.attempt_id,
             )
             try:
-                await self._notes.ordered(point, start, wait=False)
+                await self._revive_log.ordered(point, start, wait=False)
             except RequestRejected:
                 self._orders.put_back(topic, ask.group, queue_id, before)
                 raise
             popped.order_counts.update(_order_counts(at, pop))
         else:
-            await self._notes.popped(point, popped.revive_queue, found.next_offset)
+            await self._revive_log.popped(point, popped.revive_queue, found.next_offset)
         popped.starts[at] = start
         popped.taken[at] = offsets
         for record in wanted:
@@ -354,7 +354,7 @@ class Pops:
             else [(turn + i) % queues for i in range(queues)]
         )
         for queue_id in ids:
-            start = self._notes.places.next(ask.group, ask.topic.name, queue_id)
+            start = self._revive_log.places.next(ask.group, ask.topic.name, queue_id)
             if start is None:
                 start = self._store.min_offset(ask.topic.name, queue_id)
             room = min(ask.count, MAX_MESSAGES) - len(popped.records)
@@ -381,7 +381,7 @@ class Pops:
                     name, ask.group, queue_id, ask.attempt_id, self._clock.now_ms()
                 ):
                     continue
-                place = self._notes.places.next(ask.group, name, queue_id)
+                place = self._revive_log.places.next(ask.group, name, queue_id)
                 if place is None:
                     place = self._store.min_offset(name, queue_id)
                 if place < self._store.max_offset(name, queue_id):

@@ -13,8 +13,8 @@ from typing import Final
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.requests.popping import ANY_QUEUE
 
+#: Given a member's place, how many there are, and all queues.
 Strategy = Callable[[int, int, Sequence[MessageQueue]], list[MessageQueue]]
-"""Given a member's place, how many there are, and all queues."""
 
 
 def average(index: int, members: int, queues: Sequence[MessageQueue]) -> list[MessageQueue]:

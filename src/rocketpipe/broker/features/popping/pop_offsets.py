@@ -16,14 +16,14 @@ from typing import Final, TypeAlias
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 
+#: Its offset in a revive queue is that of the last note that is not needed any more.
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
-"""Its offset in a revive queue is that of the last note that is not needed any more."""
 
+#: Its offset in a revive queue is behind the notes that committed offsets know of.
 NOTED_GROUP: Final = "CID_RMQ_SYS_REVIVE_NOTED"
-"""Its offset in a revive queue is behind the notes that committed offsets know of."""
 
+#: Group, topic and queue.
 Place: TypeAlias = tuple[str, str, int]
-"""Group, topic and queue."""
 
 
 class _Ahead:

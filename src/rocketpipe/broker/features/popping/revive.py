@@ -61,8 +61,8 @@ class Revivals:
     def __init__(
         self,
         store: MessageStore,
-        notes: ReviveLog,
-        supply: TopicProvider,
+        revive_log: ReviveLog,
+        topic_provider: TopicProvider,
         groups: GroupTable,
         clock: Clock,
         *,
@@ -72,9 +72,9 @@ class Revivals:
         """With ``retry_v2`` retry topics are named in the second form."""
         self._orders = orders
         self._store = store
-        self._notes = notes
+        self._revive_log = revive_log
         self._room = Room(store.commit_log.segment_bytes)
-        self._supply = supply
+        self._topic_provider = topic_provider
         self._groups = groups
         self._clock = clock
         self._kind = RetryKind.RETRY_V2 if retry_v2 else RetryKind.RETRY_V1
@@ -92,7 +92,7 @@ class Revivals:
                 await self._clock.sleep(TICK_MS)
                 try:
                     await self.revive_due()
-                    await self._notes.tend()
+                    await self._revive_log.tend()
                     self._trouble = None
                 except (RequestRejected, StoreError) as error:
                     self._complain(str(error))
@@ -100,7 +100,7 @@ class Revivals:
                     log.exception("popped messages wait, and are tried again")
         finally:
             self._store.flush()
-            self._notes.settle()
+            self._revive_log.settle()
 
     async def revive_due(self) -> None:
         """Show all again that is due by now."""
@@ -111,35 +111,35 @@ class Revivals:
         if self._deleted:
             await self._give_up(self._deleted)
             self._deleted.clear()
-        for done, (key, flight) in enumerate(self._notes.flights.due(now_ms), 1):
+        for done, (key, flight) in enumerate(self._revive_log.flights.due(now_ms), 1):
             if done % _AT_ONCE == 0:
                 await asyncio.sleep(0)
             if flight.point.is_ordered:
-                self._notes.flights.forget(key)  # the queue is free by itself
+                self._revive_log.flights.forget(key)  # the queue is free by itself
                 continue
             try:
                 await self._revive(flight)
             except _Unknown as unknown:
                 self._complain(str(unknown))
-                self._notes.flights.put_off(key, self._clock.now_ms() + UNKNOWN_MS)
+                self._revive_log.flights.put_off(key, self._clock.now_ms() + UNKNOWN_MS)
             except (RequestRejected, StoreError) as error:
                 self._complain(str(error))
-                self._notes.flights.put_off(key, self._clock.now_ms() + BACK_OFF_MS)
+                self._revive_log.flights.put_off(key, self._clock.now_ms() + BACK_OFF_MS)
             except Exception as error:
                 # Whatever it is about, it is about this one: the others are not to wait for it.
                 self._complain(f"{type(error).__name__}: {error}")
-                self._notes.flights.put_off(key, self._clock.now_ms() + BACK_OFF_MS)
+                self._revive_log.flights.put_off(key, self._clock.now_ms() + BACK_OFF_MS)
             else:
-                self._notes.flights.forget(key)
+                self._revive_log.flights.forget(key)
 
     async def _give_up(self, groups: Collection[str]) -> None:
         """Be done with what groups have popped that were deleted: nobody wants it any more."""
-        for done, (key, flight) in enumerate(self._notes.flights.of_groups(groups), 1):
+        for done, (key, flight) in enumerate(self._revive_log.flights.of_groups(groups), 1):
             if done % _AT_ONCE == 0:
                 await asyncio.sleep(0)
             for offset in [] if flight.point.is_ordered else flight.open_offsets:
-                await self._notes.revived(flight, offset, None)
-            self._notes.flights.forget(key)
+                await self._revive_log.revived(flight, offset, None)
+            self._revive_log.flights.forget(key)
 
     def follow_clock(self) -> int:
         """The time by the wall clock; what is in flight is put off if somebody has set that."""
@@ -148,7 +148,7 @@ class Revivals:
         step_ms = apart_ms - self._apart_ms
         if abs(step_ms) >= STEP_MS:
             self._apart_ms = apart_ms
-            self._notes.flights.shift(step_ms, now_ms)
+            self._revive_log.flights.shift(step_ms, now_ms)
             if self._orders is not None:
                 self._orders.shift(step_ms, now_ms)
             self._tell_of(step_ms)
@@ -168,7 +168,7 @@ class Revivals:
         point = flight.point
         group = self._groups.get(point.group)
         topic = topic_of_pop_retry(point.topic, point.group)
-        is_known = self._supply.known(topic) is not None
+        is_known = self._topic_provider.known(topic) is not None
         for offset in flight.open_offsets:
             copy: Put | None = None
             if self._is_there(flight, offset):
@@ -182,14 +182,14 @@ class Revivals:
             if flight.is_acked(offset):
                 continue  # while its topic was made
             try:
-                await self._notes.revived(flight, offset, copy)
+                await self._revive_log.revived(flight, offset, copy)
             except RequestRejected as error:
                 if error.code != ResponseCode.MESSAGE_ILLEGAL or copy is None:
                     raise
                 # Its properties leave no room for others: it comes again as it was sent, and by
                 # itself, so that a kill in between would show it twice.
-                await self._notes.store(self._room.squeezed(await self._bare(copy, flight)))
-                await self._notes.revived(flight, offset, None)
+                await self._revive_log.store(self._room.squeezed(await self._bare(copy, flight)))
+                await self._revive_log.revived(flight, offset, None)
 
     async def _bare(self, put: Put, flight: Flight) -> Put:
         """The same without what was added; of which group it is, its topic says then."""
@@ -197,7 +197,7 @@ class Revivals:
         topic = topic_of_pop_retry(point.topic, point.group)
         if RetryKind.of(name) is RetryKind.RETRY_V1 and not is_retry_topic(topic):
             name = RetryKind.RETRY_V2.topic(topic, point.group)
-            await self._supply.ensured(name, queues=RETRY_QUEUES)
+            await self._topic_provider.ensured(name, queues=RETRY_QUEUES)
         added = {properties.FIRST_POP_TIME: None, properties.ORIGIN_GROUP: None}
         return put._replace(topic=name, properties=properties.edited(put.properties, added))
 
@@ -214,7 +214,7 @@ class Revivals:
         is_dead = message.reconsume_times >= group.retry_max_times
         if is_dead:
             name = dlq_topic(group.name)
-            await self._supply.ensured(name, queues=DLQ_QUEUES)
+            await self._topic_provider.ensured(name, queues=DLQ_QUEUES)
         else:
             name = point.topic
             topic = topic_of_pop_retry(name, group.name)
@@ -222,7 +222,7 @@ class Revivals:
                 name = self._kind.topic(topic, group.name)
             if RetryKind.of(name) is RetryKind.RETRY_V1:
                 changes[properties.ORIGIN_GROUP] = group.name
-            await self._supply.ensured(name, queues=RETRY_QUEUES)
+            await self._topic_provider.ensured(name, queues=RETRY_QUEUES)
         put = Put(
             topic=name,
             queue_id=0,

@@ -27,8 +27,8 @@ MAX_WAITING: Final = 100_000
 #: Of one group for one queue, or for any queue of one topic; as RocketMQ's popPollingSize.
 MAX_ALIKE: Final = 1024
 
+#: Topic, group, and queue or -1 for any: those who wait for the same.
 Line: TypeAlias = tuple[str, str, int]
-"""Topic, group, and queue or -1 for any: those who wait for the same."""
 
 _ANY: Final = -1
 _SLACK: Final = 1000

@@ -47,7 +47,7 @@ def staging(core: Core) -> Feature:
     )
     kept = Staging(
         core.store,
-        core.durability,
+        core.visibility,
         core.retention,
         core.clock,
         StageTable(config.max_staged_bytes),
@@ -57,7 +57,7 @@ def staging(core: Core) -> Feature:
         own=own,
         destinations=core.destinations,
     )
-    handlers = StagingHandlers(config, core.intake, core.supply, kept, messages)
+    handlers = StagingHandlers(config, core.intake, core.topic_provider, kept, messages)
     core.settings.watch(handlers.reconfigure)
     asking = StageAsking(
         kept,

@@ -51,11 +51,11 @@ class StagedMessages:
     """Makes of a part the messages that it holds."""
 
     def __init__(
-        self, stamp: BrokerProperties, parking: Deferral, max_bytes: int, *, unlimited: Deferral
+        self, stamp: BrokerProperties, deferral: Deferral, max_bytes: int, *, unlimited: Deferral
     ) -> None:
         """``unlimited`` parks what was taken before, however far away it is."""
         self._stamp = stamp
-        self._parking = parking
+        self._deferral = deferral
         self._max_bytes = max_bytes
         self._unlimited = unlimited
 
@@ -70,7 +70,7 @@ class StagedMessages:
             RecordError: The body is no batch, or too long.
             RequestRejected: One of them asks for what cannot be done.
         """
-        return self._puts(part, self._max_bytes, self._parking)
+        return self._puts(part, self._max_bytes, self._deferral)
 
     def of(self, part: Part) -> Sequence[Put]:
         """The messages as their topics get them; those that are delayed, as they wait.
@@ -79,7 +79,7 @@ class StagedMessages:
         """
         return self._puts(part, len(part.body), self._unlimited)
 
-    def _puts(self, part: Part, max_bytes: int, parking: Deferral) -> list[Put]:
+    def _puts(self, part: Part, max_bytes: int, deferral: Deferral) -> list[Put]:
         puts = []
         for entry in decode_batch(part.body, max_bytes=max_bytes):
             text = entry.raw_properties
@@ -101,7 +101,7 @@ class StagedMessages:
                 born_ms=part.born_ms,
                 born_host=part.born_host,
             )
-            puts.append(parking.parked(put) if waits else put)
+            puts.append(deferral.parked(put) if waits else put)
         return puts
 
 
@@ -112,13 +112,13 @@ class StagingHandlers:
         self,
         config: BrokerConfig,
         intake: Intake,
-        supply: TopicProvider,
+        topic_provider: TopicProvider,
         staging: Staging,
         messages: StagedMessages,
     ) -> None:
         self._config = config
         self._intake = intake
-        self._supply = supply
+        self._topic_provider = topic_provider
         self._staging = staging
         self._messages = messages
 
@@ -144,7 +144,7 @@ class StagingHandlers:
             if not puts:
                 raise _illegal("a part without messages")
             # Not when it is committed: what was taken before has to go through.
-            topic = self._supply.known(part.topic)
+            topic = self._topic_provider.known(part.topic)
             for put in puts:
                 self._intake.room.check(put, retried=is_retry_topic(part.topic))
                 if topic is not None and topic.attributes:
@@ -206,14 +206,14 @@ class StagingHandlers:
         except InvalidName as error:
             raise _wrong(str(error)) from error
         if is_retry_topic(request.topic):
-            topic = await self._supply.ensured(request.topic, queues=1)
+            topic = await self._topic_provider.ensured(request.topic, queues=1)
         else:
-            topic = await self._supply.for_send(
+            topic = await self._topic_provider.for_send(
                 request.topic, like=request.default_topic, queues=request.default_topic_queue_nums
             )
         queue_id = request.queue_id
         if queue_id < 0:
-            queue_id = self._supply.any_queue(topic.write_queues)
+            queue_id = self._topic_provider.any_queue(topic.write_queues)
         if queue_id >= max(topic.write_queues, topic.read_queues):
             raise _wrong(f"queueId[{queue_id}]: topic [{topic.name}] has {topic.write_queues}")
         born_host = Host.parse(call.peer.address)

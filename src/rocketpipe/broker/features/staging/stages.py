@@ -14,8 +14,8 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 MAX_STAGES: Final = 50_000
 MAX_PARTS: Final = 200_000
 
+#: An application, and the number of one of its batches.
 Batch = tuple[str, int]
-"""An application, and the number of one of its batches."""
 
 
 class Place(NamedTuple):

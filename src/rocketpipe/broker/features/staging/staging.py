@@ -94,7 +94,7 @@ class Staging:
     def __init__(
         self,
         store: MessageStore,
-        durability: Visibility,
+        visibility: Visibility,
         retention: Retention,
         clock: Clock,
         stages: StageTable,
@@ -114,7 +114,7 @@ class Staging:
             DiskError: The log cannot be read.
         """
         self._store = store
-        self._durability = durability
+        self._visibility = visibility
         self._retention = retention
         self._clock = clock
         self._expiry_ms = expiry_ms
@@ -389,7 +389,7 @@ class Staging:
         place = self._append(ledger_put(self._own, self.book.summary(queue_end, now_ms)))
         self.book.ledger_from = place.log_offset
         self._summarized_ms = now_ms
-        self._durability.dispatch()
+        self._visibility.dispatch()
 
     def _hold(self) -> None:
         """Keep of the log what is needed, and no more.
@@ -419,7 +419,7 @@ class Staging:
         """Append to the ledger, and go by it."""
         place = self._append(ledger_put(self._own, record))
         self.book.apply(record, place.log_offset, self._clock.monotonic_ms())
-        self._durability.dispatch()
+        self._visibility.dispatch()
         if self._pin is None:
             self._hold()
 
@@ -434,7 +434,7 @@ class Staging:
 
     async def _settled(self, end: LogOffset, *, wait: bool = True) -> None:
         try:
-            synced = await self._durability.settled(end, wait=wait)
+            synced = await self._visibility.settled(end, wait=wait)
         except StoreError as error:
             raise unavailable(error) from error
         if not synced:

@@ -11,7 +11,9 @@ def timers(core: Core) -> Feature:
     """Deliver what falls due, and answer those who take messages back."""
     pin = core.retention.hold(core.store.first_offset, "timed messages", yields=True)
     delivery = Timers(core.store, core.intake, core.clock, core.destinations, pin)
-    handlers = TimerHandlers(core.settings.now, core.intake, core.supply, delivery, core.clock)
+    handlers = TimerHandlers(
+        core.settings.now, core.intake, core.topic_provider, delivery, core.clock
+    )
     core.settings.watch(handlers.reconfigure)
     return Feature(
         handlers=(handlers,),

@@ -22,13 +22,13 @@ class TimerHandlers:
         self,
         config: BrokerConfig,
         intake: Intake,
-        supply: TopicProvider,
+        topic_provider: TopicProvider,
         timers: Timers,
         clock: Clock,
     ) -> None:
         self._config = config
         self._intake = intake
-        self._supply = supply
+        self._topic_provider = topic_provider
         self._timers = timers
         self._clock = clock
 
@@ -44,7 +44,7 @@ class TimerHandlers:
                 "recall failed, operation is forbidden: recallMessageEnable is false",
             )
         self._intake.admit()
-        if self._supply.known(request.topic) is None:
+        if self._topic_provider.known(request.topic) is None:
             raise RequestRejected(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"recall failed, the topic[{request.topic}] not exist",

@@ -56,7 +56,7 @@ class CheckBack:
         store: MessageStore,
         waiting: OpenTransactions,
         decisions: Decisions,
-        supply: TopicProvider,
+        topic_provider: TopicProvider,
         ask: Callable[[Put, Appended], None],
         clock: Clock,
     ) -> None:
@@ -65,7 +65,7 @@ class CheckBack:
         self._store = store
         self._waiting = waiting
         self._decisions = decisions
-        self._supply = supply
+        self._topic_provider = topic_provider
         self._ask = ask
         self._clock = clock
         self._looked_ms = clock.monotonic_ms()
@@ -180,7 +180,7 @@ class CheckBack:
             newest.properties.get(properties.PRODUCER_GROUP),
             half.checks,
         )
-        await self._supply.ensured(CHECK_MAX_TIME_TOPIC, queues=1)
+        await self._topic_provider.ensured(CHECK_MAX_TIME_TOPIC, queues=1)
         if self._waiting.get(half.origin) is half:
             await self._decisions.write(half, newest, Outcome.GIVEN_UP)
 

@@ -62,7 +62,7 @@ class Decisions:
         self,
         store: MessageStore,
         intake: Intake,
-        durability: Visibility,
+        visibility: Visibility,
         waiting: OpenTransactions,
         *,
         done: Callable[[list[QueueOffset]], Put],
@@ -77,7 +77,7 @@ class Decisions:
         self._intake = intake
         self._room = intake.room
         self._destinations = destinations
-        self._durability = durability
+        self._visibility = visibility
         self._waiting = waiting
         self._done = done
         self._park = park
@@ -252,7 +252,7 @@ class Decisions:
             raise _decided(ended.outcome)
         end = ended.end or self._store.positions.written
         try:
-            synced = await self._durability.settled(end, wait=True)
+            synced = await self._visibility.settled(end, wait=True)
         except StoreError as error:
             raise unavailable(error) from error
         if not synced:

@@ -25,16 +25,16 @@ def transactions(core: Core) -> Feature:
         return half_messages.done(offsets, key, now_ms, core.store_host)
 
     waiting = OpenTransactions(core.store, core.tables.offsets)
-    core.half_room.has_room = waiting.has_room
+    core.transaction_limit.has_room = waiting.has_room
     most_ms = core.store.config.timer_max_delay_ms
-    parking = Deferral(core.delays, core.clock, most_ms=most_ms)
+    deferral = Deferral(core.delays, core.clock, most_ms=most_ms)
     decisions = Decisions(
         core.store,
         core.intake,
-        core.durability,
+        core.visibility,
         waiting,
         done=done,
-        park=parking.parked,
+        park=deferral.parked,
         destinations=core.destinations,
     )
     producers = ProducerGroups(core.connected, core.config.name, core.store_host)
@@ -43,7 +43,7 @@ def transactions(core: Core) -> Feature:
         core.store,
         waiting,
         decisions,
-        core.supply,
+        core.topic_provider,
         producers.ask,
         core.clock,
     )

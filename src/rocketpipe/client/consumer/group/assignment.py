@@ -32,13 +32,13 @@ from rocketpipe.model.route import MessageQueue
 Queues: TypeAlias = Sequence[MessageQueue]
 Members: TypeAlias = Sequence[str]
 
+#: Which of the queues a member gets, by its id; both lists are in order.
 Share: TypeAlias = Callable[[str, Queues, Members], list[MessageQueue]]
-"""Which of the queues a member gets, by its id; both lists are in order."""
 
 HashOf: TypeAlias = Callable[[str], int]
 
+#: How far it is from the room of some queues to a room that could read them.
 Distance: TypeAlias = Callable[[str, str], float]
-"""How far it is from the room of some queues to a room that could read them."""
 
 VIRTUAL_NODES: Final = 10
 
@@ -214,11 +214,11 @@ def _circle(member: str, queues: Queues, members: Members) -> list[MessageQueue]
     return [] if index is None else list(queues[index :: len(members)])
 
 
+#: Blocks of neighbouring queues, as even as it goes; the first members get one more.
 AVERAGE: Final = Strategy("AVG", _average)
-"""Blocks of neighbouring queues, as even as it goes; the first members get one more."""
 
+#: Dealt out like cards: the first queue to the first member, the second to the second.
 CIRCLE: Final = Strategy("AVG_BY_CIRCLE", _circle)
-"""Dealt out like cards: the first queue to the first member, the second to the second."""
 
 
 def _index(member: str, queues: Queues, members: Members) -> int | None:

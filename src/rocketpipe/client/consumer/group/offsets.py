@@ -43,8 +43,8 @@ from rocketpipe.store.files.disk import Disk, DiskError, DiskFile
 from rocketpipe.store.files.snapshot import Snapshot
 
 SAVE_TIMEOUT_MS: Final = 5000
+#: So many offsets of a group are on their way to brokers at a time.
 AT_ONCE: Final = 32
-"""So many offsets of a group are on their way to brokers at a time."""
 
 HALF_AN_HOUR_MS: Final = 30 * 60 * 1000
 

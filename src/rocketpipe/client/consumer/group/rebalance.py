@@ -34,14 +34,14 @@ from rocketpipe.remoting.log_budget import LogBudget
 log = logging.getLogger(__name__)
 
 EVERY_MS: Final = 20_000
+#: So far apart are two rounds, whatever happens.
 AT_LEAST_MS: Final = 1000
-"""So far apart are two rounds, whatever happens."""
 
+#: So many queues are being claimed, or released, at a time.
 AT_ONCE: Final = 16
-"""So many queues are being claimed, or released, at a time."""
 
+#: So many queues are named in a line of the log.
 MAX_LISTED: Final = 16
-"""So many queues are named in a line of the log."""
 
 _warnings = LogBudget()
 

@@ -26,11 +26,11 @@ PULL_TIMEOUT_MS: Final = 30_000
 BATCH: Final = 32
 
 AGAIN_MS: Final = 1000
+#: The broker said that it is asked too often.
 FLOW_CONTROL_MS: Final = 20
-"""The broker said that it is asked too often."""
 
+#: A broker that does not hold pulls back is not asked more often than this without a message.
 HURRIED_MS: Final = 50
-"""A broker that does not hold pulls back is not asked more often than this without a message."""
 
 _warnings = LogBudget()
 
@@ -42,7 +42,7 @@ class PullLoop:
         self,
         session: Session,
         group: str,
-        shelf: FetchBuffer,
+        buffer: FetchBuffer,
         wanted: Callable[[str], Subscription | None],
         *,
         batch: int = BATCH,
@@ -50,7 +50,7 @@ class PullLoop:
         """Take where messages go, and who knows what is wanted of a topic."""
         self._session = session
         self._group = group
-        self._shelf = shelf
+        self._buffer = buffer
         self._wanted = wanted
         self._batch = batch
         #: When a topic's route was last said to be stale.
@@ -60,7 +60,7 @@ class PullLoop:
         """Fetch until this is cancelled, or the topic unwanted. What fails is tried again."""
         clock = self._session.clock
         while True:
-            await self._shelf.room(place)
+            await self._buffer.room(place)
             wanted = self._wanted(place.queue.topic)
             if wanted is None:
                 return
@@ -81,7 +81,7 @@ class PullLoop:
                     reply.remark,
                 )
             place.broker_id = reply.suggest_which_broker_id
-            self._shelf.add(place, messages, reply.next_begin_offset)
+            self._buffer.add(place, messages, reply.next_begin_offset)
             idle = not reply.messages and reply.next_begin_offset == asked_at
             if idle and clock.monotonic_ms() - asked_ms < HURRIED_MS:
                 await clock.sleep(HURRIED_MS)
@@ -107,7 +107,7 @@ class PullLoop:
         if isinstance(error, RequestRejected) and error.code == ResponseCode.FLOW_CONTROL:
             return FLOW_CONTROL_MS
         if not error.retryable and not error.stale_route:
-            self._shelf.fail(place, error)
+            self._buffer.fail(place, error)
         if isinstance(error, ConnectionLost) or error.stale_route:
             self._suspect(place.queue.topic)
         return AGAIN_MS

@@ -37,14 +37,14 @@ class PullMember:
         group: str,
         model: MessageModel,
         consume_from: ConsumeFromWhere,
-        shelf: FetchBuffer,
+        buffer: FetchBuffer,
     ) -> None:
         self._session = session
         self._group = group
         self._model = model
         self._consume_from = consume_from
-        self._shelf = shelf
-        self._report = PullReport(session, shelf)
+        self._buffer = buffer
+        self._report = PullReport(session, buffer)
         self.subscriptions: dict[str, Subscription] = {}
         #: What is wanted of queues that were assigned; None while nothing is.
         self.assigned: Subscription | None = None
@@ -123,7 +123,7 @@ class PullMember:
 
     def topics(self) -> Collection[str]:
         """The topics whose routes matter here."""
-        return {*self.subscriptions, *(queue.topic for queue in self._shelf.places)}
+        return {*self.subscriptions, *(queue.topic for queue in self._buffer.places)}
 
     def on_ids_changed(self, group: str) -> None:
         """Share out anew."""

@@ -28,7 +28,7 @@ class Readers:
         session: Session,
         offsets: OffsetStore,
         start: StartFrom,
-        shelf: FetchBuffer,
+        buffer: FetchBuffer,
         loop: PullLoop,
         *,
         auto_commit: bool,
@@ -36,7 +36,7 @@ class Readers:
         self._session = session
         self._offsets = offsets
         self._start = start
-        self._shelf = shelf
+        self._buffer = buffer
         self._loop = loop
         self._auto_commit = auto_commit
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
@@ -47,18 +47,18 @@ class Readers:
         Raises:
             RocketPipeError: If it cannot be told where that is.
         """
-        if queue in self._shelf.places:
+        if queue in self._buffer.places:
             return True
         self._offsets.forget(queue)  # somebody else has read it since
         start = await starting_offset(self._session, self._offsets, queue, self._start)
-        if queue not in self._shelf.places:
-            self._run(self._shelf.open(queue, start))
+        if queue not in self._buffer.places:
+            self._run(self._buffer.open(queue, start))
         return True
 
     async def release(self, queue: MessageQueue) -> bool:
         """Stop reading a queue; what is done of it is saved for whoever reads it next."""
         task = self._tasks.pop(queue, None)
-        place = self._shelf.remove(queue)
+        place = self._buffer.remove(queue)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
@@ -70,7 +70,7 @@ class Readers:
 
     async def release_all(self) -> None:
         """Stop reading."""
-        for queue in tuple(self._shelf.places):
+        for queue in tuple(self._buffer.places):
             await self.release(queue)
 
     def place(self, queue: MessageQueue) -> ReadAhead:
@@ -79,21 +79,21 @@ class Readers:
         Raises:
             QueueNotOurs: If it is not read here.
         """
-        place = self._shelf.places.get(queue)
+        place = self._buffer.places.get(queue)
         if place is None:
             raise QueueNotOurs(queue.topic, queue.broker_name, queue.queue_id)
         return place
 
     def go_on_from(self, queue: MessageQueue, offset: QueueOffset) -> None:
         """Read a queue from here on, unless it was released meanwhile; all before it is done."""
-        if queue in self._shelf.places:
-            self._shelf.seek(queue, offset)
+        if queue in self._buffer.places:
+            self._buffer.seek(queue, offset)
             self._run_anew(queue)
 
     def fetch_again(self, queue: MessageQueue) -> None:
         """Fetch once more what is in hand of a queue: something else is wanted of it now."""
-        if queue in self._shelf.places:
-            self._shelf.drop(queue)
+        if queue in self._buffer.places:
+            self._buffer.drop(queue)
             self._run_anew(queue)
 
     # What is done
@@ -106,10 +106,10 @@ class Readers:
             RocketPipeError: If something could not be saved.
         """
         if offsets is None:
-            for place in self._shelf:
+            for place in self._buffer:
                 place.settle()
                 self._note(place)
-            await self._offsets.persist(self._shelf.places)
+            await self._offsets.persist(self._buffer.places)
             return
         for queue in offsets:
             self.place(queue)
@@ -124,15 +124,15 @@ class Readers:
             RocketPipeError: If it cannot be told.
         """
         saved = await self._offsets.read(queue)
-        if queue not in self._shelf.places:
+        if queue not in self._buffer.places:
             self._offsets.forget(queue)
         return saved
 
     async def save_done(self) -> None:
         """Save what is done; what cannot be saved now is tried again the next time."""
-        for place in self._shelf:
+        for place in self._buffer:
             self._note(place)
-        await self._save(self._shelf.places)
+        await self._save(self._buffer.places)
 
     def _note(self, place: ReadAhead) -> None:
         # Whoever went back on purpose wants the group to do so too.
@@ -150,7 +150,7 @@ class Readers:
         task = self._tasks.pop(queue, None)
         if task is not None:
             task.cancel()
-        self._run(self._shelf.places[queue])
+        self._run(self._buffer.places[queue])
 
     def _run(self, place: ReadAhead) -> None:
         queue = place.queue

@@ -20,9 +20,9 @@ from rocketpipe.protocol.requests.running import (
 class PullReport:
     """Looks at what a pull consumer has in hand."""
 
-    def __init__(self, session: Session, shelf: FetchBuffer) -> None:
+    def __init__(self, session: Session, buffer: FetchBuffer) -> None:
         self._session = session
-        self._shelf = shelf
+        self._buffer = buffer
         self._started_ms = session.clock.now_ms()
 
     def running_info(self, subscriptions: Iterable[Subscription], *, stacks: bool) -> RunningInfo:
@@ -42,11 +42,11 @@ class PullReport:
                     cached_msg_max_offset=place.next_offset - 1 if len(place) else 0,
                     cached_msg_count=len(place),
                 )
-                for place in self._shelf
+                for place in self._buffer
             },
             stacks=stack_text() if stacks else None,
         )
 
     def places(self, topic: str) -> dict[MessageQueue, QueueOffset]:
         """Behind what was handed out and done with, in the queues of a topic."""
-        return {place.queue: place.done for place in self._shelf if place.queue.topic == topic}
+        return {place.queue: place.done for place in self._buffer if place.queue.topic == topic}

@@ -31,13 +31,13 @@ class PullFlow:
         session: Session,
         plan: PushPlan,
         handlers: Handlers,
-        interests: Subscriptions,
+        subscriptions: Subscriptions,
         claims: QueueClaims,
         offsets: OffsetStore,
     ) -> None:
         self._session = session
         self._plan = plan
-        self._interests = interests
+        self._subscriptions = subscriptions
         self._claims = claims
         self._workers = _workers(session, plan, handlers, claims, offsets)
         self._fetch = FetchLoop(
@@ -46,7 +46,7 @@ class PullFlow:
             offsets,
             self._workers,
             tuning=plan.tuning,
-            subscription=interests.told_of,
+            subscription=subscriptions.told_of,
             room=claims.room,
             commits=not plan.broadcast,
         )
@@ -84,10 +84,10 @@ class PullFlow:
         claims, group = self._claims, self._plan.group
         if suspended:
             self.suspend()
-        for topic in self._interests.topics:
+        for topic in self._subscriptions.topics:
             self._rebalancer.watch(topic)
         # The retry topic came to be with the first heartbeat, at the latest.
-        await self._interests.find_retries()
+        await self._subscriptions.find_retries()
         stack.push_async_callback(claims.close)
         await stack.enter_async_context(running(self._workers.run(), f"workers of {group}"))
         # From here on the order is that of closing, read from the bottom: nothing new is claimed,
@@ -102,9 +102,9 @@ class PullFlow:
         await stack.enter_async_context(running(self._rebalancer.run(), f"rebalance of {group}"))
 
     async def _on_share_changed(self, topic: str) -> None:
-        self._interests.renew(topic)
+        self._subscriptions.renew(topic)
         await self._session.beat()
-        self._interests.told(topic)
+        self._subscriptions.told(topic)
 
 
 def _workers(

@@ -19,9 +19,9 @@ from rocketpipe.protocol.requests.running import DirectResult, RunningInfo
 class PushMember:
     """Tells the session what a consumer is, and hands on what brokers say; see ``Member``."""
 
-    def __init__(self, plan: PushPlan, interests: Subscriptions, report: PushReport) -> None:
+    def __init__(self, plan: PushPlan, subscriptions: Subscriptions, report: PushReport) -> None:
         self._plan = plan
-        self._interests = interests
+        self._subscriptions = subscriptions
         self._report = report
         #: How it gets its messages, once that has begun.
         self.flow: PullFlow | PopFlow | None = None
@@ -38,13 +38,13 @@ class PushMember:
                 consume_type=ConsumeType.CONSUME_PASSIVELY,
                 message_model=self._plan.model,
                 consume_from_where=self._plan.start.where,
-                subscriptions=tuple(self._interests),
+                subscriptions=tuple(self._subscriptions),
             ),
         )
 
     def topics(self) -> Collection[str]:
         """What it reads: the topics of its handlers, and what comes again."""
-        return self._interests.topics
+        return self._subscriptions.topics
 
     def on_ids_changed(self, group: str) -> None:
         """Share the queues out anew."""
@@ -53,7 +53,7 @@ class PushMember:
 
     def on_routes_changed(self, topic: str) -> None:
         """Share the queues out anew."""
-        if self.flow is not None and topic in self._interests.topics:
+        if self.flow is not None and topic in self._subscriptions.topics:
             self.flow.notify()
 
     def on_offsets_reset(self, group: str, offsets: Mapping[MessageQueue, QueueOffset]) -> None:

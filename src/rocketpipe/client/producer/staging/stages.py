@@ -59,8 +59,8 @@ log = logging.getLogger(__name__)
 
 Reply = TypeVar("Reply")
 
+#: Of each broker, how many parts of each stage it has.
 Plan = Mapping[str, Mapping[str, int]]
-"""Of each broker, how many parts of each stage it has."""
 
 #: How long the broker that decided is told that all is done: it would hear by itself.
 _SETTLE_MS: Final = 3000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from tests.broker.sending_parts import HOST, Sender, SendingParts
+from tests.broker.support.sending_parts import HOST, Sender, SendingParts
 
 from rocketpipe.broker.delivery.deferral import Deferral
 from rocketpipe.broker.features.staging.handlers import StagedMessages, StagingHandlers
@@ -47,13 +47,13 @@ class StagingParts(SendingParts):
         self.retention = Retention(self.store, disk=cast("Any", disk), clock=clock, pins=self.pins)
         self.messages = StagedMessages(
             self.stamp,
-            self.parking,
+            self.deferral,
             self.config.max_message_bytes,
             unlimited=Deferral(self.delays, clock, most_ms=None),
         )
         self.staging = Staging(
             self.store,
-            self.durability,
+            self.visibility,
             self.retention,
             clock,
             StageTable(max_staged_bytes),
@@ -64,7 +64,9 @@ class StagingParts(SendingParts):
             destinations=self.destinations,
         )
         self._staging_router = Router(
-            StagingHandlers(self.config, self.intake, self.supply, self.staging, self.messages)
+            StagingHandlers(
+                self.config, self.intake, self.topic_provider, self.staging, self.messages
+            )
         )
 
     def _own(self, body: bytes) -> Put:

@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import Protocol
 
-from tests.scenarios.cast import PATIENCE_S, Cast
+from tests.scenarios.support.scenario_clients import PATIENCE_S, Cast
 
 from rocketpipe import PushConsumer
 from rocketpipe.errors import RocketPipeError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from tests.broker.sending_parts import HOST, Sender, SendingParts, sent
+from tests.broker.support.sending_parts import HOST, Sender, SendingParts, sent
 
 from rocketpipe.broker.features.transactions.check_back import CheckBack
 from rocketpipe.broker.features.transactions.decisions import Decisions
@@ -73,14 +73,14 @@ class TransactingParts(SendingParts):
     def __init__(self, root: Path, clock: ManualClock, **changes: Any) -> None:
         super().__init__(root, clock, **changes)
         self.waiting = OpenTransactions(self.store, self.tables.offsets)
-        self.half_room.has_room = self.waiting.has_room
+        self.transaction_limit.has_room = self.waiting.has_room
         self.decisions = Decisions(
             self.store,
             self.intake,
-            self.durability,
+            self.visibility,
             self.waiting,
             done=self._done,
-            park=self.parking.parked,
+            park=self.deferral.parked,
             destinations=self.destinations,
         )
         self.asked = Asked()
@@ -89,7 +89,7 @@ class TransactingParts(SendingParts):
             self.store,
             self.waiting,
             self.decisions,
-            self.supply,
+            self.topic_provider,
             self.asked.ask,
             clock,
         )

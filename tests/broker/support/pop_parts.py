@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.broker.sending_parts import HOST, SendingParts, put
+from tests.broker.support.sending_parts import HOST, SendingParts, put
 
 from rocketpipe.broker.features.popping.acks import Acks
 from rocketpipe.broker.features.popping.order import OrderTable
@@ -46,7 +46,7 @@ class PopParts(SendingParts):
         super().__init__(root, clock, **changes)
         self.tables.adopt(self.store.queues())
         self.orders = OrderTable()
-        self.notes = ReviveLog(
+        self.revive_log = ReviveLog(
             self.store,
             self.intake,
             self.tables.offsets,
@@ -55,13 +55,13 @@ class PopParts(SendingParts):
             topic=REVIVE,
             host=HOST,
         )
-        self.notes.recover()
+        self.revive_log.recover()
         rules = PopRules(broker=BROKER, retry_v2=retry_v2)
         topics, chance = self.tables.topics, random.Random(3)
         self.revivals = Revivals(
             self.store,
-            self.notes,
-            self.supply,
+            self.revive_log,
+            self.topic_provider,
             self.tables.groups,
             clock,
             retry_v2=retry_v2,
@@ -70,7 +70,7 @@ class PopParts(SendingParts):
         self.pops = Pops(
             self.store,
             topics,
-            self.notes,
+            self.revive_log,
             self.orders,
             clock,
             chance,
@@ -80,7 +80,7 @@ class PopParts(SendingParts):
         )
         self.freed: list[tuple[str, str, int]] = []
         self.acks = Acks(
-            self.notes, self.orders, clock, BROKER, lambda *place: self.freed.append(place)
+            self.revive_log, self.orders, clock, BROKER, lambda *place: self.freed.append(place)
         )
         for name, queues in (("t", 2), (REVIVE, 8)):
             topics.ensure(name, queues=queues, now_ms=clock.now_ms())
@@ -114,7 +114,7 @@ class PopParts(SendingParts):
         """Turn the clock, and have what is due shown again."""
         await self.clock.advance(duration_ms)
         await self.revivals.revive_due()
-        await self.notes.tend()
+        await self.revive_log.tend()
 
 
 def seen(popped: Popped, topic: str, group: str) -> list[Got]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
 
-from tests.client.consumer.desk import Desk
+from tests.client.consumer.support.fake_broker import Desk
 
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock

@@ -1,6 +1,6 @@
 """A member of a group in a process of its own, which a test may kill.
 
-    python -m tests.scenarios.history_member '{"name_servers": …}'
+    python -m tests.scenarios.support.history_member '{"name_servers": …}'
 
 It prints a line when it has joined, and closes in good order when its input ends.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.scenarios.hurried_clock import HurriedClock
+from tests.scenarios.support.hurried_clock import HurriedClock
 
 from rocketpipe import ConsumeFromWhere, PushConsumer
 from rocketpipe.client.consumer.group.assignment import AVERAGE

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.scenarios.members import Servers
+from tests.scenarios.support.members import Servers
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.broker.broker import broker

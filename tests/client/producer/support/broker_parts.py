@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from tests.client.name_server_parts import KnownTopics, served
+from tests.client.support.name_server_parts import KnownTopics, served
 
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RequestRejected

@@ -35,7 +35,7 @@ from tests.waiting import PATIENCE_S
 from rocketpipe.cli.main import main
 
 COMMAND: Final = str(Path(sys.executable).parent / "rocketpipe")
-GOLDEN: Final = Path(__file__).parent.parent / "cli" / "golden"
+GOLDEN: Final = Path(__file__).parents[2] / "cli" / "golden"
 COLUMNS: Final = 110
 #: A command that takes longer hangs; none comes near.
 _UPDATE: Final = bool(os.environ.get("ROCKETPIPE_UPDATE_GOLDEN"))

@@ -77,35 +77,35 @@ class SendingParts:
             auto_create_groups=self.config.auto_create_groups,
         )
         self.tables.load()
-        self.durability = Visibility(self.store, clock)
-        self.durability.dispatch()
-        self.admission = Admission(self.store, self.durability, clock, limits)
-        self.intake = Intake(self.store, self.durability, self.admission, HOST)
+        self.visibility = Visibility(self.store, clock)
+        self.visibility.dispatch()
+        self.admission = Admission(self.store, self.visibility, clock, limits)
+        self.intake = Intake(self.store, self.visibility, self.admission, HOST)
         topics, chance = self.tables.topics, random.Random(7)
         registrar = Registrar(self.config, "127.0.0.1:10911", topics, Caller(), clock)
-        self.supply = TopicProvider(
+        self.topic_provider = TopicProvider(
             topics, self.tables.groups, registrar, clock, chance, self.tables.group_kept
         )
         self.stamp = BrokerProperties(self.config, UniqueKeys(HOST[:4], 1, 2), clock)
         self.pins = Pins()
-        self.destinations = Destinations(topics, self.supply)
+        self.destinations = Destinations(topics, self.topic_provider)
         self.delays = DelayLevels(
             self.store, self.intake, self.tables.delays, clock, self.pins, self.destinations
         )
         most_ms = self.store.config.timer_max_delay_ms
-        self.parking = Deferral(self.delays, clock, most_ms=most_ms)
+        self.deferral = Deferral(self.delays, clock, most_ms=most_ms)
         self.locks = QueueLocks()
-        self.retries = Retries(self.store, self.supply, self.delays, self.locks, clock)
-        self.half_room = OpenTransactionLimit(self.config.max_open_transactions)
+        self.retries = Retries(self.store, self.topic_provider, self.delays, self.locks, clock)
+        self.transaction_limit = OpenTransactionLimit(self.config.max_open_transactions)
         self._router = Router(
             SendHandlers(
                 self.config,
                 self.intake,
-                self.supply,
+                self.topic_provider,
                 self.stamp,
-                self.parking,
+                self.deferral,
                 self.retries,
-                self.half_room,
+                self.transaction_limit,
             )
         )
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from tests.broker.staging_parts import EXPIRY_MS, StagingParts
+from tests.broker.support.staging_parts import EXPIRY_MS, StagingParts
 
 from rocketpipe.broker.features.staging.asking import StageAsking
 from rocketpipe.client.name_servers import NameServers

@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-from tests.scenarios.history_member import Part
-from tests.scenarios.hurried_clock import HurriedClock
+from tests.scenarios.support.history_member import Part
+from tests.scenarios.support.hurried_clock import HurriedClock
 
 from rocketpipe import Admin, ConsumeFromWhere, Producer, PushConsumer, RocketPipeError, Session
 from rocketpipe.client.consumer.group.assignment import AVERAGE
@@ -28,7 +28,7 @@ from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.testing.histories.history import Event, Journal, Phase, Recorder, What, read_history
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 #: A wait that takes longer is a failure; none is expected to come near.
 PATIENCE_S = 120
 #: Sends may take as long as a broker needs to come back; it is a hurried clock's time.
@@ -198,7 +198,7 @@ class Cast:
         )
         child = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "tests.scenarios.history_member", msgspec.json.encode(part).decode()),
+            *("-m", "tests.scenarios.support.history_member", msgspec.json.encode(part).decode()),
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """A broker on a hurried clock in a process of its own, which a test may kill and start again.
 
-    python -m tests.scenarios.hurried_broker 127.0.0.1:9876 10911 /var/lib/broker
+    python -m tests.scenarios.support.hurried_broker 127.0.0.1:9876 10911 /var/lib/broker
 
 It prints a line when it is ready, and stops in good order when its input ends.
 """
@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from tests.ports import lasting_ports
-from tests.scenarios.cast import PATIENCE_S, ROOT
-from tests.scenarios.hurried_clock import HurriedClock
+from tests.scenarios.support.hurried_clock import HurriedClock
+from tests.scenarios.support.scenario_clients import PATIENCE_S, ROOT
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
@@ -32,7 +32,7 @@ class HurriedBroker:
         """Start it, and wait until it serves."""
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "tests.scenarios.hurried_broker", *self._arguments),
+            *("-m", "tests.scenarios.support.hurried_broker", *self._arguments),
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

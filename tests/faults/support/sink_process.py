@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
-from tests.faults.immortal import immortal
-from tests.faults.spark_sink import FILES, KILLS_DRIVER, LOCAL, ROWS
-from tests.pipeline.sinks import messages_in
+from tests.faults.support.restarting_servers import immortal
+from tests.faults.support.spark_sink import FILES, KILLS_DRIVER, LOCAL, ROWS
+from tests.pipeline.support.sinks import messages_in
 
 PROGRAM = Path(__file__).parent / "spark_sink.py"
 #: How often a driver may be started again: Spark gives its workers ten seconds to start.

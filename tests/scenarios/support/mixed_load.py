@@ -20,8 +20,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
-from tests.scenarios.cast import FIRST, PATIENCE_S, SEND_TIMEOUT_MS, Cast
-from tests.scenarios.hurried_clock import SPEED, START_MS
+from tests.scenarios.support.hurried_clock import SPEED, START_MS
+from tests.scenarios.support.scenario_clients import FIRST, PATIENCE_S, SEND_TIMEOUT_MS, Cast
 
 from rocketpipe import (
     Admin,
