@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
-from rocketpipe.config.setting import setting, settings_of
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.config.live import ChangeableSettings
+from rocketpipe.config.setting import setting
 
 #: What a profile says where nobody said anything else, by key.
 PROFILES: Final = MappingProxyType(
@@ -133,64 +131,5 @@ class NamesrvConfig:
     )
 
 
-class NotChangeable(RocketPipeError):
-    """A setting that nobody may change while the server runs, or that does not exist."""
-
-    def __init__(self, key: str, changeable: tuple[str, ...]) -> None:
-        super().__init__(
-            f"{key[:80]!r} cannot be changed while the name server runs; "
-            f"these can: {', '.join(changeable)}"
-        )
-        self.key = key
-
-
-class UnfitValue(RocketPipeError):
-    """A value that a setting cannot have."""
-
-    def __init__(self, key: str, value: str, reason: str) -> None:
-        super().__init__(f"{key} cannot be {value[:80]!r}: {reason}")
-        self.key = key
-
-
-class LiveSettings:
-    """The settings in force. Whoever uses one looks here each time."""
-
-    def __init__(self, config: NamesrvConfig) -> None:
-        self.now = config
-
-    def change(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Change settings by their keys, all or none; gives those that are not as before.
-
-        Only what is marked as live can be changed: never a path or an address. A restart goes back
-        to what the server was started with.
-
-        Raises:
-            NotChangeable: If a key is not one of those.
-            UnfitValue: If a value is not of its type or out of its range.
-        """
-        live = {one.key: one for one in settings_of(NamesrvConfig) if one.live}
-        changes = {}
-        for key, text in values.items():
-            setting = live.get(key)
-            if setting is None:
-                raise NotChangeable(key, tuple(sorted(live)))
-            try:
-                changes[setting.attribute] = setting.read(text)
-            except ValueError as error:
-                raise UnfitValue(key, text, str(error)) from None
-        before = self.now
-        self.now = dataclasses.replace(before, **changes)
-        return {
-            key: one.write(getattr(self.now, one.attribute))
-            for key, one in live.items()
-            if getattr(self.now, one.attribute) != getattr(before, one.attribute)
-        }
-
-    def text(self) -> str:
-        """Every setting that has a value, a line each, sorted by key."""
-        lines = sorted(
-            f"{one.key}={one.write(value)}"
-            for one in settings_of(NamesrvConfig)
-            if (value := getattr(self.now, one.attribute)) is not None
-        )
-        return "".join(f"{line}\n" for line in lines)
+class LiveSettings(ChangeableSettings[NamesrvConfig]):
+    """The settings of a NameServer in force."""

@@ -8,9 +8,10 @@ import msgspec
 
 from rocketpipe.clock import Clock
 from rocketpipe.config.conf_file import conf_values
+from rocketpipe.config.live import SettingForbidden, SettingRefused
 from rocketpipe.errors import ConfigError, InvalidName, RequestRejected
 from rocketpipe.model.names import MAX_RETRY_TOPIC
-from rocketpipe.namesrv.config import LiveSettings, NotChangeable, UnfitValue
+from rocketpipe.namesrv.config import LiveSettings
 from rocketpipe.namesrv.kv import KeyValuesFull, KeyValueStore
 from rocketpipe.namesrv.route_table import RegistrationRefused, RouteTable
 from rocketpipe.protocol.codes import PeerVersion, ResponseCode
@@ -175,7 +176,7 @@ class OperatorHandlers:
     async def change_settings(self, request: UpdateNamesrvConfig, call: Call) -> None:
         try:
             changed = self._settings.change(conf_values(request.properties, "settings"))
-        except NotChangeable as error:
+        except SettingForbidden as error:
             if _refusals.allows():
                 log.warning(
                     "setting not changed peer=%s reason=%s%s",
@@ -184,7 +185,7 @@ class OperatorHandlers:
                     _refusals.suppressed(),
                 )
             raise RequestRejected(ResponseCode.NO_PERMISSION, str(error)) from error
-        except (UnfitValue, ConfigError) as error:
+        except (SettingRefused, ConfigError) as error:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
         for key, value in changed.items():
             _log_act(call, "setting changed", key, f"value={value}")

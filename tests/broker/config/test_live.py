@@ -6,7 +6,8 @@ import pytest
 
 from rocketpipe.broker.config import live
 from rocketpipe.broker.config.config import BrokerConfig
-from rocketpipe.broker.config.live import LiveSettings, SettingForbidden, SettingRefused
+from rocketpipe.broker.config.live import LiveSettings
+from rocketpipe.config.live import SettingForbidden, SettingRefused
 from rocketpipe.config.setting import setting_for
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.testing.clock import ManualClock

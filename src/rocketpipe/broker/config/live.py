@@ -7,7 +7,6 @@ file says.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -16,8 +15,8 @@ from typing import Final
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.loading import STORE_SETTINGS, broker_settings
 from rocketpipe.clock import Clock
+from rocketpipe.config.live import ChangeableSettings, SettingForbidden, SettingRefused
 from rocketpipe.config.setting import Setting, settings_of
-from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.topic import DataVersion
 from rocketpipe.store.config import StoreConfig
 
@@ -36,28 +35,11 @@ _NEVER: Final = re.compile(
 )
 
 
-class SettingRefused(RocketPipeError):
-    """A setting that cannot be changed as asked; nothing was."""
-
-    #: Whether nobody may change it from outside.
-    forbidden = False
-
-    def __init__(self, key: str, reason: str) -> None:
-        super().__init__(f"{key[:80]}: {reason}")
-        self.key = key
-
-
-class SettingForbidden(SettingRefused):
-    """A path, an address or a name: only the file that the broker starts with says those."""
-
-    forbidden = True
-
-
-class LiveSettings:
+class LiveSettings(ChangeableSettings[BrokerConfig]):
     """A broker's settings as they are now; whoever depends on one is told of changes."""
 
     def __init__(self, config: BrokerConfig, store: StoreConfig, clock: Clock) -> None:
-        self.now = config
+        super().__init__(config)
         self._store = store
         self._clock = clock
         self._watchers: list[Callable[[BrokerConfig], None]] = []
@@ -72,41 +54,14 @@ class LiveSettings:
         self._watchers.append(watcher)
         self._watched.update(attributes)
 
-    @property
-    def live_keys(self) -> list[str]:
-        """The keys that can be changed while the broker runs, in order."""
-        return sorted(one.key for one in self._live())
-
     def change(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Change settings by their keys, all or none; gives those that are not as before.
-
-        Raises:
-            SettingForbidden: If a key is one that nobody changes from outside.
-            SettingRefused: If there is no such key, it needs a restart, or the value does not fit.
-        """
-        changes = {}
-        for key, text in values.items():
-            setting = self._changeable(key)
-            try:
-                changes[setting.attribute] = setting.read(text)
-            except ValueError as error:
-                raise SettingRefused(key, f"it cannot be {text[:80]!r}: {error}") from None
-        before = self.now
-        try:
-            after = dataclasses.replace(before, **changes)
-        except ValueError as error:
-            raise SettingRefused(", ".join(values), str(error)) from None
-        different = {
-            one.key: one.write(getattr(after, one.attribute))
-            for one in settings_of(BrokerConfig)
-            if getattr(after, one.attribute) != getattr(before, one.attribute)
-        }
+        """Change settings as the class above says, and tell who watches them."""
+        different = super().change(values)
         if different:
-            self.now = after
             self.version = self.version.after_change(self._clock.now_ms())
             log.info("settings changed %s", " ".join(f"{k}={v}" for k, v in different.items()))
             for watcher in self._watchers:
-                watcher(after)
+                watcher(self.now)
         return different
 
     def items(self) -> dict[str, str]:
@@ -116,11 +71,7 @@ class LiveSettings:
             for one in STORE_SETTINGS
             if (value := getattr(self._store, one.attribute)) is not None
         }
-        found |= {
-            one.key: one.write(value)
-            for one in settings_of(BrokerConfig)
-            if (value := getattr(self.now, one.attribute)) is not None
-        }
+        found |= super().items()
         # What tools look for, and is always so here.
         found |= {"brokerRole": "ASYNC_MASTER", "storeType": "default"}
         return {
@@ -128,28 +79,22 @@ class LiveSettings:
             for key, text in sorted(found.items())
         }
 
-    def text(self) -> str:
-        """The same as lines of ``key=value``."""
-        return "".join(f"{key}={text}\n" for key, text in self.items().items())
-
-    def _live(self) -> list[Setting]:
+    def live(self) -> list[Setting]:
+        """Return what is marked as live, some part watches, and may be reached from outside."""
         return [
             one
             for one in settings_of(BrokerConfig)
             if one.live and one.attribute in self._watched and not _NEVER.search(one.key)
         ]
 
-    def _changeable(self, key: str) -> Setting:
-        for one in self._live():
-            if key == one.key or key in one.aliases:
-                return one
+    def _refusal(self, key: str) -> SettingRefused:
         if _NEVER.search(key) or _SECRET.search(key):
-            raise SettingForbidden(key, "this is set where the broker starts, and nowhere else")
+            return SettingForbidden(key, "this is set where the broker starts, and nowhere else")
         if any(key == one.key or key in one.aliases for one in broker_settings()):
-            raise SettingRefused(
+            return SettingRefused(
                 key, "it takes effect at a restart: change it in the broker's file, then restart it"
             )
-        raise SettingRefused(
+        return SettingRefused(
             key,
             "no such setting, or none that can be changed; these can: " + ", ".join(self.live_keys),
         )

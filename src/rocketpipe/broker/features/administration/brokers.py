@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from rocketpipe.broker.config.live import LiveSettings, SettingForbidden, SettingRefused
+from rocketpipe.broker.config.live import LiveSettings
 from rocketpipe.broker.features.administration.read_mode import CannotAdvise, ReadMode
 from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.stats import MINUTE_MS, Span, Stats, Tally
 from rocketpipe.broker.store_steps import run_steps
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.config.conf_file import conf_values
+from rocketpipe.config.live import SettingForbidden, SettingRefused
 from rocketpipe.errors import ConfigError, RequestRejected, StoreError
 from rocketpipe.protocol import fastjson
 from rocketpipe.protocol.codes import ResponseCode
