@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketpipe.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.delivery import tidying
 from rocketpipe.broker.tables.clients import SILENT_MS
 from rocketpipe.broker.tables.queue_locks import LOCK_MS
 from rocketpipe.client import routes, session
@@ -47,8 +47,8 @@ CONFIG = BrokerConfig(data=Path("x"))
         pytest.param(SILENT_MS, 120_000, id="a broker keeps a client that is silent"),
         pytest.param(CONFIG.register_every_ms, 30_000, id="a broker tells NameServers"),
         pytest.param(liveness.DEFAULT_TIMEOUT_MS, 120_000, id="a NameServer keeps a broker"),
-        pytest.param(broker.TIDY_FIRST_MS, 60_000, id="a broker lets old files be at first"),
-        pytest.param(broker.TIDY_EVERY_MS, 10_000, id="a broker looks for old files"),
+        pytest.param(tidying.TIDY_FIRST_MS, 60_000, id="a broker lets old files be at first"),
+        pytest.param(tidying.TIDY_EVERY_MS, 10_000, id="a broker looks for old files"),
     ],
 )
 def test_what_happens_from_time_to_time_happens_as_often_as_in_rocketmq(

@@ -125,7 +125,8 @@ PAGES: Final[dict[str, Page]] = {
     ),
     "consuming": Page(
         "Consuming",
-        "Told by example in [sending and consuming](../../how-to/client.md#consume-as-messages-come).",
+        "Told by example in "
+        "[sending and consuming](../../how-to/client.md#consume-as-messages-come).",
         (
             *_of("rocketpipe", "PushConsumer", "PullConsumer", "SimpleConsumer"),
             *_of("rocketpipe", "Retry", "DEAD_LETTER", "ConsumeFromWhere", "StartFrom"),

@@ -103,8 +103,8 @@ API: Final = """\
 
 What `rocketpipe`, `rocketpipe.blocking`, `rocketpipe.pipeline` and `rocketpipe.testing` export is
 public, with `rocketpipe.errors` and what else is named here; everything else may change. How it is
-used is told by [the client's page](../how-to/client.md) and [the how-tos](../README.md). What may be
-raised is also in [errors](errors.md). Times are whole milliseconds where a name ends in `_ms`.
+used is told by [the client's page](../how-to/client.md) and [the how-tos](../README.md). What may
+be raised is also in [errors](errors.md). Times are whole milliseconds where a name ends in `_ms`.
 """
 
 #: Where errors stand that users of clients, of Spark and of the test kit meet.

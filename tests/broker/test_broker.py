@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.broker.support import asking
 
-from rocketpipe.broker.broker import _forget_topic as forget_topic
-from rocketpipe.broker.broker import _queues_in_use as queues_in_use
+from rocketpipe.broker.assembly import _forget_topic as forget_topic
+from rocketpipe.broker.assembly import _queues_in_use as queues_in_use
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.stats import Stats

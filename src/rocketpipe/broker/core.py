@@ -18,22 +18,23 @@ from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullPlanner
+from rocketpipe.broker.intake.admission import Admission
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.intake.intake import Intake
-from rocketpipe.broker.intake.open_transaction_limit import OpenTransactionLimit
 from rocketpipe.broker.intake.sent_properties import BrokerProperties
 from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.clients import ClientTable
+from rocketpipe.broker.tables.lock_journal import LockJournal
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.clock import Clock
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore
-from rocketpipe.store.upkeep.retention import Retention
+from rocketpipe.store.upkeep.retention import Pins, Retention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +48,21 @@ class Core:
     chance: random.Random
     disk: Disk
     store: MessageStore
+    #: Who holds which part of the log.
+    pins: Pins
     retention: Retention
     tables: Tables
     connected: ClientTable
     locks: QueueLocks
+    #: Where the owners of queues are kept on disk.
+    owners: LockJournal
     visibility: Visibility
+    admission: Admission
     intake: Intake
     topic_provider: TopicProvider
     stamp: BrokerProperties
     delays: DelayLevels
     destinations: Destinations
-    transaction_limit: OpenTransactionLimit
     planner: PullPlanner
     cold: ColdReads
     waiting: WaitingPulls
@@ -81,5 +86,7 @@ class Feature:
     handlers: tuple[object, ...] = ()
     #: What runs as long as the broker does, by the name that its log lines carry.
     loops: Mapping[str, Loop] = field(default_factory=dict)
+    #: Whether one more half message may wait, of at most so many; None if it knows of none.
+    takes_half: Callable[[int], bool] | None = None
     #: Called once when the broker closes, so that nobody is left waiting for an answer.
     on_close: Callable[[], None] | None = None

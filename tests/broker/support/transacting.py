@@ -73,7 +73,6 @@ class TransactingParts(SendingParts):
     def __init__(self, root: Path, clock: ManualClock, **changes: Any) -> None:
         super().__init__(root, clock, **changes)
         self.waiting = OpenTransactions(self.store, self.tables.offsets)
-        self.transaction_limit.has_room = self.waiting.has_room
         self.decisions = Decisions(
             self.store,
             self.intake,
@@ -96,6 +95,9 @@ class TransactingParts(SendingParts):
         self._ending = Router(
             TransactionHandlers(self.config, self.store, self.intake, self.decisions, clock)
         )
+
+    def takes_half(self, most: int) -> bool:
+        return self.waiting.has_room(most)
 
     def _done(self, offsets: list[QueueOffset]) -> Put:
         return half_messages.done(offsets, self.stamp.new_key(), self.clock.now_ms(), HOST)

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 from tests.store.support.timer_parts import ROOT, new_disk
-from tests.store.test_timer_run import timed
+from tests.store.timers.test_run import timed
 
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.files.disk import DiskError

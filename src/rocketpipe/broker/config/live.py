@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from rocketpipe.broker.config.config import BrokerConfig
@@ -53,6 +54,15 @@ class LiveSettings(ChangeableSettings[BrokerConfig]):
         """
         self._watchers.append(watcher)
         self._watched.update(attributes)
+
+    @contextmanager
+    def temporary(self) -> Iterator[None]:
+        """Let watchers that are added inside the block go at its end."""
+        before = list(self._watchers), set(self._watched)
+        try:
+            yield
+        finally:
+            self._watchers, self._watched = before
 
     def change(self, values: Mapping[str, str]) -> dict[str, str]:
         """Change settings as the class above says, and tell who watches them."""

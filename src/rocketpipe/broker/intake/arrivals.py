@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.derived.derivation import Arrival
@@ -34,6 +35,15 @@ class Arrivals:
         It is not called as long as ``while_`` gives something false: nobody waits there.
         """
         self._listeners.append((listener, while_, topic))
+
+    @contextmanager
+    def temporary(self) -> Iterator[None]:
+        """Let listeners that are added inside the block go at its end."""
+        before = list(self._listeners)
+        try:
+            yield
+        finally:
+            self._listeners[:] = before
 
     def __call__(
         self,

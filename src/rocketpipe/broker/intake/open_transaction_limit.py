@@ -11,10 +11,10 @@ from rocketpipe.protocol.codes import ResponseCode
 class OpenTransactionLimit:
     """Refuses half messages while as many wait as the broker's memory is meant to hold."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, has_room: Callable[[int], bool]) -> None:
+        """``has_room`` is asked whether fewer half messages wait now than a number."""
         self._limit = limit
-        #: Whether fewer than so many wait now. Whoever knows them puts himself in its place.
-        self.has_room: Callable[[int], bool] = lambda _limit: True
+        self._has_room = has_room
 
     def check(self) -> None:
         """Let one more in.
@@ -22,7 +22,7 @@ class OpenTransactionLimit:
         Raises:
             RequestRejected: There is no room for it.
         """
-        if not self.has_room(self._limit):
+        if not self._has_room(self._limit):
             raise RequestRejected(
                 ResponseCode.SYSTEM_BUSY,
                 f"{self._limit} transactions are open on this broker, and no more may be: commit "

@@ -19,12 +19,13 @@ import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from rocketpipe.errors import RecordError
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.columns.rows import UnreadableMessage
+from rocketpipe.pipeline.options.read import OnBadMessage
 from rocketpipe.record.codec import RecordView
 from rocketpipe.remoting.log_budget import LogBudget
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from rocketpipe.pipeline.columns.byte_runs import Ints
 
 log = logging.getLogger("rocketpipe.pipeline")
-
-OnBadMessage = Literal["fail", "null", "skip", "quarantine"]
 
 _budget: Final = LogBudget()
 

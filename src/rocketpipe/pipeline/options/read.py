@@ -47,7 +47,6 @@ from pyspark.sql.types import StructType
 from rocketpipe.client.name_servers import NameServers
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import TOOLS_CONSUMER_GROUP, check_consumer_group
-from rocketpipe.pipeline.columns.bad_messages import OnBadMessage
 from rocketpipe.pipeline.options import table
 from rocketpipe.pipeline.options.ddl import SchemaTextError, parse_schema
 from rocketpipe.pipeline.options.offset_limits import OffsetLimit
@@ -78,6 +77,8 @@ MAX_BYTES_PER_PARTITION: Final = "maxBytesPerPartition"
 MAX_OFFSETS_PER_TRIGGER: Final = "maxOffsetsPerTrigger"
 MAX_BYTES_PER_TRIGGER: Final = "maxBytesPerTrigger"
 ON_GAP: Final = "onGap"
+#: What becomes of messages that cannot be made rows.
+OnBadMessage = Literal["fail", "null", "skip", "quarantine"]
 ON_BAD_MESSAGE: Final = "onBadMessage"
 QUARANTINE_PATH: Final = "quarantinePath"
 COLUMNS: Final = "columns"

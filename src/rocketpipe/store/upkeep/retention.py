@@ -125,6 +125,17 @@ class Pins:
             self._pins.add(pin)
         return pin
 
+    @contextmanager
+    def temporary(self) -> Iterator[None]:
+        """Release at the end of the block what was held inside it and not released."""
+        with self._lock:
+            before = set(self._pins)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pins &= before
+
     def lowest(self) -> Pin | None:
         """The pin that holds most of the log."""
         with self.settled() as pin:

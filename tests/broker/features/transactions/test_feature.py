@@ -32,10 +32,11 @@ async def test_it_answers_decisions_and_asks_for_them(tmp_path: Path) -> None:
         stamp=parts.stamp,
         connected=ClientTable(),
         clock=parts.clock,
-        transaction_limit=parts.transaction_limit,
     )
     wing = transactions(cast("Any", core))
     (handlers,) = wing.handlers
     assert handled_requests(type(handlers)) == [EndTransaction, ResumeChecks]
     assert list(wing.loops) == ["open transactions"]
+    assert wing.takes_half is not None
+    assert wing.takes_half(1)
     parts.abandon()

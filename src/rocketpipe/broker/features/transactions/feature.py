@@ -25,7 +25,6 @@ def transactions(core: Core) -> Feature:
         return half_messages.done(offsets, key, now_ms, core.store_host)
 
     waiting = OpenTransactions(core.store, core.tables.offsets)
-    core.transaction_limit.has_room = waiting.has_room
     most_ms = core.store.config.timer_max_delay_ms
     deferral = Deferral(core.delays, core.clock, most_ms=most_ms)
     decisions = Decisions(
@@ -52,4 +51,8 @@ def transactions(core: Core) -> Feature:
     )
     core.settings.watch(checks.reconfigure)
     core.settings.watch(handlers.reconfigure)
-    return Feature(handlers=(handlers,), loops={"open transactions": checks.keep_asking})
+    return Feature(
+        handlers=(handlers,),
+        loops={"open transactions": checks.keep_asking},
+        takes_half=waiting.has_room,
+    )
