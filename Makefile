@@ -62,6 +62,9 @@ demo: setup ## The main job from end to end: flights, Spark, kills, proof; DEMO=
 .PHONY: test
 test: lint types layers unit faults scenario spark snippets ## All that CI runs, in order; stops at the first failure
 
+.PHONY: quick
+quick: lint types layers unit ## Between two edits: what needs no server and no Spark
+
 .PHONY: lint
 lint: setup ## Formatting and lint rules (ruff)
 	@$(RUN) -m ruff format --check .

@@ -123,12 +123,47 @@ def test_every_source_file_opens_with_a_sentence() -> None:
 
 
 def test_no_source_file_is_a_dumping_ground() -> None:
+    twins = [*SOURCE.rglob("*.pyx"), *SOURCE.rglob("*.pxd")]
     long = {
         path.relative_to(ROOT).as_posix(): lines
-        for path in source_files()
+        for path in (*source_files(), *twins)
         if (lines := len(path.read_text().splitlines())) > 450
     }
     assert not long, f"more than one noun? {long}"
+
+
+def test_no_folder_is_too_full_to_be_taken_in() -> None:
+    crowded = {
+        folder.relative_to(ROOT).as_posix(): count
+        for folder in {path.parent for path in source_files()}
+        if (count := len([path for path in folder.glob("*.py") if path.name != "__init__.py"])) > 22
+    }
+    assert not crowded, f"would a reader find the room? {crowded}"
+
+
+def test_a_twin_stands_beside_its_module_under_its_name() -> None:
+    for twin in SOURCE.rglob("*.pyx"):
+        assert twin.with_name(f"{twin.stem.removeprefix('_')}.py").exists(), twin
+
+
+def test_constants_are_documented_above_them() -> None:
+    found = []
+    for path in source_files():
+        tree = ast.parse(path.read_text())
+        bodies = [
+            tree.body,
+            *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)),
+        ]
+        for body in bodies:
+            for constant, text in zip(body, body[1:], strict=False):
+                if (
+                    isinstance(constant, ast.Assign | ast.AnnAssign)
+                    and isinstance(text, ast.Expr)
+                    and isinstance(text.value, ast.Constant)
+                    and isinstance(text.value.value, str)
+                ):
+                    found.append(f"{path.relative_to(ROOT)}:{text.lineno}")
+    assert not found, f"a text below a constant: use #: above it: {found}"
 
 
 def test_nothing_names_a_machine_or_a_package_registry() -> None:

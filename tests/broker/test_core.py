@@ -1,4 +1,4 @@
-"""Tests of what a wing is."""
+"""Tests of what a feature is."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from rocketpipe.broker.core import Feature
 
 
 def test_a_wing_adds_nothing_that_it_does_not_name() -> None:
-    wing = Feature()
-    assert (wing.handlers, dict(wing.loops), wing.on_close) == ((), {}, None)
+    feature = Feature()
+    assert (feature.handlers, dict(feature.loops), feature.on_close) == ((), {}, None)

@@ -199,7 +199,7 @@ def test_offsets_that_a_queue_does_not_have_are_refused_or_cut(
     left: tuple[int, int] | None,
 ) -> None:
     monkeypatch.setattr(
-        batch_module, "open_places", lambda options: FakePlaces({"orders/a/0": (3, 7)})
+        batch_module, "open_offsets", lambda options: FakePlaces({"orders/a/0": (3, 7)})
     )
     given = {"nameServer": "a:1", "subscribe": "orders", option: offsets(offset)}
     with pytest.raises(error, match=said):

@@ -14,9 +14,11 @@ from rocketpipe.blocking.pull import PullConsumer
 from rocketpipe.blocking.push import PushConsumer
 from rocketpipe.blocking.session import Session
 from rocketpipe.blocking.simple import SimpleConsumer
+from rocketpipe.client.admin.topics import TopicExists
 from rocketpipe.client.consumer.group.offsets import StartFrom
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
 from rocketpipe.client.consumer.popped import PoppedMessage
+from rocketpipe.client.consumer.pulling.read_ahead import ReadLimits
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
@@ -43,6 +45,7 @@ __all__ = [
     "PullConsumer",
     "PushConsumer",
     "PushTuning",
+    "ReadLimits",
     "ReceivedMessage",
     "Retries",
     "Retry",
@@ -54,4 +57,5 @@ __all__ = [
     "SqliteLedger",
     "StartFrom",
     "StoredMessage",
+    "TopicExists",
 ]

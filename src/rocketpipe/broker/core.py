@@ -1,8 +1,8 @@
-"""What every wing of a broker is built on, and what a wing is.
+"""The core of a broker, on which all its features are built, and what a feature is.
 
-The everyday parts (topics, groups, storing, pulling) are made by `broker`. Each further capability
-is a wing: a function that is given the core, picks from it what its parts need, and gives back what
-has to be plugged in. So a capability can be read, and left out, on its own.
+The everyday parts (topics, groups, storing, pulling) are made in ``assembly``. Each further
+capability is a feature: a function that is given the core, picks from it what its parts need, and
+returns what has to be plugged in. So a capability can be read, and left out, on its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rocketpipe.store.upkeep.retention import Pins, Retention
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """The parts that wings share; what a wing builds is given what it uses, and no more."""
+    """The parts that features share; what a feature builds is given what it uses, and no more."""
 
     config: BrokerConfig
     address: str

@@ -183,7 +183,7 @@ class Stats:
         self._groups: dict[tuple[str, str], Tally] = {}
         self._sent_back: dict[tuple[str, str], Tally] = {}
 
-    # What lanes and handlers tell
+    # What the fast path and handlers tell
 
     def put(self, topic: str, count: int, size: int) -> None:
         """Count messages that were stored, with the bytes of their records."""

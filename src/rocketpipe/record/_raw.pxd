@@ -322,10 +322,9 @@ cdef inline const uint8_t *raw(bytes data) noexcept:
 
 
 cdef inline bint is_alnum(const uint8_t *text, Py_ssize_t length) noexcept:
+    """Whether these are letters and digits of ASCII, and at least one."""
     cdef Py_ssize_t at
-    cdef uint8_t letter
     for at in range(length):
-        letter = text[at]
-        if not (48 <= letter <= 57 or 65 <= letter <= 90 or 97 <= letter <= 122):
+        if not (c"0" <= text[at] <= c"9" or c"a" <= text[at] | 32 <= c"z"):
             return False
-    return True
+    return length > 0

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False
-"""The compiled twin of ``broker.lanes.hot``: reads the JSON that producers write, and no other.
+"""The compiled twin of ``fast_path.frames``: reads the JSON that producers write, and no other.
 
 A header of another form, however right, is left to the function in Python, found in ``pure``. Every
 byte is looked at before it is passed, and none behind the header's end.

@@ -7,7 +7,7 @@
 
 Whatever one read brought is handled as one batch, and what all reads of one turn of the loop
 brought is stored together. What is at all unusual is left to the router: the handlers define what
-is right, and a lane does the same for less.
+is right, and the fast path does the same for less.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from rocketpipe.remoting.connection import PeerConnection
 #: So many pieces of answers to one peer leave without waiting for the end of the turn, and so much.
 MAX_POSTED: Final = 32
 MAX_POSTED_BYTES: Final = 1 << 20
-#: How frames begin that a lane may take: all clients but very old ones write the code first.
+#: How frames begin that the fast path may take: all clients but very old ones write the code first.
 _SENDS: Final = frozenset({b'{"code":310', b'{"code":10,', b'{"code":320'})
 _PULLS: Final = frozenset({b'{"code":11,', b'{"code":361'})
 
 
 class FastPath:
-    """Both lanes: what `PeerConnection` asks first."""
+    """Sends and pulls: what `PeerConnection` asks first."""
 
     def __init__(
         self, sends: SendFastPath, pulls: PullFastPath, outgoing: Outbox, visibility: Visibility

@@ -115,7 +115,7 @@ class PullHandlers:
         )
 
     def lane_plan(self, request: PullMessage, code: int) -> PullPlan:
-        """The same for lanes, which answer without counting what is cold.
+        """The same for the fast path, which answers without counting what is cold.
 
         Raises:
             PullForbidden, RequestRejected: As above; and if that has to be counted.

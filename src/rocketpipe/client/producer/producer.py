@@ -223,10 +223,10 @@ class Producer:
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         sender, intake = self._sender, self._intake
         here = get_ident() == intake.thread_id
-        if sender.piles and here and queue is order_by is selector is None:
-            piled = sender.pile(topic, body, parts, left_ms)
-            if piled is not None:
-                return await piled
+        if sender.batches and here and queue is order_by is selector is None:
+            pending = sender.batch(topic, body, parts, left_ms)
+            if pending is not None:
+                return await pending
         out = intake.take(topic, body, parts)
         pick = _pick(out, queue, order_by, selector)
         if not self._in_flight.try_enter(out.size):

@@ -1,4 +1,4 @@
-"""A broker with this wing answers operators, and counts what it does."""
+"""A broker with this feature answers operators, and counts what it does."""
 
 from __future__ import annotations
 

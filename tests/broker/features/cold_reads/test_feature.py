@@ -18,8 +18,8 @@ async def test_it_is_switched_on_and_off_without_a_restart(tmp_path: Path) -> No
     parts = SendingParts(tmp_path, ManualClock())
     settings = LiveSettings(parts.config, parts.store.config, parts.clock)
     cold = ColdReads(parts.config, parts.store, parts.clock)
-    wing = cold_reads(cast("Any", SimpleNamespace(settings=settings, cold=cold)))
-    assert len(wing.handlers) == 1
+    feature = cold_reads(cast("Any", SimpleNamespace(settings=settings, cold=cold)))
+    assert len(feature.handlers) == 1
     assert not cold.on
     settings.change({"coldDataFlowControlEnable": "true", "cgColdReadThreshold": "7"})
     assert cold.on

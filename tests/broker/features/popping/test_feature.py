@@ -1,4 +1,4 @@
-"""A broker with this wing keeps what was popped over its own restart."""
+"""A broker with this feature keeps what was popped over its own restart."""
 
 from __future__ import annotations
 

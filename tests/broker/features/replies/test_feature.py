@@ -1,4 +1,4 @@
-"""A broker with this wing answers replies."""
+"""A broker with this feature answers replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker with this wing stages, and shows what is committed, also after a restart."""
+"""A broker with this feature stages, and shows what is committed, also after a restart."""
 
 from __future__ import annotations
 

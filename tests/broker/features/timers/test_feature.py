@@ -1,4 +1,4 @@
-"""The wing for timed messages plugs in what it takes."""
+"""The feature for timed messages plugs in what it takes."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ async def test_it_answers_recalls_and_delivers(tmp_path: Path) -> None:
         destinations=parts.destinations,
         retention=Retention(parts.store, disk=Disk(), clock=parts.clock, pins=parts.pins),
     )
-    wing = timers(cast("Any", core))
-    (handlers,) = wing.handlers
+    feature = timers(cast("Any", core))
+    (handlers,) = feature.handlers
     assert handled_requests(type(handlers)) == [RecallMessage]
-    assert list(wing.loops) == ["timed messages"]
+    assert list(feature.loops) == ["timed messages"]
     assert "timed messages" in {pin.owner for pin in parts.pins._pins}
     parts.abandon()

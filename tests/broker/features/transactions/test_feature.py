@@ -1,4 +1,4 @@
-"""The wing for transactions plugs in what it takes."""
+"""The feature for transactions plugs in what it takes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ async def test_it_answers_decisions_and_asks_for_them(tmp_path: Path) -> None:
         connected=ClientTable(),
         clock=parts.clock,
     )
-    wing = transactions(cast("Any", core))
-    (handlers,) = wing.handlers
+    feature = transactions(cast("Any", core))
+    (handlers,) = feature.handlers
     assert handled_requests(type(handlers)) == [EndTransaction, ResumeChecks]
-    assert list(wing.loops) == ["open transactions"]
-    assert wing.takes_half is not None
-    assert wing.takes_half(1)
+    assert list(feature.loops) == ["open transactions"]
+    assert feature.takes_half is not None
+    assert feature.takes_half(1)
     parts.abandon()

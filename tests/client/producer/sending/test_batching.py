@@ -22,16 +22,16 @@ KEY = "t"
 
 
 class Brokers:
-    """Takes piles; each waits until it is let go, or fails."""
+    """Takes batches; each waits until it is let go, or fails."""
 
     def __init__(self, *, at_once: bool = False) -> None:
-        self.piles: list[tuple[Key, list[bytes], int]] = []
+        self.batches: list[tuple[Key, list[bytes], int]] = []
         self.waiting: list[asyncio.Future[None]] = []
         self._at_once = at_once
 
-    async def send(self, key: Key, pile: PendingBatch, left_ms: int) -> Sequence[SendResult]:
-        parts = [part for part in pile.parts if isinstance(part, Outgoing)]
-        self.piles.append((key, [part.body for part in parts], left_ms))
+    async def send(self, key: Key, batch: PendingBatch, left_ms: int) -> Sequence[SendResult]:
+        parts = [part for part in batch.parts if isinstance(part, Outgoing)]
+        self.batches.append((key, [part.body for part in parts], left_ms))
         if not self._at_once:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.waiting.append(turn)
@@ -43,7 +43,7 @@ class Brokers:
 
     @property
     def sizes(self) -> list[int]:
-        return [len(bodies) for _, bodies, _ in self.piles]
+        return [len(bodies) for _, bodies, _ in self.batches]
 
 
 def out(number: int, body: bytes = b"x") -> Outgoing:
@@ -128,7 +128,7 @@ async def test_a_pile_has_the_time_of_the_first_that_runs_out() -> None:
     brokers = Brokers(at_once=True)
     batcher = Batcher(Batching(), ManualClock(), brokers.send)
     await asyncio.gather(*(add(batcher, out(0), ms) for ms in (3000, 500, 1000)))
-    assert [left_ms for _, _, left_ms in brokers.piles] == [500]
+    assert [left_ms for _, _, left_ms in brokers.batches] == [500]
 
 
 async def test_messages_that_differ_in_topic_queue_or_waiting_go_apart() -> None:

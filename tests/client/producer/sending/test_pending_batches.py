@@ -1,4 +1,4 @@
-"""What a pile holds, and what becomes of it."""
+"""What a batch holds, and what becomes of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def result(number: int) -> SendResult:
     return SendResult(key(number), QUEUE, QueueOffset(number), True)
 
 
-def pile(count: int) -> PendingBatch:
+def batch(count: int) -> PendingBatch:
     made = PendingBatch(timeout_ms=1000, now_ms=5)
     for _ in range(count):
         made.parts.append((b"x", "text"))
@@ -77,22 +77,22 @@ def test_messages_go_together_if_they_agree_in_topic_queue_and_waiting() -> None
 
 
 async def test_each_who_still_waits_is_told_and_nobody_else_is_disturbed() -> None:
-    made = pile(3)
+    made = batch(3)
     made.waiting[1].cancel()
     made.settle([result(number) for number in range(3)])
     assert [each.result().queue_offset for each in made.waiting if not each.cancelled()] == [0, 2]
-    failing = pile(3)
+    failing = batch(3)
     failing.waiting[1].cancel()
     failing.fail(ConnectionLost("a:1", "gone"))
     for each in (failing.waiting[0], failing.waiting[2]):
         with pytest.raises(ConnectionLost):
             await each
-    given_up = pile(2)
+    given_up = batch(2)
     given_up.cancel()
     assert all(each.cancelled() for each in given_up.waiting)
 
 
 async def test_a_pile_knows_what_room_its_messages_took_and_until_when_it_has_time() -> None:
-    made = pile(3)
+    made = batch(3)
     assert made.held_bytes == 30
     assert (made.deadline_ms, made.loop) == (1005, asyncio.get_running_loop())

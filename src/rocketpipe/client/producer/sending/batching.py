@@ -1,13 +1,13 @@
 """Many messages into one send, on their own: for producers that send much at once.
 
-Messages that may go together pile up: those to one topic, or to one queue of it, that agree in
-whether they wait until they are stored. A pile goes
+Messages that may go together wait for each other: those to one topic, or to one queue of it, that
+agree in whether they wait until they are stored. A batch goes
 
     when it has reached its bytes or its count
-    at the end of this turn of the loop, if no pile went before it that is still under way
-    when the pile before it was answered, or after ``linger_ms``, whichever comes first
+    at the end of this turn of the loop, if no batch went before it that is still under way
+    when the batch before it was answered, or after ``linger_ms``, whichever comes first
 
-So a lone message is not held back, and the more is sent at once the larger piles grow.
+So a lone message is not held back, and the more is sent at once the larger batches grow.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MAX_LINGER_MS: Final = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """When piled up messages go: ``Producer(…, batching=Batching(max_count=500))``.
+    """When pending up messages go: ``Producer(…, batching=Batching(max_count=500))``.
 
     Raises:
         ValueError: If a number is outside its limits.
     """
 
-    #: A pile goes when it has so many bytes.
+    #: A batch goes when it has so many bytes.
     max_bytes: int = 32 * 1024
     #: Or so many messages.
     max_count: int = 64
@@ -53,20 +53,20 @@ class Batching:
                 raise ValueError(f"{name} {value}: from {least} to {most}")
 
 
-#: Sends a pile, of one or more, within so many milliseconds; gives a result for each, in order.
+#: Sends a batch, of one or more, within so many milliseconds; gives a result for each, in order.
 SendBatch: TypeAlias = Callable[[Key, PendingBatch, int], Awaitable[Sequence[SendResult]]]
 
 
 @dataclass(slots=True)
 class _Stack:
-    """What there is of one key: piles under way, and the one that grows."""
+    """What there is of one key: batches under way, and the one that grows."""
 
     under_way: int = 0
-    pile: PendingBatch | None = None
+    batch: PendingBatch | None = None
 
 
 class Batcher:
-    """Piles messages up and sends the piles. How much it holds is bounded by who adds to it."""
+    """Collects messages into batches, and sends these. Who adds to it bounds how much it holds."""
 
     def __init__(
         self, batching: Batching, clock: Clock, send: SendBatch, *, max_bytes: int = MAX_BATCH_BYTES
@@ -81,79 +81,79 @@ class Batcher:
         self._sending: set[asyncio.Task[None]] = set()
 
     def add(self, key: Key, part: Part, size: int, timeout_ms: int) -> asyncio.Future[SendResult]:
-        """Put a message of ``size`` bytes on its pile; gives where its result will be."""
+        """Put a message of ``size`` bytes on its batch; gives where its result will be."""
         stack = self._stacks.get(key)
         if stack is None:
             stack = self._stacks[key] = _Stack()
         size += ENTRY_BYTES
-        pile = stack.pile
-        if pile is not None and pile.size + size > self._max_bytes:
+        batch = stack.batch
+        if batch is not None and batch.size + size > self._max_bytes:
             self._go(key, stack)
-            pile = None
-        if pile is None:
-            pile = stack.pile = self._begin(key, stack, timeout_ms)
-        elif timeout_ms < pile.timeout_ms:  # who comes later, with as much time, has more left
-            pile.deadline_ms = min(pile.deadline_ms, self._clock.monotonic_ms() + timeout_ms)
-        result: asyncio.Future[SendResult] = pile.loop.create_future()
-        parts = pile.parts
+            batch = None
+        if batch is None:
+            batch = stack.batch = self._begin(key, stack, timeout_ms)
+        elif timeout_ms < batch.timeout_ms:  # who comes later, with as much time, has more left
+            batch.deadline_ms = min(batch.deadline_ms, self._clock.monotonic_ms() + timeout_ms)
+        result: asyncio.Future[SendResult] = batch.loop.create_future()
+        parts = batch.parts
         parts.append(part)
-        pile.waiting.append(result)
-        pile.size += size
-        if len(parts) >= self._max_count or pile.size >= self._max_bytes:
+        batch.waiting.append(result)
+        batch.size += size
+        if len(parts) >= self._max_count or batch.size >= self._max_bytes:
             self._go(key, stack)
         return result
 
     async def close(self) -> None:
-        """Send all that has piled up, and wait for what is under way; each has its deadline."""
+        """Send all that has pending up, and wait for what is under way; each has its deadline."""
         for key, stack in list(self._stacks.items()):
-            if stack.pile is not None:
+            if stack.batch is not None:
                 self._go(key, stack)
         while self._sending:
             await asyncio.wait(set(self._sending))
 
     def _begin(self, key: Key, stack: _Stack, timeout_ms: int) -> PendingBatch:
-        pile = PendingBatch(timeout_ms, self._clock.monotonic_ms())
+        batch = PendingBatch(timeout_ms, self._clock.monotonic_ms())
         if stack.under_way:
-            pile.timer = asyncio.create_task(self._linger(key, pile), name="batch linger")
+            batch.timer = asyncio.create_task(self._linger(key, batch), name="batch linger")
         else:
-            pile.loop.call_soon(self._go_if, key, pile)
-        return pile
+            batch.loop.call_soon(self._go_if, key, batch)
+        return batch
 
-    async def _linger(self, key: Key, pile: PendingBatch) -> None:
+    async def _linger(self, key: Key, batch: PendingBatch) -> None:
         await self._clock.sleep(self._linger_ms)
-        pile.timer = None
-        self._go_if(key, pile)
+        batch.timer = None
+        self._go_if(key, batch)
 
-    def _go_if(self, key: Key, pile: PendingBatch) -> None:
+    def _go_if(self, key: Key, batch: PendingBatch) -> None:
         stack = self._stacks.get(key)
-        if stack is not None and stack.pile is pile:  # it may have gone before, being full
+        if stack is not None and stack.batch is batch:  # it may have gone before, being full
             self._go(key, stack)
 
     def _go(self, key: Key, stack: _Stack) -> None:
-        pile, stack.pile = stack.pile, None
-        assert pile is not None, "a pile that is not there cannot go"
-        if pile.timer is not None:
-            pile.timer.cancel()
+        batch, stack.batch = stack.batch, None
+        assert batch is not None, "a batch that is not there cannot go"
+        if batch.timer is not None:
+            batch.timer.cancel()
         stack.under_way += 1
-        task = asyncio.create_task(self._send_pile(key, stack, pile), name="batch")
+        task = asyncio.create_task(self._send_pending(key, stack, batch), name="batch")
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send_pile(self, key: Key, stack: _Stack, pile: PendingBatch) -> None:
-        left_ms = max(0, pile.deadline_ms - self._clock.monotonic_ms())
+    async def _send_pending(self, key: Key, stack: _Stack, batch: PendingBatch) -> None:
+        left_ms = max(0, batch.deadline_ms - self._clock.monotonic_ms())
         try:
-            results = await self._send(key, pile, left_ms)
+            results = await self._send(key, batch, left_ms)
         except asyncio.CancelledError:
-            pile.cancel()
+            batch.cancel()
             raise
         except Exception as error:
-            pile.fail(error)
+            batch.fail(error)
         else:
-            pile.settle(results)
+            batch.settle(results)
         finally:
             stack.under_way -= 1
             if not stack.under_way:
-                if stack.pile is not None:
+                if stack.batch is not None:
                     self._go(key, stack)
                 else:
                     del self._stacks[key]

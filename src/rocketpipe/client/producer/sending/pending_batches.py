@@ -1,8 +1,8 @@
-"""Messages that go together: what a pile holds, and the body of the one send that it becomes.
+"""Messages that go together: what a batch holds, and the body of the one send that it becomes.
 
-Of a plain message a pile holds the body and the text of its properties up to the value of the
-unique key; the keys are made when the pile goes, all at once. Producers that send much at once send
-many alike, so what stands around a body is written once for as many as have the same.
+Of a plain message a batch holds the body and the text of its properties up to the value of the
+unique key; the keys are made when the batch goes, all at once. Producers that send much at once
+send many alike, so what stands around a body is written once for as many as have the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _END: Final = b"\x02"
 
 
 class BatchKey(NamedTuple):
-    """What messages of one pile agree in."""
+    """What messages of one batch agree in."""
 
     topic: str
     #: None where any queue will do.

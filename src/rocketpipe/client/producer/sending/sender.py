@@ -1,6 +1,6 @@
 """Turns messages that are on their way out into results: one by one, or many at a time.
 
-This is where bodies are compressed, piles are made of messages that may go together, and traces
+This is where bodies are compressed, batches are made of messages that may go together, and traces
 are told. Whoever has a message sent takes room for it by ``enter``; ``send`` gives the room back.
 """
 
@@ -64,13 +64,13 @@ class Sender:
         self._batcher: Batcher | None = None
         if batching is not None:
             self._batcher = Batcher(
-                batching, session.clock, self._send_pile, max_bytes=checks.max_bytes
+                batching, session.clock, self._send_pending, max_bytes=checks.max_bytes
             )
         self._trace: SendingTrace | None = None
         if trace is not None:
             self._trace = SendingTrace(trace, session.clock, self._send_trace, delivery.address)
-        #: Whether plain messages may be given to ``pile``.
-        self.piles = self._batcher is not None and self._trace is None
+        #: Whether plain messages may be given to ``batch``.
+        self.batches = self._batcher is not None and self._trace is None
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -90,7 +90,7 @@ class Sender:
         await self._running.aclose()
 
     async def drain(self) -> None:
-        """Send what has piled up, and wait for it."""
+        """Send what has pending up, and wait for it."""
         if self._batcher is not None:
             await self._batcher.close()
 
@@ -108,10 +108,10 @@ class Sender:
 
     # One message
 
-    def pile(
+    def batch(
         self, topic: object, body: bytes, parts: Mapping[str, Any], left_ms: int
     ) -> asyncio.Future[SendResult] | None:
-        """Put a message on a pile as it is; None if it is not plain, or there is no room now."""
+        """Put a message on a batch as it is; None if it is not plain, or there is no room now."""
         batcher = self._batcher
         assert batcher is not None, "a producer that sends each by itself"
         text = self._checks.plain.find(topic, body, parts)
@@ -126,7 +126,7 @@ class Sender:
     async def send(
         self, out: Outgoing, left_ms: int, pick: Pick | None, *, unanswered_only: bool = False
     ) -> SendResult:
-        """Send one message, by itself or on a pile; what it raises is what ``Delivery`` does.
+        """Send one message, by itself or on a batch; what it raises is what ``Delivery`` does.
 
         With ``unanswered_only`` a broker's refusal is final, whichever it is.
         """
@@ -203,11 +203,13 @@ class Sender:
             except BaseException:
                 self._in_flight.leave(out.size)
                 raise
-        # From here on the pile has the room, whether or not anybody waits for the message.
+        # From here on the batch has the room, whether or not anybody waits for the message.
         return await batcher.add(key_of(out, queue), out, out.size, left_ms)
 
-    async def _send_pile(self, key: Key, pile: PendingBatch, left_ms: int) -> Sequence[SendResult]:
-        parts = pile.parts
+    async def _send_pending(
+        self, key: Key, batch: PendingBatch, left_ms: int
+    ) -> Sequence[SendResult]:
+        parts = batch.parts
         try:
             topic, queue, wait_stored = key if isinstance(key, BatchKey) else (key, None, True)
             pick: Pick | None = None if queue is None else lambda _: queue
@@ -221,7 +223,7 @@ class Sender:
             whole = Outgoing.of_entries(topic, body, batch_id, now_ms, wait_stored=wait_stored)
             return await self._send_whole(whole, parts, ids, left_ms, pick)
         finally:
-            self._in_flight.leave(pile.held_bytes, len(parts))
+            self._in_flight.leave(batch.held_bytes, len(parts))
 
     async def _send_whole(
         self,
@@ -265,7 +267,7 @@ class Sender:
 
 
 def _by_itself(topic: str, part: Part, message_id: str, now_ms: int) -> Outgoing:
-    """The only message of a pile, as any other that is sent by itself."""
+    """The only message of a batch, as any other that is sent by itself."""
     if isinstance(part, Outgoing):
         return part
     body, text = part

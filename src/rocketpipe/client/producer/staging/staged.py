@@ -24,7 +24,7 @@ from rocketpipe.record.batch import encode_batch
 
 #: How much of one queue goes with one part.
 PART_BYTES: Final = 256 << 10
-#: How much is held back in all before the largest pile goes.
+#: How much is held back in all before the largest part goes.
 HELD_BYTES: Final = 4 << 20
 #: How long a broker that does not answer is asked again.
 TIMEOUT_MS: Final = 60_000
@@ -51,7 +51,7 @@ def _lasting(text: bytes) -> bytes:
     )
 
 
-class _Pile:
+class _PendingPart:
     def __init__(self) -> None:
         self.entries: list[tuple[int, bytes, bytes]] = []
         self.size = 0
@@ -97,11 +97,11 @@ class StagedSends:
         self._timeout_ms = timeout_ms
         self._writer = StageWriter(session, group, batch, new_topic_queues=new_topic_queues)
         self._committer = Committer(session, group, timeout_ms)
-        self._piles: dict[MessageQueue, _Pile] = {}
+        self._parts: dict[MessageQueue, _PendingPart] = {}
         self._open_queue: dict[tuple[str, str], MessageQueue] = {}
         self._contents: dict[str, Content] = {}
         self._on_repeat = on_repeat
-        #: Of topics with piles: that of one still to be created is a guess nobody else remembers.
+        #: Of topics with parts: that of one still to be created is a guess nobody else remembers.
         self._lines: dict[str, PublishRoute] = {}
         self._brokers: dict[str, list[str]] = {}
         self._held_bytes = 0
@@ -122,8 +122,8 @@ class StagedSends:
         self._is_open = False
         if kind is not None:
             return  # what is staged expires
-        while self._piles:
-            await self._flush(next(iter(self._piles)))
+        while self._parts:
+            await self._flush(next(iter(self._parts)))
         name = self._writer.name
         plan = {broker: {name: parts} for broker, parts in self._writer.parts.items()}
         first = await self._committer.commit(
@@ -169,36 +169,36 @@ class StagedSends:
             chosen = self._delivery.choose(line, pick)
         content = self._contents.setdefault(chosen.broker_name, Content())
         content.add(out.topic, sum_, len(out.body))
-        pile = self._piles.setdefault(chosen, _Pile())
+        part = self._parts.setdefault(chosen, _PendingPart())
         size = out.size + ENTRY_BYTES
-        if pile.entries and pile.size + size > PART_BYTES:
+        if part.entries and part.size + size > PART_BYTES:
             await self._flush(chosen)
-            pile = self._piles.setdefault(chosen, _Pile())
-        pile.entries.append((out.flag, out.body, text))
-        pile.size += size
-        pile.born_ms = out.born_ms
+            part = self._parts.setdefault(chosen, _PendingPart())
+        part.entries.append((out.flag, out.body, text))
+        part.size += size
+        part.born_ms = out.born_ms
         self._held_bytes += size
-        if pile.size >= PART_BYTES:
+        if part.size >= PART_BYTES:
             await self._flush(chosen)
         elif self._held_bytes > HELD_BYTES:
-            await self._flush(max(self._piles, key=lambda queue: self._piles[queue].size))
+            await self._flush(max(self._parts, key=lambda queue: self._parts[queue].size))
 
     def _any_queue(self, line: PublishRoute, broker: str) -> MessageQueue:
-        """The queue of a broker whose pile grows; another one when it has gone."""
+        """The queue of a broker whose part grows; another one when it has gone."""
         at = (line.topic, broker)
         queue = self._open_queue.get(at)
-        if queue is None or queue not in self._piles or queue not in line.queues:
+        if queue is None or queue not in self._parts or queue not in line.queues:
             queue = self._open_queue[at] = self._delivery.choose_of(line, broker)
         return queue
 
     async def _flush(self, queue: MessageQueue) -> None:
-        pile = self._piles.pop(queue)
-        self._held_bytes -= pile.size
+        part = self._parts.pop(queue)
+        self._held_bytes -= part.size
         self._lines.pop(queue.topic, None)
         self._brokers.pop(queue.topic, None)
         if queue.broker_name in self._writer.committed_at:
             return  # nobody would keep it
-        body = encode_batch(pile.entries)
+        body = encode_batch(part.entries)
         ticket = self._writer.ticket(queue)
         patience = Backoff(self._session.clock, self._timeout_ms)
         while True:
@@ -209,7 +209,7 @@ class StagedSends:
                 if address is None:
                     asked = str(self._session.name_servers)
                     raise NoRoute(queue.topic, asked, f"{queue.broker_name!r} has no leader now")
-                await self._writer.put(ticket, body, pile.born_ms, address, patience.attempt_ms)
+                await self._writer.put(ticket, body, part.born_ms, address, patience.attempt_ms)
             except RocketPipeError as error:
                 await patience.after(error)
             else:
