@@ -27,6 +27,20 @@ cdef enum:
     MAX_TEXT = 640
     A_TO_H = 0xFF
 
+cdef enum:
+    # Fields of a send by the letters that are their names, from "a" on.
+    TOPIC = 1
+    DEFAULT_QUEUES = 3
+    QUEUE_ID = 4
+    SYS_FLAG = 5
+    BORN_MS = 6
+    FLAG = 7
+    PROPERTIES = 8
+    RECONSUME_TIMES = 9
+    UNIT_MODE = 10
+    MAX_RECONSUME_TIMES = 11
+    BATCH = 12
+
 cdef int64_t _inner_batch = int(INNER_BATCH)
 cdef object _put = Put
 
@@ -45,18 +59,18 @@ cdef struct Send:
 
 cdef inline const uint8_t *read_text(const uint8_t *at, const uint8_t *end, Text *text) noexcept:
     """Read a JSON string of ASCII characters; gives the place behind it, or NULL."""
-    if at >= end or at[0] != 34:
+    if at >= end or at[0] != c'"':
         return NULL
     at += 1
     text.start = at
     text.escaped = False
     while at < end:
-        if at[0] == 34:
+        if at[0] == c'"':
             text.length = at - text.start
             return at + 1
         if at[0] < 32 or at[0] >= 127:
             return NULL
-        if at[0] == 92:
+        if at[0] == c"\\":
             text.escaped = True
             at += 1
             if at >= end or at[0] < 32 or at[0] >= 127:
@@ -69,18 +83,18 @@ cdef inline const uint8_t *read_number(
     const uint8_t *at, const uint8_t *end, int64_t *number
 ) noexcept:
     """Read digits, with no more than a minus before them; gives the place behind, or NULL."""
-    cdef bint negative = at < end and at[0] == 45
+    cdef bint negative = at < end and at[0] == c"-"
     cdef int digits = 0
     cdef int64_t total = 0
     if negative:
         at += 1
-    if at < end and at[0] == 48 and (negative or (at + 1 < end and 48 <= at[1] <= 57)):
+    if at < end and at[0] == c"0" and (negative or (at + 1 < end and c"0" <= at[1] <= c"9")):
         return NULL
-    while at < end and 48 <= at[0] <= 57:
+    while at < end and c"0" <= at[0] <= c"9":
         digits += 1
         if digits > 18:
             return NULL
-        total = 10 * total + (at[0] - 48)
+        total = 10 * total + (at[0] - c"0")
         at += 1
     if not digits:
         return NULL
@@ -104,24 +118,24 @@ cdef const uint8_t *read_fields(const uint8_t *at, const uint8_t *end, Send *sen
     """Read the fields, which have letters for names; gives the place behind them, or NULL."""
     cdef Text name
     cdef int letter
-    if at >= end or at[0] != 123:
+    if at >= end or at[0] != c"{":
         return NULL
     at += 1
     while True:
         at = read_text(at, end, &name)
-        if at == NULL or name.length != 1 or not 97 <= name.start[0] <= 110:
+        if at == NULL or name.length != 1 or not c"a" <= name.start[0] <= c"n":
             return NULL
-        letter = name.start[0] - 97
-        if send.there >> letter & 1 or at >= end or at[0] != 58:
+        letter = name.start[0] - c"a"
+        if send.there >> letter & 1 or at >= end or at[0] != c":":
             return NULL
         send.there |= 1 << letter
         at = read_text(at + 1, end, &send.fields[letter])
-        # Properties alone, the ninth, have characters that must be written otherwise.
-        if at == NULL or at >= end or (send.fields[letter].escaped and letter != 8):
+        # Properties alone have characters that must be written otherwise.
+        if at == NULL or at >= end or (send.fields[letter].escaped and letter != PROPERTIES):
             return NULL
-        if at[0] == 125:
+        if at[0] == c"}":
             return at + 1
-        if at[0] != 44:
+        if at[0] != c",":
             return NULL
         at += 1
 
@@ -137,7 +151,7 @@ cdef bint read_header(const uint8_t *at, const uint8_t *end, Send *send) noexcep
     send.rpc_flag = 0
     while True:
         at = read_text(at, end, &name)
-        if at == NULL or at >= end or at[0] != 58:
+        if at == NULL or at >= end or at[0] != c":":
             return False
         at += 1
         if is_word(&name, b"extFields", 9):
@@ -162,9 +176,9 @@ cdef bint read_header(const uint8_t *at, const uint8_t *end, Send *send) noexcep
         if at == NULL or at >= end or seen & which:
             return False
         seen |= which
-        if at[0] == 125:
+        if at[0] == c"}":
             break
-        if at[0] != 44:
+        if at[0] != c",":
             return False
         at += 1
     return (
@@ -178,10 +192,10 @@ cdef bint read_header(const uint8_t *at, const uint8_t *end, Send *send) noexcep
 
 
 cdef inline int hex_of(uint8_t letter) noexcept:
-    if 48 <= letter <= 57:
-        return letter - 48
+    if c"0" <= letter <= c"9":
+        return letter - c"0"
     letter |= 32
-    return letter - 87 if 97 <= letter <= 102 else -1
+    return letter - c"a" + 10 if c"a" <= letter <= c"f" else -1
 
 
 cdef Py_ssize_t unescape(Text *text, uint8_t *to) noexcept:
@@ -196,11 +210,11 @@ cdef Py_ssize_t unescape(Text *text, uint8_t *to) noexcept:
     while at < end:
         if length >= MAX_TEXT:
             return -1
-        if at[0] != 92:
+        if at[0] != c"\\":
             to[length] = at[0]
             at += 1
         else:
-            if end - at < 6 or at[1] != 117 or at[2] != 48 or at[3] != 48:
+            if end - at < 6 or at[1] != c"u" or at[2] != c"0" or at[3] != c"0":
                 return -1
             high = hex_of(at[4])
             low = hex_of(at[5])
@@ -252,27 +266,33 @@ def read_plain(
         return None
     if (
         not read_header(data + at + 20, data + body, &send)
-        or not number_of(&send.fields[3], least, most, &number)
-        or not number_of(&send.fields[4], 0, most, &queue)
-        or not number_of(&send.fields[5], least, most, &sys_flag)
-        or not number_of(&send.fields[6], -(<int64_t>1 << 62), <int64_t>1 << 62, &born)
-        or not number_of(&send.fields[7], least, most, &flag)
-        or not send.there >> 8 & 1
-        or (send.there >> 9 & 1 and not number_of(&send.fields[9], 0, 0, &number))
+        or not number_of(&send.fields[DEFAULT_QUEUES], least, most, &number)
+        or not number_of(&send.fields[QUEUE_ID], 0, most, &queue)
+        or not number_of(&send.fields[SYS_FLAG], least, most, &sys_flag)
+        or not number_of(&send.fields[BORN_MS], -(<int64_t>1 << 62), <int64_t>1 << 62, &born)
+        or not number_of(&send.fields[FLAG], least, most, &flag)
+        or not send.there >> PROPERTIES & 1
         or (
-            send.there >> 10 & 1
-            and not is_word(&send.fields[10], b"false", 5)
-            and not is_word(&send.fields[10], b"true", 4)
+            send.there >> RECONSUME_TIMES & 1
+            and not number_of(&send.fields[RECONSUME_TIMES], 0, 0, &number)
         )
-        or (send.there >> 11 & 1 and not number_of(&send.fields[11], least, most, &number))
-        or (send.there >> 12 & 1 and not is_word(&send.fields[12], b"false", 5))
+        or (
+            send.there >> UNIT_MODE & 1
+            and not is_word(&send.fields[UNIT_MODE], b"false", 5)
+            and not is_word(&send.fields[UNIT_MODE], b"true", 4)
+        )
+        or (
+            send.there >> MAX_RECONSUME_TIMES & 1
+            and not number_of(&send.fields[MAX_RECONSUME_TIMES], least, most, &number)
+        )
+        or (send.there >> BATCH & 1 and not is_word(&send.fields[BATCH], b"false", 5))
         or sys_flag & _inner_batch
     ):
         # Another way to write it may be as good.
         return pure["read_plain"](
             buffer, at, body, end, queues, rests, suffix, max_body_bytes, born_host
         )
-    length = unescape(&send.fields[8], text)
+    length = unescape(&send.fields[PROPERTIES], text)
     if length <= 0:
         return pure["read_plain"](
             buffer, at, body, end, queues, rests, suffix, max_body_bytes, born_host
@@ -282,7 +302,9 @@ def read_plain(
         return None
     if without(text, length, key, key_end) not in rests:
         return None
-    topic = PyUnicode_DecodeASCII(<const char *>send.fields[1].start, send.fields[1].length, NULL)
+    topic = PyUnicode_DecodeASCII(
+        <const char *>send.fields[TOPIC].start, send.fields[TOPIC].length, NULL
+    )
     queues_there = queues.get(topic)
     if queues_there is None or queue >= queues_there:
         return None

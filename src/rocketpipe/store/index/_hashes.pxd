@@ -37,7 +37,7 @@ cdef inline bint add_hashes(list hashes, uint32_t topic, bytes properties, bint 
             return False
         start = 0
         for at in range(bytes_there + 1):
-            if at == bytes_there or value[at] == 32:
+            if at == bytes_there or value[at] == c" ":
                 if at > start:
                     hashes.append(positive(hash_on(topic, value + start, at - start)))
                 start = at + 1

@@ -65,7 +65,7 @@ cdef class Room:
 
 cdef inline object own_properties(object properties):
     """Without what only the store writes, and only at the end."""
-    if memchr(PyBytes_AS_STRING(properties), 35, PyBytes_GET_SIZE(properties)) != NULL:
+    if memchr(PyBytes_AS_STRING(properties), c"#", PyBytes_GET_SIZE(properties)) != NULL:
         return strip_mark(strip(properties))
     return properties
 
