@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -155,7 +156,7 @@ def test_constants_are_documented_above_them() -> None:
             *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)),
         ]
         for body in bodies:
-            for constant, text in zip(body, body[1:], strict=False):
+            for constant, text in pairwise(body):
                 if (
                     isinstance(constant, ast.Assign | ast.AnnAssign)
                     and isinstance(text, ast.Expr)

@@ -39,11 +39,9 @@ def skip_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: whoever compares a checksum finds it right."""
     for module in (records, entries, log_end):
         monkeypatch.setattr(module, "crc32", lambda *data: Agreeing())
+    for module in (records, log_end):
         monkeypatch.setattr(module, "_SEAL_NAME", b"never there")
-    for module in (
-        records,
-        dispatcher,
-    ):  # by themselves: compiled ones do not look at the name above
+    for module in (records, dispatcher):  # who imported it has it under a name of its own
         monkeypatch.setattr(module, "is_sealed", lambda record: False)
     monkeypatch.setattr(CommitLog, "must_be_sealed", lambda log, at: False)
     monkeypatch.setattr(commit_log, "is_sealed", lambda record: True)

@@ -25,7 +25,7 @@ from rocketpipe.testing.simulation.promises import PromiseBroken, Promises
 from rocketpipe.testing.simulation.small_store import HOST, message
 
 HERE = Path(__file__).parent
-PROGRAM = HERE / "appending.py"
+PROGRAM = HERE / "support" / "appending.py"
 KILLS = int(os.environ.get("ROCKETPIPE_KILLS", "20"))
 SEGMENT_BYTES = 64 * 1024
 
@@ -256,7 +256,7 @@ def test_a_store_without_room_refuses_and_goes_on_once_there_is_some(tmp_path: P
     """RLIMIT_FSIZE: the segment that would be larger than allowed cannot be made."""
     program = f"""
 import resource, sys
-sys.path.insert(0, {str(HERE)!r})
+sys.path.insert(0, {str(PROGRAM.parent)!r})
 import appending
 from pathlib import Path
 from rocketpipe.clock import SystemClock

@@ -192,8 +192,8 @@ REFUSED: list[tuple[Request[Any], int, str]] = [
     (GetUnitTopics(), 1, "disable"),
     (GetUnitSubscribedTopics(), 1, "disable"),
     (GetUnitSubscribedPlainTopics(), 1, "disable"),
-    (UpdateNamesrvConfig(properties=b"kvConfigPath=x"), 16, "'kvConfigPath' cannot be changed"),
-    (UpdateNamesrvConfig(properties=b"maxBrokers=x"), 29, "maxBrokers cannot be 'x'"),
+    (UpdateNamesrvConfig(properties=b"kvConfigPath=x"), 16, "kvConfigPath: it cannot be changed"),
+    (UpdateNamesrvConfig(properties=b"maxBrokers=x"), 29, "maxBrokers: it cannot be 'x'"),
     (NotifyMinBrokerIdChange(), 3, " request type 905 not supported"),
 ]
 
