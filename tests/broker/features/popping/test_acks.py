@@ -10,9 +10,11 @@ import pytest
 from tests.broker.support.pop_parts import INVISIBLE_MS, PopParts, bodies, seen
 
 from rocketpipe.broker.features.popping.acks import MAX_INVISIBLE_MS
+from rocketpipe.broker.features.popping.in_flight import Flight
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.store.message_store import Put
 from rocketpipe.testing.clock import ManualClock
 
 
@@ -137,3 +139,26 @@ async def test_in_order_a_message_shows_again_when_it_is_told_to(parts: PopParts
     assert (await parts.popped(ordered=True)).records == []
     await parts.clock.advance(1)
     assert bodies(seen(await parts.popped(ordered=True), "t", "g")) == [b"0", b"1"]
+
+
+async def test_what_shows_again_is_acknowledged_too_late_and_the_rest_of_its_pop_is_not(
+    parts: PopParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parts.send(b"first", b"second")
+    first, second = await parts.pop()
+    assert first.handle.start_offset == second.handle.start_offset, "they are of one pop"
+    revived = parts.revive_log.revived
+
+    async def acknowledged_meanwhile(flight: Flight, offset: QueueOffset, copy: Put | None) -> None:
+        await revived(flight, offset, copy)
+        if offset == first.offset:
+            with pytest.raises(RequestRejected) as refused:
+                await parts.acks.acknowledge(
+                    first.topic, "g", first.handle, [first.offset, second.offset]
+                )
+            assert refused.value.code == ResponseCode.NO_MESSAGE
+
+    monkeypatch.setattr(parts.revive_log, "revived", acknowledged_meanwhile)
+    await parts.pass_time(INVISIBLE_MS)
+    await parts.pass_time(INVISIBLE_MS)
+    assert [got.body for got in await parts.pop()] == [b"first"]

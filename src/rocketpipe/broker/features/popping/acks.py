@@ -56,8 +56,13 @@ class Acks:
                 await self._acknowledge_ordered(topic, group, handle, offset)
             return
         flight = self._flight(topic, group, handle, offsets)
-        if flight is not None:
-            await self._revive_log.acked(flight, offsets)
+        if flight is None:
+            return
+        in_time = [offset for offset in offsets if not flight.is_shown(offset)]
+        if in_time:
+            await self._revive_log.acked(flight, in_time)
+        if len(in_time) < len(offsets):
+            raise _unknown(handle)  # the others show again, and may be with somebody else by now
 
     async def hide(
         self,

@@ -37,6 +37,7 @@ class Flight:
         "point",
         "revive_offset",
         "revive_queue",
+        "shown",
     )
 
     def __init__(
@@ -45,6 +46,8 @@ class Flight:
         self.point = point
         self.offsets = point.offsets
         self.acked = point.acked
+        #: Of those that are done with: the ones that show again, and were never acknowledged.
+        self.shown = 0
         self.revive_queue = revive_queue
         #: Where its check point stands, the last one if it was written again.
         self.revive_offset = revive_offset
@@ -73,9 +76,21 @@ class Flight:
         """Take that back: nobody was told."""
         self.acked &= ~(1 << self.offsets.index(QueueOffset(offset)))
 
+    def show(self, offset: int) -> None:
+        """Note that one of these shows again: who acknowledges it now is too late."""
+        self.shown |= 1 << self.offsets.index(QueueOffset(offset))
+
+    def unshow(self, offset: int) -> None:
+        """Take that back: it could not be stored again."""
+        self.shown &= ~(1 << self.offsets.index(QueueOffset(offset)))
+
+    def is_shown(self, offset: int) -> bool:
+        """Whether one of these shows again."""
+        return bool(self.shown >> self.offsets.index(QueueOffset(offset)) & 1)
+
     @property
     def is_finished(self) -> bool:
-        """Whether each was acknowledged."""
+        """Whether each was acknowledged, or shows again."""
         return self.acked == (1 << len(self.offsets)) - 1
 
 
@@ -135,6 +150,7 @@ class InFlight:
         flight = Flight(point, queue_id, revive_offset, grace_ms)
         if before is not None and before.offsets == flight.offsets:
             flight.acked |= before.acked
+            flight.shown |= before.shown
             if before.point.due_ms == point.due_ms:
                 flight.due_ms = before.due_ms  # the same, noted again; it may have been put off
         self._flights[key] = flight

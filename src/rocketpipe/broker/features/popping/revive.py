@@ -181,15 +181,27 @@ class Revivals:
                 copy = self._room.fitted(copy, grouped=True) or copy
             if flight.is_acked(offset):
                 continue  # while its topic was made
-            try:
-                await self._revive_log.revived(flight, offset, copy)
-            except RequestRejected as error:
-                if error.code != ResponseCode.MESSAGE_ILLEGAL or copy is None:
-                    raise
-                # Its properties leave no room for others: it comes again as it was sent, and by
-                # itself, so that a kill in between would show it twice.
-                await self._revive_log.store(self._room.squeezed(await self._bare(copy, flight)))
+            if copy is None:
                 await self._revive_log.revived(flight, offset, None)
+                continue
+            # From here on it is too late to acknowledge it, though others of its pop still may be.
+            flight.show(offset)
+            try:
+                await self._show(flight, offset, copy)
+            except BaseException:
+                flight.unshow(offset)
+                raise
+
+    async def _show(self, flight: Flight, offset: QueueOffset, copy: Put) -> None:
+        try:
+            await self._revive_log.revived(flight, offset, copy)
+        except RequestRejected as error:
+            if error.code != ResponseCode.MESSAGE_ILLEGAL:
+                raise
+            # Its properties leave no room for others: it comes again as it was sent, and by
+            # itself, so that a kill in between would show it twice.
+            await self._revive_log.store(self._room.squeezed(await self._bare(copy, flight)))
+            await self._revive_log.revived(flight, offset, None)
 
     async def _bare(self, put: Put, flight: Flight) -> Put:
         """The same without what was added; of which group it is, its topic says then."""
