@@ -30,7 +30,9 @@ def opened():
     config = StoreConfig.embedded(
         Path(sys.argv[1]), segment_bytes=16384, queue_file_bytes=200, index_entries=400
     )
-    return MessageStore.open(config, disk=Disk(), clock=SystemClock(), store_host=HOST)
+    return MessageStore.open(
+        config, disk=Disk(), clock=SystemClock(), store_host=HOST, threads=False
+    )
 
 def put(number):
     return Put(
@@ -77,6 +79,8 @@ store = opened()
 for number in range(4000):
     store.append([[put(number)]])
     if number % 50 == 0:
+        # Here, and not on a thread, which may be late: what is not synced stays open.
+        store.flush()
         store.dispatch()
 store.dispatch()
 assert len(store.commit_log.run.segments) > 80
