@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.advertise import advertised_address
@@ -149,25 +150,50 @@ def run(options: argparse.Namespace) -> int:
     settings.warn_of_no_access_control()
     if not config.name_servers:
         settings.warn(["no NameServer to register with, so no client finds this broker: add -n"])
+    return serve_broker(options, config)
 
+
+class OwnNameServer(NamedTuple):
+    """A NameServer in the broker's process: the one that the broker registers with."""
+
+    #: Serves as long as it is entered; gives the address.
+    serving: Callable[[], AbstractAsyncContextManager[str]]
+    host: str
+    boot_line: Callable[[str], str]
+
+
+def serve_broker(
+    options: argparse.Namespace, config: BrokerConfig, own: OwnNameServer | None = None
+) -> int:
+    """Run a broker, and before it a NameServer of its own if there is one; give the exit code."""
     found = banner.found_in(config.data)
     cores: list[Core] = []
+    hosts = [config.host, *([options.http[0]] if options.http else [])]
+    if own is not None:
+        hosts.insert(0, own.host)
 
     async def start(stack: AsyncExitStack) -> list[str]:
         watched, http = await http_option.opened(stack, options)
+        served, before, boot, ready = config, _registered_with(config), [], {}
+        if own is not None:
+            names = await stack.enter_async_context(own.serving())
+            served = dataclasses.replace(config, name_servers=(names,))
+            before = Fact("NameServer", names, "name_servers", [names])
+            boot, ready = [own.boot_line(names)], {"namesrv": names}
 
         def watch(core: Core) -> None:
             cores.append(core)
             http_option.watch_broker(watched, core)
 
-        address = await stack.enter_async_context(broker(config, watch=watch))
+        address = await stack.enter_async_context(broker(served, watch=watch))
         watched.started = True
-        told = broker_banner(
+        told = _banner(
             cores[0],
             address,
-            before=[_registered_with(config)],
-            ready={"broker": address},
-            hosts=[config.host, *([options.http[0]] if options.http else [])],
+            boot=boot,
+            before=[before],
+            ready={**ready, "broker": address},
+            hosts=hosts,
             http=http,
             found=found,
         )
@@ -182,7 +208,7 @@ def _registered_with(config: BrokerConfig) -> Fact:
     return Fact("NameServers", text, "name_servers", servers, alarming=not servers)
 
 
-def broker_banner(
+def _banner(
     core: Core,
     address: str,
     *,
@@ -191,7 +217,7 @@ def broker_banner(
     hosts: Sequence[str],
     http: str | None,
     found: Found,
-    boot: Sequence[str] = (),
+    boot: Sequence[str],
 ) -> Banner:
     """What a broker says when it serves, with what is said ``before`` it."""
     config = core.config

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from contextlib import AsyncExitStack
 from functools import partial
 
-from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
-from rocketpipe.broker.core import Core
 from rocketpipe.cli.serving import banner, http_option, process, settings
-from rocketpipe.cli.serving.banner import Fact
-from rocketpipe.cli.serving.broker import add_broker_flags, broker_banner, broker_flags
-from rocketpipe.cli.serving.namesrv import boot_line as namesrv_boot_line
-from rocketpipe.cli.serving.namesrv import bound_host, load_namesrv
+from rocketpipe.cli.serving.broker import (
+    OwnNameServer,
+    add_broker_flags,
+    broker_flags,
+    serve_broker,
+)
+from rocketpipe.cli.serving.namesrv import boot_line, bound_host, load_namesrv
 from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import settings_of
 from rocketpipe.namesrv.config import NamesrvConfig
@@ -67,34 +66,8 @@ def run(options: argparse.Namespace) -> int:
     settings.warn_of_no_access_control()
     if given := loaded.choice.given("namesrvAddr"):
         settings.warn([f"{given.origin}: serve registers with its own NameServer, not with others"])
-
-    found = banner.found_in(loaded.config.data)
-    cores: list[Core] = []
-
-    async def start(stack: AsyncExitStack) -> list[str]:
-        watched, http = await http_option.opened(stack, options)
-        names_address = await stack.enter_async_context(name_server(names))
-        config = dataclasses.replace(loaded.config, name_servers=(names_address,))
-
-        def watch(core: Core) -> None:
-            cores.append(core)
-            http_option.watch_broker(watched, core)
-
-        address = await stack.enter_async_context(broker(config, watch=watch))
-        watched.started = True
-        told = broker_banner(
-            cores[0],
-            address,
-            boot=[namesrv_boot_line(names_address)],
-            before=[Fact("NameServer", names_address, "name_servers", [names_address])],
-            ready={"namesrv": names_address, "broker": address},
-            hosts=[bound_host(names), config.host, *([options.http[0]] if options.http else [])],
-            http=http,
-            found=found,
-        )
-        return told.lines(options.output)
-
-    return process.serve_until_signal(start, partial(http_option.given_up, cores))
+    own = OwnNameServer(partial(name_server, names), bound_host(names), boot_line)
+    return serve_broker(options, loaded.config, own)
 
 
 def _load_broker(options: argparse.Namespace) -> LoadedBroker:
