@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -98,51 +98,60 @@ class _Mark:
     frozen: bool = False
 
 
-@dataclass(slots=True)
-class _Marks:
-    """What is noted of each queue. It holds no more queues than are read here."""
+class _NotedOffsets:
+    """What both stores note in memory of each queue. It holds no more queues than are read here."""
 
-    by_queue: dict[MessageQueue, _Mark] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._marks: dict[MessageQueue, _Mark] = {}
 
-    def found(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        self.by_queue.setdefault(queue, _Mark(offset)).saved = offset
-
-    def update(self, queue: MessageQueue, offset: QueueOffset, *, increase_only: bool) -> None:
-        mark = self.by_queue.get(queue)
+    def update(
+        self, queue: MessageQueue, offset: QueueOffset, *, increase_only: bool = True
+    ) -> None:
+        """Note progress, in memory."""
+        mark = self._marks.get(queue)
         if mark is None:
-            self.by_queue[queue] = _Mark(offset)
+            self._marks[queue] = _Mark(offset)
         elif not mark.frozen and (offset > mark.offset or not increase_only):
             mark.offset = offset
 
+    def noted(self, queue: MessageQueue) -> QueueOffset | None:
+        """What is in memory for a queue; nobody is asked."""
+        mark = self._marks.get(queue)
+        return None if mark is None else mark.offset
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Drop what is in memory for a queue that is not read here any more."""
+        self._marks.pop(queue, None)
+
     def freeze(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        mark = self.by_queue.setdefault(queue, _Mark(offset))
+        """Note this offset; those who still work on earlier messages cannot move it any more."""
+        mark = self._marks.setdefault(queue, _Mark(offset))
         mark.offset = offset
         mark.frozen = True
 
-    def noted(self, queue: MessageQueue) -> QueueOffset | None:
-        mark = self.by_queue.get(queue)
-        return None if mark is None else mark.offset
+    def _found(self, queue: MessageQueue, offset: QueueOffset) -> None:
+        self._marks.setdefault(queue, _Mark(offset)).saved = offset
 
-    def unsaved(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
+    def _unsaved(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueOffset]:
         return {
             queue: mark.offset
             for queue in queues
-            if (mark := self.by_queue.get(queue)) is not None and mark.offset != mark.saved
+            if (mark := self._marks.get(queue)) is not None and mark.offset != mark.saved
         }
 
-    def saved(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        mark = self.by_queue.get(queue)
+    def _saved(self, queue: MessageQueue, offset: QueueOffset) -> None:
+        mark = self._marks.get(queue)
         if mark is not None:
             mark.saved = offset
 
 
-class BrokerOffsets:
+class BrokerOffsets(_NotedOffsets):
     """A group's offsets at the brokers that hold the queues."""
 
     def __init__(self, session: Session, group: str) -> None:
+        super().__init__()
         self._session = session
         self._group = group
-        self._marks = _Marks()
 
     async def read(self, queue: MessageQueue) -> QueueOffset | None:
         """What the group's offset of a queue is at its broker, if it has one there.
@@ -170,18 +179,8 @@ class BrokerOffsets:
             raise
         if reply.offset < 0:
             return None
-        self._marks.found(queue, reply.offset)
+        self._found(queue, reply.offset)
         return reply.offset
-
-    def update(
-        self, queue: MessageQueue, offset: QueueOffset, *, increase_only: bool = True
-    ) -> None:
-        """Note progress, in memory."""
-        self._marks.update(queue, offset, increase_only=increase_only)
-
-    def noted(self, queue: MessageQueue) -> QueueOffset | None:
-        """What is in memory for a queue; nobody is asked."""
-        return self._marks.noted(queue)
 
     async def persist(self, queues: Iterable[MessageQueue]) -> None:
         """Tell each broker what changed of these queues, whether or not another one fails.
@@ -192,7 +191,7 @@ class BrokerOffsets:
             CallTimeout: If one does not answer in time.
             RequestRejected: If one refuses.
         """
-        unsaved = list(self._marks.unsaved(queues).items())
+        unsaved = list(self._unsaved(queues).items())
         failures: list[BaseException] = []
         for at in range(0, len(unsaved), AT_ONCE):
             results = await asyncio.gather(
@@ -202,14 +201,6 @@ class BrokerOffsets:
             failures += [result for result in results if result is not None]
         if failures:
             raise failures[0]
-
-    def forget(self, queue: MessageQueue) -> None:
-        """Drop what is in memory for a queue that is not read here any more."""
-        self._marks.by_queue.pop(queue, None)
-
-    def freeze(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        """Note this offset; those who still work on earlier messages cannot move it any more."""
-        self._marks.freeze(queue, offset)
 
     async def _save(self, queue: MessageQueue, offset: QueueOffset) -> None:
         session = self._session
@@ -224,20 +215,20 @@ class BrokerOffsets:
         # RocketMQ's clients want no answer here; with one, what was lost is saved again.
         address = session.reader_of(queue, route=route)
         await session.caller.call(address, request, SAVE_TIMEOUT_MS)
-        self._marks.saved(queue, offset)
+        self._saved(queue, offset)
 
 
-class FileOffsets:
+class FileOffsets(_NotedOffsets):
     """Offsets in a file; RocketMQ's clients read it, and we read theirs.
 
     A member goes by it inside ``async with``: the file is its own then.
     """
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
+        super().__init__()
         self._disk = disk or Disk()
         self._directory = path.parent
         self._snapshot = Snapshot(self._disk, path)
-        self._marks = _Marks()
         self._table: dict[MessageQueue, QueueOffset] | None = None
         self._saving = asyncio.Lock()
         self._lock: DiskFile | None = None
@@ -274,18 +265,8 @@ class FileOffsets:
         offset = (await self._loaded()).get(queue)
         if offset is None or offset < 0:
             return None
-        self._marks.found(queue, offset)
+        self._found(queue, offset)
         return offset
-
-    def update(
-        self, queue: MessageQueue, offset: QueueOffset, *, increase_only: bool = True
-    ) -> None:
-        """Note progress, in memory."""
-        self._marks.update(queue, offset, increase_only=increase_only)
-
-    def noted(self, queue: MessageQueue) -> QueueOffset | None:
-        """What is in memory for a queue; nobody is asked."""
-        return self._marks.noted(queue)
 
     async def persist(self, queues: Iterable[MessageQueue]) -> None:
         """Replace the file, if anything changed of these queues.
@@ -295,7 +276,7 @@ class FileOffsets:
             DiskError: If the disk refuses; the last version is still there.
         """
         async with self._saving:
-            unsaved = self._marks.unsaved(queues)
+            unsaved = self._unsaved(queues)
             if not unsaved:
                 return
             table = {**await self._loaded(), **unsaved}
@@ -304,15 +285,7 @@ class FileOffsets:
             await asyncio.to_thread(self._write, text)
             self._table = table
             for queue, offset in unsaved.items():
-                self._marks.saved(queue, offset)
-
-    def forget(self, queue: MessageQueue) -> None:
-        """Drop what is in memory for a queue that is not read here any more."""
-        self._marks.by_queue.pop(queue, None)
-
-    def freeze(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        """Note this offset; those who still work on earlier messages cannot move it any more."""
-        self._marks.freeze(queue, offset)
+                self._saved(queue, offset)
 
     async def _loaded(self) -> Mapping[MessageQueue, QueueOffset]:
         if self._table is None:
