@@ -17,7 +17,6 @@ from rocketpipe.client.admin.topics import TopicAdmin
 from rocketpipe.client.consumer.received import ReceivedMessage, received
 from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
 from rocketpipe.model import properties
-from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.names import (
     AUTO_CREATE_TOPIC,
     TOOLS_CONSUMER_GROUP,
@@ -28,14 +27,11 @@ from rocketpipe.model.names import (
 )
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.model.subscription import EVERYTHING, TAG
-from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.record.layout import HOST_BITS
 
 #: So many are given unless the caller says otherwise.
 LISTED: Final = 10_000
-_A_PULL: Final = 32
 _RETRY_QUEUES: Final = 1
 #: What is taken out: it belongs to the letter, or to the way that it came.
 _OF_THE_LETTER: Final = (
@@ -177,22 +173,10 @@ class DeadLetterAdmin:
     async def _pull(
         self, address: str, queue: MessageQueue, offset: QueueOffset
     ) -> list[ReceivedMessage]:
-        request = PullMessage(
-            consumer_group=TOOLS_CONSUMER_GROUP,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=_A_PULL,
-            sys_flag=int(PullFlag.SUBSCRIPTION),
-            commit_offset=QueueOffset(0),
-            suspend_timeout_millis=0,
-            subscription=EVERYTHING,
-            sub_version=0,
-            expression_type=TAG,
-            broker_name=queue.broker_name,
-        )
         try:
-            reply = await self._fleet.call(address, request)
+            reply = await self._fleet.pull(
+                address, queue.topic, queue.queue_id, offset, broker=queue.broker_name
+            )
         except RequestRejected:
             return []
         return list(received(reply.messages, queue))

@@ -12,8 +12,13 @@ from typing import Any, Final, TypeVar
 
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
+from rocketpipe.model.flags import PullFlag
+from rocketpipe.model.names import TOOLS_CONSUMER_GROUP
+from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import BrokerAddresses, ClusterBrokers
+from rocketpipe.model.subscription import EVERYTHING, TAG
 from rocketpipe.protocol.request import Request
+from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
 
 ReplyT = TypeVar("ReplyT")
@@ -24,6 +29,8 @@ ResultT = TypeVar("ResultT")
 AT_ONCE: Final = 32
 
 _MAX_NAMED: Final = 5
+#: So many messages are asked for at a time.
+_A_PULL: Final = 32
 
 
 class NoBroker(RocketPipeError):
@@ -143,6 +150,38 @@ class Fleet:
     async def call(self, address: str, request: Request[ReplyT]) -> ReplyT:
         """Ask one server."""
         return await self.session.caller.call(address, request, self.session.timeout_ms)
+
+    async def pull(
+        self,
+        address: str,
+        topic: str,
+        queue_id: int,
+        offset: QueueOffset,
+        *,
+        broker: str | None = None,
+        most: int = _A_PULL,
+    ) -> PullMessageReply:
+        """Ask one broker for messages of a queue from ``offset`` on, without waiting for any.
+
+        Raises:
+            RequestRejected: If it has no such queue, or refuses.
+            ConnectionLost: If it is out of reach.
+        """
+        request = PullMessage(
+            consumer_group=TOOLS_CONSUMER_GROUP,
+            topic=topic,
+            queue_id=queue_id,
+            queue_offset=offset,
+            max_msg_nums=most,
+            sys_flag=int(PullFlag.SUBSCRIPTION),
+            commit_offset=QueueOffset(0),
+            suspend_timeout_millis=0,
+            subscription=EVERYTHING,
+            sub_version=0,
+            expression_type=TAG,
+            broker_name=broker,
+        )
+        return await self.call(address, request)
 
     @property
     def name_servers(self) -> dict[str, str]:

@@ -10,19 +10,16 @@ from rocketpipe.client.admin.fleet import Fleet, each
 from rocketpipe.client.admin.traces import MessageTrace, traces_of
 from rocketpipe.client.consumer.received import ReceivedMessage, received
 from rocketpipe.errors import RecordError, RequestRejected, RocketPipeError
-from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.ids import OffsetId
-from rocketpipe.model.names import TOOLS_CONSUMER_GROUP, TRACE_TOPIC, check_topic
+from rocketpipe.model.names import TRACE_TOPIC, check_topic
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.properties import split_keys
 from rocketpipe.model.route import MessageQueue, TopicRoute
-from rocketpipe.model.subscription import EVERYTHING, TAG
 from rocketpipe.model.trace import TraceRecord
 from rocketpipe.model.trace import decode as decode_trace
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.lookups import QueryMessage, ViewMessageById
 from rocketpipe.protocol.requests.offsets import SearchOffsetByTimestamp
-from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.record.codec import RecordView, view_records
 
 log = logging.getLogger(__name__)
@@ -144,21 +141,14 @@ class MessageAdmin:
         """
         session = self._fleet.session
         route = await session.routes.get(queue.topic)
-        request = PullMessage(
-            consumer_group=TOOLS_CONSUMER_GROUP,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=1,
-            sys_flag=int(PullFlag.SUBSCRIPTION),
-            commit_offset=QueueOffset(0),
-            suspend_timeout_millis=0,
-            subscription=EVERYTHING,
-            sub_version=0,
-            expression_type=TAG,
-            broker_name=queue.broker_name,
+        reply = await self._fleet.pull(
+            session.reader_of(queue, route=route),
+            queue.topic,
+            queue.queue_id,
+            offset,
+            broker=queue.broker_name,
+            most=1,
         )
-        reply = await self._fleet.call(session.reader_of(queue, route=route), request)
         for message in received(reply.messages, queue):
             if message.queue_offset == offset:
                 return message

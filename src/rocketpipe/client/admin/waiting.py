@@ -14,24 +14,20 @@ from typing import Final
 from rocketpipe.client.admin.fleet import Fleet
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model import properties
-from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.ids import RecallHandle
 from rocketpipe.model.names import (
     HALF_OP_TOPIC,
     HALF_TOPIC,
     TIMER_TOPIC,
-    TOOLS_CONSUMER_GROUP,
     TRANSACTION_GROUP,
 )
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.subscription import EVERYTHING, TAG
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import (
     GetMinOffset,
     QueryConsumerOffset,
     SearchOffsetByTimestamp,
 )
-from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.record.codec import RecordView, view_records
 
 #: So many are listed unless the caller says otherwise.
@@ -39,7 +35,6 @@ LISTED: Final = 1000
 #: A broker's longest delay, unless it is set otherwise.
 LONGEST_MS: Final = 3 * 24 * 3_600_000
 _QUEUE: Final = 0
-_A_PULL: Final = 32
 _SECOND_MS: Final = 1000
 
 
@@ -191,20 +186,7 @@ class WaitingAdmin:
         """Every message of a broker's own queue from ``offset`` to its end, as that is now."""
         end: int | None = None
         while end is None or offset < end:
-            request = PullMessage(
-                consumer_group=TOOLS_CONSUMER_GROUP,
-                topic=topic,
-                queue_id=_QUEUE,
-                queue_offset=offset,
-                max_msg_nums=_A_PULL,
-                sys_flag=int(PullFlag.SUBSCRIPTION),
-                commit_offset=QueueOffset(0),
-                suspend_timeout_millis=0,
-                subscription=EVERYTHING,
-                sub_version=0,
-                expression_type=TAG,
-            )
-            reply = await self._fleet.call(address, request)
+            reply = await self._fleet.pull(address, topic, _QUEUE, offset)
             end = reply.max_offset if end is None else end
             for record in view_records(reply.messages):
                 yield record
