@@ -36,7 +36,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Literal, TypeVar, cast, get_args
 from urllib.parse import unquote, urlsplit
@@ -60,6 +59,7 @@ from rocketpipe.pipeline.options.text import (
     flag,
     moment_ms,
     one_of,
+    suggestion,
 )
 from rocketpipe.pipeline.planning.filters import RowFilter
 from rocketpipe.pipeline.planning.gaps import OnGap
@@ -189,7 +189,7 @@ class ReadOptions:
         """
         given = table.given(options)
         for name in sorted(given.keys() - _KNOWN.keys()):
-            raise OptionError(name, f"is unknown: {_suggestion(name)}")
+            raise OptionError(name, f"is unknown: {suggestion(name, _KNOWN, _CALLED_ELSEWHERE)}")
         name_servers, path = _where(given)
         on_bad_message = one_of(
             ON_BAD_MESSAGE, given.get(ON_BAD_MESSAGE.lower(), "fail"), get_args(OnBadMessage)
@@ -421,10 +421,3 @@ def _limited(
     if value > most:
         raise OptionError(option, f"is {value}: {most} is the most")
     return value
-
-
-def _suggestion(name: str) -> str:
-    nearest = get_close_matches(name, _KNOWN, n=1)
-    meant = _CALLED_ELSEWHERE.get(name) or (_KNOWN[nearest[0]] if nearest else None)
-    hint = f"did you mean {meant!r}? " if meant else ""
-    return f"{hint}There are {', '.join(_KNOWN.values())}"

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any, Final
 
 from rocketpipe.errors import RocketPipeError
@@ -34,6 +35,17 @@ class OptionError(RocketPipeError, ValueError):
 
     def __reduce__(self) -> tuple[type[OptionError], tuple[str, str]]:
         return type(self), (self.option, self.reason)
+
+
+def suggestion(name: str, known: Mapping[str, str], elsewhere: Mapping[str, str]) -> str:
+    """What an unknown option may mean, and which there are.
+
+    ``known`` has our names by their lower case, ``elsewhere`` those by what others call them.
+    """
+    nearest = get_close_matches(name, known, n=1)
+    meant = elsewhere.get(name) or (known[nearest[0]] if nearest else None)
+    hint = f"did you mean {meant!r}? " if meant else ""
+    return f"{hint}There are {', '.join(known.values())}"
 
 
 def one_of(option: str, text: str, choices: Sequence[str]) -> str:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from typing import Final
 
@@ -25,7 +24,7 @@ from rocketpipe.client.name_servers import NameServers
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import check_producer_group, check_sendable
 from rocketpipe.pipeline.options import table
-from rocketpipe.pipeline.options.text import OptionError, byte_count
+from rocketpipe.pipeline.options.text import OptionError, byte_count, suggestion
 from rocketpipe.record.layout import MAX_BODY_BYTES
 
 NAME_SERVER: Final = "nameServer"
@@ -41,18 +40,20 @@ TIMEOUT_MS: Final = "timeoutMs"
 DEFAULT_GROUP: Final = "rocketpipe-spark"
 MAX_TXN: Final = 255
 
-_OURS: Final = (
-    NAME_SERVER,
-    TOPIC,
-    DELIVERY,
-    TXN,
-    ON_REPEAT,
-    GROUP_ID,
-    BATCH_BYTES,
-    MAX_IN_FLIGHT_BYTES,
-    TIMEOUT_MS,
-)
-_KNOWN: Final = {name.lower(): name for name in _OURS}
+_KNOWN: Final = {
+    name.lower(): name
+    for name in (
+        NAME_SERVER,
+        TOPIC,
+        DELIVERY,
+        TXN,
+        ON_REPEAT,
+        GROUP_ID,
+        BATCH_BYTES,
+        MAX_IN_FLIGHT_BYTES,
+        TIMEOUT_MS,
+    )
+}
 #: Spark keeps these for itself, and hands them over all the same.
 _SPARKS: Final = frozenset({"checkpointlocation"})
 # What other connectors, and RocketMQ's own clients, call the same thing.
@@ -108,7 +109,7 @@ class WriteOptions:
         """
         given = table.given(options)
         for name in sorted(given.keys() - _KNOWN.keys() - _SPARKS):
-            raise OptionError(name, f"is unknown: {_suggestion(name)}")
+            raise OptionError(name, f"is unknown: {suggestion(name, _KNOWN, _CALLED_ELSEWHERE)}")
         return cls(
             name_servers=_name_servers(given),
             topic=_topic(given.get(TOPIC)),
@@ -197,10 +198,3 @@ def _bytes(given: Mapping[str, str], name: str, default: int, least: int, most: 
     if not least <= size <= most:
         raise OptionError(name, f"is {text[:20]!r}: from {least} to {most} bytes")
     return size
-
-
-def _suggestion(name: str) -> str:
-    nearest = get_close_matches(name, _KNOWN, n=1)
-    meant = _CALLED_ELSEWHERE.get(name) or (_KNOWN[nearest[0]] if nearest else None)
-    hint = f"did you mean {meant!r}? " if meant else ""
-    return f"{hint}There are {', '.join(_OURS)}"
