@@ -45,6 +45,7 @@ _NOT_WAITING: Final = f"{well_known.WAIT}\x01false\x02"
 
 _NO_PARTS: Final[Mapping[str, Any]] = {}
 _PLAIN_TEXT: Final = f"{_WAITING}{well_known.UNIQ_KEY}\x01"
+_NOT_WAITING_TEXT: Final = f"{_NOT_WAITING}{well_known.UNIQ_KEY}\x01"
 #: Longer tags and keys are for the general way, so that what is remembered stays small.
 _SHORT_CHARS: Final = 64
 _MAX_KNOWN: Final = 1024
@@ -162,20 +163,11 @@ class Outgoing:
         cls, topic: str, body: bytes, batch_id: str, born_ms: int, *, wait_stored: bool
     ) -> Outgoing:
         """A batch that is written already, with an id of its own, as Java's batches have."""
-        self = _new(cls)
-        self._message = None
-        self._parts = _NO_PARTS
+        text = _PLAIN_TEXT if wait_stored else _NOT_WAITING_TEXT
+        self = cls.of_plain(topic, body, _NO_PARTS, text, batch_id, born_ms)
         self.plain = False
-        self.message_id = batch_id
-        self.born_ms = born_ms
-        self.topic = topic
-        self.body = body
-        self.flag = 0
-        self.sys_flag = 0
         self.batch = True
         self.wait_stored = wait_stored
-        waits = _WAITING if wait_stored else _NOT_WAITING
-        self.properties = f"{waits}{well_known.UNIQ_KEY}\x01{batch_id}\x02"
         self.size = len(body)
         return self
 
