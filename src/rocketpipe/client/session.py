@@ -12,7 +12,6 @@ import os
 import random
 import threading
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Final, Self
 
 from rocketpipe.background import running
@@ -154,12 +153,7 @@ class Session:
             self._users += 1
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         if self.is_of_parent:
             return  # a forked child would take the parent's connections from its loop
         async with self._gate:

@@ -11,7 +11,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from rocketpipe.errors import ConnectionLost, ProcessForked
@@ -76,12 +75,7 @@ class Caller:
         self._closed = False
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         if self._process is not None and self._process != os.getpid():
             return  # a forked child would take the parent's connections from its loop
         self._closed = True

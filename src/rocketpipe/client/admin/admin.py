@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
 from rocketpipe.client.admin.brokers import BrokerAdmin
@@ -48,10 +47,5 @@ class Admin:
         await self._session.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._session.__aexit__(kind, error, trace)
+    async def __aexit__(self, *exc: object) -> None:
+        await self._session.__aexit__(*exc)

@@ -18,7 +18,6 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from rocketpipe.client.consumer.group.assignment import AVERAGE, Strategy
@@ -159,12 +158,7 @@ class PushConsumer(Replies, HandlerDecorators):
             self._running = stack
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -6,7 +6,6 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from threading import get_ident
-from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from rocketpipe.background import running
@@ -172,12 +171,7 @@ class Producer:
             self._running = opening.pop_all()
         self._intake.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         if self._session.is_of_parent:
             return
         self._intake.close()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from rocketpipe.blocking.background import BackgroundLoop, Life, shared
@@ -107,12 +106,7 @@ class TaskSender:
         self._loop = loop
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         assert self._loop is not None
         try:
             self._loop.run(self._close())

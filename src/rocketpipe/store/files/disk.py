@@ -29,7 +29,6 @@ import shutil
 import sys
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 from weakref import WeakSet
 
@@ -53,12 +52,7 @@ class Closing:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def close(self) -> None:

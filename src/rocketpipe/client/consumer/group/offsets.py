@@ -22,7 +22,6 @@ import errno
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from rocketpipe.client.session import Session
@@ -244,12 +243,7 @@ class FileOffsets(_NotedOffsets):
         self._table = None
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.close()

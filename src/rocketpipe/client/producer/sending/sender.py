@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Any, Final, Self
 
 from rocketpipe.background import running
@@ -81,12 +80,7 @@ class Sender:
             await self._running.enter_async_context(running(tracer.run(), "message trace"))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await self._running.aclose()
 
     async def drain(self) -> None:
