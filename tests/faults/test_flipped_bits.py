@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.store.support.arrival_log import ArrivalLog
 
 from rocketpipe.errors import RecordError, StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
@@ -44,16 +45,14 @@ def check_no_flip_is_dispatched(kind: Kind) -> int:
     What was just appended is dispatched from memory: here the log is read, as after a restart.
     """
     disk = SimDisk()
-    arrived: list[int] = []
-    store = open_store(
-        disk, kind, on_arrival=lambda *what: arrived.append(1), on_damaged_record="stop"
-    )
+    arrivals = ArrivalLog()
+    store = open_store(disk, kind, on_arrival=arrivals, on_damaged_record="stop")
     flips = 0
     for _ in range(3):
         [group] = store.append([kind.group])
         store.derived.dispatcher.fresh.forget()
         store.flush()
-        arrived.clear()
+        arrivals.arrived.clear()
         place = group[0]
         path = ROOT / "commitlog" / f"{0:020d}"
         for bit in range(8 * place.size):
@@ -62,7 +61,9 @@ def check_no_flip_is_dispatched(kind: Kind) -> int:
                 store.dispatch()
             except StoreError:
                 flips += 1
-            assert not arrived, f"bit {bit} of the record at {place.log_offset} is not noticed"
+            assert not arrivals.arrived, (
+                f"bit {bit} of the record at {place.log_offset} is not noticed"
+            )
             disk.flip(path, 8 * place.log_offset + bit)
         store.dispatch()
     store.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.store.support.arrival_log import ArrivalLog
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.clock import SystemClock
@@ -137,7 +138,7 @@ def test_a_clock_that_was_ahead_for_one_message_leaves_a_store_that_is_right(
 
 
 def test_arrivals_are_told_in_order_once_they_can_be_read(disk: SimDisk) -> None:
-    arrived: list[tuple[Any, ...]] = []
+    arrivals = ArrivalLog()
     config = StoreConfig.embedded(ROOT)
     store = MessageStore.open(
         config,
@@ -145,12 +146,12 @@ def test_arrivals_are_told_in_order_once_they_can_be_read(disk: SimDisk) -> None
         clock=ManualClock(),
         store_host=HOST,
         threads=False,
-        on_arrival=lambda *arrival: arrived.append(arrival),
+        on_arrival=arrivals,
     )
     store.append([[put()], [put(queue_id=1)], [put(sys_flag=4)]])
-    assert arrived == []
+    assert arrivals.arrived == []
     store.dispatch()
-    assert [arrival[:3] for arrival in arrived] == [("t", 0, 0), ("t", 1, 0)]
+    assert [arrival[:3] for arrival in arrivals.arrived] == [("t", 0, 0), ("t", 1, 0)]
 
 
 def test_an_empty_append_changes_nothing(disk: SimDisk) -> None:

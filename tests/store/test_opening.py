@@ -14,7 +14,6 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import decode_record, encode_record, view_records
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.derived.derived_files import nobody
 from rocketpipe.store.errors import OddSegment, RecordCorrupt, StoreDamaged, StoreLocked
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.message_store import MessageStore, Put
@@ -46,7 +45,7 @@ def config(**changes: Any) -> StoreConfig:
 
 
 def opened(disk: SimDisk, **changes: Any) -> Opened:
-    return open_directory(config(**changes), disk, ManualClock(), nobody)
+    return open_directory(config(**changes), disk, ManualClock())
 
 
 def open_store(disk: SimDisk, **changes: Any) -> MessageStore:

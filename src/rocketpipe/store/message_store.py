@@ -21,8 +21,8 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.layout import SIZE_AND_MAGIC
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.derived.careful_reader import CarefulReader
-from rocketpipe.store.derived.derived_files import OnArrival, nobody
 from rocketpipe.store.derived.derived_sync import DerivedSync
+from rocketpipe.store.derived.dispatcher import OnArrival
 from rocketpipe.store.errors import (
     RecordCorrupt,
     RecordMissing,
@@ -138,12 +138,12 @@ class MessageStore:
         disk: Disk,
         clock: Clock,
         store_host: bytes,
-        on_arrival: OnArrival = nobody,
+        on_arrival: OnArrival | None = None,
         threads: bool = True,
     ) -> Self:
         """Open a store, or make one; whatever the last run left is recovered first.
 
-        ``on_arrival`` is called by `dispatch`, once for each message that can be read from then.
+        ``on_arrival`` is told by `dispatch` of the messages that can be read from then on.
 
         Raises:
             StoreLocked: Another broker has the directory.

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from rocketpipe.clock import Clock
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.derived.derived_files import DerivedFiles, OnArrival
+from rocketpipe.store.derived.derived_files import DerivedFiles
+from rocketpipe.store.derived.dispatcher import OnArrival
 from rocketpipe.store.errors import OddSegment, RecordCorrupt
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.layout import StoreLayout
@@ -58,7 +59,9 @@ class Opened:
             last_first.callback(self.derived.close)
 
 
-def open_directory(config: StoreConfig, disk: Disk, clock: Clock, on_arrival: OnArrival) -> Opened:
+def open_directory(
+    config: StoreConfig, disk: Disk, clock: Clock, on_arrival: OnArrival | None = None
+) -> Opened:
     """Take the directory of a store, or make one.
 
     Raises:
@@ -119,7 +122,7 @@ class _Opening:
         self._positions = Positions(config.flush)
         self._last = checkpoint.data
 
-    def run(self, layout: StoreLayout, on_arrival: OnArrival) -> Opened:
+    def run(self, layout: StoreLayout, on_arrival: OnArrival | None) -> Opened:
         self._check_segment_size()
         own = self._last.own
         failure = self._marks.failure

@@ -18,6 +18,7 @@ from rocketpipe.broker.delivery.long_poll import RECHECK_MS, TICK_MS, WaitingPul
 from rocketpipe.broker.delivery.pull_plan import PullPlanner, PullRules
 from rocketpipe.broker.delivery.repairing import keep_repaired
 from rocketpipe.broker.handlers.pulling import PullHandlers
+from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.consumer_group import Client, Consuming
 from rocketpipe.broker.tables.groups import GroupTable
@@ -49,14 +50,18 @@ class Broker:
     def __init__(self, root: Path, **rules: Any) -> None:
         self.clock = ManualClock()
         self.waiting = WaitingPulls(self.clock, limit=2)
+        arrivals = Arrivals()
+        arrivals.listen(
+            lambda topic, queue_id, offset, code, _, raw: self.waiting.notify(
+                topic, queue_id, offset + 1, code, raw
+            )
+        )
         self.store = MessageStore.open(
             StoreConfig.embedded(root),
             disk=Disk(),
             clock=self.clock,
             store_host=HOST,
-            on_arrival=lambda topic, queue_id, offset, code, _, raw: self.waiting.notify(
-                topic, queue_id, offset + 1, code, raw
-            ),
+            on_arrival=arrivals,
             threads=False,
         )
         self.topics = TopicTable(8)

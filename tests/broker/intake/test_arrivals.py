@@ -19,14 +19,14 @@ def test_all_who_listen_are_told_in_the_order_of_asking() -> None:
     arrivals.listen(
         lambda topic, queue_id, offset, code, stored_ms, text: told.append(("b", offset))
     )
-    arrivals("t", 0, QueueOffset(7), 0, 0, b"")
+    arrivals.tell([("t", 0, QueueOffset(7), 0, 0, b"")])
     assert told == [("a", 7), ("b", 7)]
 
 
 def told_of(arrivals: Arrivals, **how: Any) -> list[tuple[str, int]]:
     told: list[tuple[str, int]] = []
     arrivals.listen(lambda topic, queue_id, offset, *rest: told.append((topic, offset)), **how)
-    arrivals.together(
+    arrivals.tell(
         [("t", 0, QueueOffset(7), 0, 0, b""), ("u", 0, QueueOffset(0), 0, 0, b"")],
     )
     return told

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.store.support.arrival_log import ArrivalLog
 
 from rocketpipe.model.flags import Transaction
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record import checksum, hot
 from rocketpipe.store.config import FlushMode
+from rocketpipe.store.derived.derivation import Arrival
 from rocketpipe.store.derived.dispatcher import Dispatcher, delays_ms
 from rocketpipe.store.derived.repairs import Repairs
 from rocketpipe.store.errors import RecordCorrupt
@@ -29,7 +32,6 @@ from rocketpipe.testing.simulation.disk import SimDisk
 ROOT = Path("/store")
 NOW_MS = 1_700_000_000_000
 SEGMENT = 4096
-Arrival = tuple[str, int, int, int, int, bytes]
 
 
 class Store:
@@ -54,7 +56,7 @@ class Store:
         )
         self.timer = TimerWheel(self.disk, files, ROOT / "timer")
         self.positions = Positions(FlushMode.ASYNC)
-        self.arrived: list[Arrival] = []
+        self.arrivals = ArrivalLog()
         self.dispatcher = Dispatcher(
             self.log,
             self.positions,
@@ -62,7 +64,7 @@ class Store:
             self.index,
             self.timer,
             level_delays_ms=delays_ms("1s 5s 10s"),
-            on_arrival=lambda *arrival: self.arrived.append(arrival),
+            on_arrival=self.arrivals,
             deferred=deferred,
         )
         self.offsets: dict[tuple[str, int], int] = {}
@@ -141,9 +143,14 @@ def test_a_message_is_in_its_queue_and_found_by_its_keys() -> None:
 def test_arrivals_come_in_log_order_and_can_be_read_at_once() -> None:
     store = Store()
     seen = []
-    store.dispatcher._on_arrival = lambda topic, queue_id, offset, *rest: seen.append(
-        (queue_id, offset, offset < store.queues.max_offset(topic, queue_id))
-    )
+
+    class Reader:
+        def tell(self, arrivals: Sequence[Arrival]) -> None:
+            for topic, queue_id, offset, *_ in arrivals:
+                is_there = offset < store.queues.max_offset(topic, queue_id)
+                seen.append((queue_id, offset, is_there))
+
+    store.dispatcher._on_arrival = Reader()
     for number in range(40):
         store.put(queue_id=number % 3)
     store.dispatcher.run()
@@ -154,16 +161,17 @@ def test_an_arrival_has_all_that_a_waiting_reader_asks_for() -> None:
     store = Store()
     at = store.put(properties=b"TAGS\x01TagA\x02", seal=False)
     store.dispatcher.run()
-    assert store.arrived == [("orders", 0, 0, 2598919, NOW_MS + at, b"TAGS\x01TagA\x02")]
+    assert store.arrivals.arrived == [("orders", 0, 0, 2598919, NOW_MS + at, b"TAGS\x01TagA\x02")]
 
 
 def test_a_reader_that_fails_does_not_stop_the_dispatcher() -> None:
     store = Store()
 
-    def fail(*arrival: object) -> None:
-        raise RuntimeError("no")
+    class Failing:
+        def tell(self, arrivals: Sequence[Arrival]) -> None:
+            raise RuntimeError("no")
 
-    store.dispatcher._on_arrival = fail
+    store.dispatcher._on_arrival = Failing()
     store.put()
     store.put()
     assert store.dispatcher.run() == 2
@@ -184,7 +192,7 @@ def test_what_part_of_a_transaction_is_shown(
     store = Store()
     at = store.put(properties=b"KEYS\x01k\x02", sys_flag=int(state))
     assert store.dispatcher.run() == 1
-    assert len(store.entries("orders")) == len(store.arrived) == queued
+    assert len(store.entries("orders")) == len(store.arrivals.arrived) == queued
     assert store.find("k") == [at] * indexed
 
 
@@ -426,7 +434,7 @@ def test_what_was_appended_is_dispatched_as_if_it_were_read_from_the_log() -> No
         store.dispatcher.run()
         store.queues.sync()
         store.index.sync()
-    assert told.arrived == read.arrived
+    assert told.arrivals.arrived == read.arrivals.arrived
     assert {path: told.disk.content(path) for path in told.disk.files()} == {
         path: read.disk.content(path) for path in read.disk.files()
     }

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.derived.derivation import Arrival
-from rocketpipe.store.derived.derived_files import OnArrival
 
 log = logging.getLogger(__name__)
+
+#: Called with the fields of an `Arrival`.
+Listener = Callable[[str, int, QueueOffset, int, int, bytes], None]
 
 
 def always() -> bool:
@@ -21,11 +23,11 @@ class Arrivals:
     """Passes on what the store says of messages that it dispatched, in the order of asking."""
 
     def __init__(self) -> None:
-        self._listeners: list[tuple[OnArrival, Callable[[], object], str | None]] = []
+        self._listeners: list[tuple[Listener, Callable[[], object], str | None]] = []
 
     def listen(
         self,
-        listener: OnArrival,
+        listener: Listener,
         *,
         while_: Callable[[], object] = always,
         topic: str | None = None,
@@ -45,18 +47,7 @@ class Arrivals:
         finally:
             self._listeners[:] = before
 
-    def __call__(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: QueueOffset,
-        tag_code: int,
-        stored_ms: int,
-        properties: bytes,
-    ) -> None:
-        self.together([(topic, queue_id, offset, tag_code, stored_ms, properties)])
-
-    def together(self, arrivals: Sequence[Arrival]) -> None:
+    def tell(self, arrivals: Sequence[Arrival]) -> None:
         """Tell of messages that became readable together; what a listener raises is logged."""
         for listener, wanted, topic in self._listeners:
             if not wanted():

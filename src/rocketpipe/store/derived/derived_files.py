@@ -19,7 +19,7 @@ from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.derived.dispatcher import Dispatcher, OnArrival, delays_ms, nobody
+from rocketpipe.store.derived.dispatcher import Dispatcher, OnArrival, delays_ms
 from rocketpipe.store.derived.repairs import Repairs, drop_index
 from rocketpipe.store.errors import IndexDamaged, QueueDamaged, RecordCorrupt, RecordMissing
 from rocketpipe.store.files.background_sync import PendingSync, Steps
@@ -37,8 +37,6 @@ from rocketpipe.store.timers.wheel import TimerWheel
 
 log = logging.getLogger(__name__)
 
-__all__ = ["DerivedFiles", "OnArrival", "nobody"]
-
 _QUEUES_LOOKED_AT: Final = 64
 _FOREVER_MS: Final = 1 << 62
 
@@ -54,7 +52,7 @@ class DerivedFiles:
         config: StoreConfig,
         commit_log: CommitLog,
         positions: Positions,
-        on_arrival: OnArrival,
+        on_arrival: OnArrival | None,
         damaged: DamagedRecords | None = None,
     ) -> None:
         """Make the parts; `recover` has them take over their files.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from rocketpipe.errors import RecordError, StoreError
-from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.model.properties import read_text
 from rocketpipe.record.layout import SEAL_BYTES
 from rocketpipe.store.derived.derivation import (
@@ -41,10 +41,6 @@ from rocketpipe.store.timers.wheel import TimerWheel
 
 log = logging.getLogger(__name__)
 
-#: Topic, queue id, queue offset, tag code, when it was stored, properties but for the checksum. One
-#: that has a method ``together`` is told of many at a time by that, and must let nothing out.
-OnArrival = Callable[[str, int, QueueOffset, int, int, bytes], None]
-
 #: So much waits in memory before it is written to the queue files, some of them at a time; and so
 #: much before all of it is.
 PENDING_BYTES: Final = 4 << 20
@@ -70,14 +66,15 @@ def delays_ms(levels: str) -> tuple[int, ...]:
     return tuple(delays)
 
 
-def nobody(
-    topic: str, queue_id: int, offset: QueueOffset, code: int, stored_ms: int, properties: bytes
-) -> None:
-    """Let a message arrive without telling anybody."""
-
-
 def _as_it_is(queue: Queue, damage: QueueDamaged) -> None:
     raise damage
+
+
+class OnArrival(Protocol):
+    """Whoever wants to know which messages became readable."""
+
+    def tell(self, arrivals: Sequence[Arrival]) -> None:
+        """Take note of messages that became readable together, in log order; it must be quick."""
 
 
 class Dispatcher:
@@ -92,7 +89,7 @@ class Dispatcher:
         timer: TimerWheel | None = None,
         *,
         level_delays_ms: Sequence[int] = (),
-        on_arrival: OnArrival = nobody,
+        on_arrival: OnArrival | None = None,
         deferred: bool = True,
         index_tags: bool = False,
         damaged: DamagedRecords | None = None,
@@ -287,19 +284,12 @@ class Dispatcher:
         if self._timer is not None:
             for at, size, offset, stored_ms, topic, _, _, properties in derived.timed:
                 self._timer.observe(topic, properties, at, size, offset, stored_ms)
-        on_arrival = self._on_arrival
-        if on_arrival is nobody:
-            return
-        together: Callable[[list[Arrival]], None] | None = getattr(on_arrival, "together", None)
-        if together is not None:
-            together(derived.arrivals)
-            return
-        for arrival in derived.arrivals:
+        if self._on_arrival is not None:
             try:
-                on_arrival(*arrival)
+                self._on_arrival.tell(derived.arrivals)
             except Exception:
                 # Who waits for messages must not stop them from being dispatched.
-                log.exception("arrival callback failed topic=%s queue_id=%d", *arrival[:2])
+                log.exception("arrival callback failed messages=%d", len(derived.arrivals))
 
     def _append(self, run: QueueRun) -> None:
         entries = bytes(run.entries)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.derived.derivation import Arrival
 from rocketpipe.store.errors import RecordCorrupt, StoreDamaged
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.layout import StoreLayout, offset_of
@@ -39,6 +40,16 @@ from rocketpipe.store.upkeep.log_scan import CHUNK_BYTES, Gap, LogFiles, Scanned
 from rocketpipe.store.upkeep.queue_check import last_files_of_expired, queues_on_disk
 
 _NO_HOST = bytes(8)
+
+
+class _ArrivalCount:
+    """Counts the messages that became readable."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def tell(self, arrivals: Sequence[Arrival]) -> None:
+        self.count += len(arrivals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +200,11 @@ def rebuild_derived(config: StoreConfig, disk: Disk, clock: Clock) -> int:
             disk.sync_directory(layout.sums)
         for _, directory in queues_on_disk(disk, layout):
             _remove_newest_first(disk, directory, kept)
-    arrived = 0
-
-    def count(*facts: object) -> None:
-        nonlocal arrived
-        arrived += 1
-
+    arrivals = _ArrivalCount()
     MessageStore.open(
-        config, disk=disk, clock=clock, store_host=_NO_HOST, on_arrival=count, threads=False
+        config, disk=disk, clock=clock, store_host=_NO_HOST, on_arrival=arrivals, threads=False
     ).close()
-    return arrived
+    return arrivals.count
 
 
 def truncate(config: StoreConfig, disk: Disk, clock: Clock, offset: LogOffset) -> Truncated:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.config import FlushMode, StoreConfig
-from rocketpipe.store.derived.derived_files import OnArrival, nobody
+from rocketpipe.store.derived.dispatcher import OnArrival
 from rocketpipe.store.log.appender import Appended, Put
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.simulation.disk import SimDisk
@@ -135,7 +135,7 @@ def open_store(
     root: Path = ROOT,
     flush: FlushMode = FlushMode.ASYNC,
     clock: StepClock | None = None,
-    on_arrival: OnArrival = nobody,
+    on_arrival: OnArrival | None = None,
     **changes: object,
 ) -> MessageStore:
     """Open a store for one kind of record; what is not named is as in `small_store`."""
