@@ -255,7 +255,7 @@ class MessageStore:
             StoreFailed: Queues or index cannot be written.
         """
         try:
-            count = self.derived.run()
+            count = self.derived.dispatcher.run()
             self._reader.tend()
             # What has failed once is never synced again.
             if self.health.failure is None:
@@ -414,7 +414,7 @@ class MessageStore:
             self.rounds.stop()
             self._flusher.stop()
             if self.health.failure is None:
-                self.derived.run()
+                self.derived.dispatcher.run()
                 if not self.behind_bytes and self.positions.durable == self.positions.written:
                     self._finish()
         finally:

@@ -217,6 +217,6 @@ class _Opening:
         """Dispatch what derived files do not know yet, all of it: queue offsets follow from it."""
         while self._positions.dispatched < self._positions.written:
             try:
-                derived.run()
+                derived.dispatcher.run()
             except RecordCorrupt as damage:
                 recovery.skip(damage.at, damage.reason)

@@ -143,15 +143,6 @@ class DerivedFiles:
             return LogOffset(log_offset)
         return None
 
-    def run(self) -> int:
-        """Dispatch up to the confirmed end of the log; gives the number of records.
-
-        Raises:
-            RecordCorrupt: A record is not what was written; nothing behind it is dispatched.
-            DiskError: The log cannot be read, or the files not be written.
-        """
-        return self.dispatcher.run()
-
     def hand_over_timer(self, sync: Callable[[], None]) -> None:
         """Leave what waits for its time so that an Apache broker delivers it, and nothing twice.
 
