@@ -109,11 +109,9 @@ def test_predefined_and_system_groups_are_told_apart() -> None:
 def test_derived_names_have_the_wire_form() -> None:
     assert names.retry_topic("g") == "%RETRY%g"
     assert names.dlq_topic("g") == "%DLQ%g"
-    assert names.lmq_topic("n") == "%LMQ%n"
     assert names.reply_topic("DefaultCluster") == "DefaultCluster_REPLY_TOPIC"
     assert names.revive_topic("c") == "rmq_sys_REVIVE_LOG_c"
     assert names.sync_member_topic("b") == "rmq_sys_SYNC_BROKER_MEMBER_b"
-    assert names.cloud_trace_topic("cn-1") == "rmq_sys_TRACE_DATA_cn-1"
     assert names.pop_retry_topic("t", "g") == "%RETRY%g_t"
     assert names.pop_retry_topic_v2("t", "g") == "%RETRY%g+t"
 
@@ -122,7 +120,6 @@ def test_names_tell_what_they_are() -> None:
     assert names.is_retry_topic("%RETRY%g")
     assert not names.is_retry_topic("RETRY%g")
     assert names.is_dlq_topic("%DLQ%g")
-    assert names.is_lmq("%LMQ%n")
     assert names.is_pop_retry_v2("%RETRY%g+t")
     assert not names.is_pop_retry_v2("%RETRY%g_t")
     assert not names.is_pop_retry_v2("a+b")

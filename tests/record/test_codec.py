@@ -15,7 +15,6 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import (
     RecordView,
     decode_record,
-    decode_records,
     encode_record,
     size_at,
     view_records,
@@ -114,7 +113,7 @@ def test_records_of_a_store_of_apache_5_3_3_are_read_and_written_again(
     apache: dict[str, Any],
 ) -> None:
     raw = b"".join(map(bytes.fromhex, apache["sealed_records"]))
-    messages = list(decode_records(raw))
+    messages = [view.message() for view in view_records(raw)]
     assert [message.log_offset for message in messages] == [at for at, _ in walk(raw)]
     assert [message.long_topic for message in messages] == [False, False, False, True, False]
     assert len(messages[3].topic) == 157
@@ -168,10 +167,10 @@ def test_records_back_to_back_are_read_until_the_cut(
     first: StoredMessage, second: StoredMessage, data: st.DataObject
 ) -> None:
     buffer = encode_record(first) + encode_record(second)
-    assert list(decode_records(buffer)) == [first, second]
+    assert [view.message() for view in view_records(buffer)] == [first, second]
     assert [view.size for view in view_records(buffer)] == [size for _, size in walk(buffer)]
     cut = data.draw(st.integers(len(encode_record(first)) + 1, len(buffer) - 1))
-    reading = decode_records(buffer[:cut])
+    reading = (view.message() for view in view_records(buffer[:cut]))
     assert next(reading) == first
     with pytest.raises(RecordError) as caught:
         next(reading)
@@ -275,7 +274,7 @@ def test_a_wrong_crc_may_be_overlooked_on_request() -> None:
     with pytest.raises(RecordError, match="CRC"):
         _ = RecordView(record).body
     with pytest.raises(RecordError, match="CRC"):
-        next(decode_records(record))
+        next(view_records(record)).message()
 
 
 def test_properties_that_are_not_utf8_show_and_stay() -> None:

@@ -16,6 +16,10 @@ from rocketpipe.testing.simulation.late_worker import LateWorker
 from rocketpipe.testing.simulation.small_store import everything, open_store, put
 
 
+def segment_bases(store: MessageStore) -> list[LogOffset]:
+    return [LogOffset(segment.base) for segment in store.commit_log.run.segments]
+
+
 def filled(disk: SimDisk) -> MessageStore:
     store = open_store(disk)
     store.rounds.worker = LateWorker()
@@ -28,7 +32,7 @@ def filled(disk: SimDisk) -> MessageStore:
 
 def test_between_two_steps_the_store_shows_only_what_the_log_has() -> None:
     store = filled(SimDisk())
-    bases = store.commit_log.segment_bases()
+    bases = segment_bases(store)
     steps = store.removal.before(bases[3])
     sent = 100
     for wait in steps:
@@ -47,7 +51,7 @@ def test_between_two_steps_the_store_shows_only_what_the_log_has() -> None:
 
 def test_one_segment_goes_before_the_next() -> None:
     store = filled(SimDisk())
-    bases = store.commit_log.segment_bases()
+    bases = segment_bases(store)
     seen = set()
     for wait in store.removal.before(bases[2]):
         seen.add(store.first_offset)
@@ -57,7 +61,7 @@ def test_one_segment_goes_before_the_next() -> None:
 
 def test_what_somebody_holds_in_the_meantime_stays() -> None:
     store = filled(SimDisk())
-    bases = store.commit_log.segment_bases()
+    bases = segment_bases(store)
     asked = []
 
     @contextmanager
@@ -72,7 +76,7 @@ def test_what_somebody_holds_in_the_meantime_stays() -> None:
 def test_a_segment_that_cannot_be_removed_is_kept() -> None:
     disk = SimDisk()
     store = filled(disk)
-    bases = store.commit_log.segment_bases()
+    bases = segment_bases(store)
     disk.fail(only={"remove"}, path="commitlog")
     with pytest.raises(DiskError):
         store.delete_before(bases[2])
@@ -83,7 +87,7 @@ def test_a_segment_that_cannot_be_removed_is_kept() -> None:
 def test_whoever_gives_up_half_way_leaves_a_store_that_is_whole() -> None:
     disk = SimDisk()
     store = filled(disk)
-    bases = store.commit_log.segment_bases()
+    bases = segment_bases(store)
     steps = store.removal.before(bases[3])
     while store.first_offset == bases[0]:
         next(steps)()

@@ -26,9 +26,7 @@ MAX_GROUP: Final = 120
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
-LMQ_PREFIX: Final = "%LMQ%"
 NAMESPACE_SEPARATOR: Final = "%"
-LMQ_QUEUE_ID: Final = 0
 
 AUTO_CREATE_TOPIC: Final = "TBW102"
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
@@ -207,11 +205,6 @@ def is_dlq_topic(name: str) -> bool:
     return name.startswith(DLQ_PREFIX)
 
 
-def is_lmq(name: str) -> bool:
-    """Tell whether a name is that of a light queue."""
-    return name.startswith(LMQ_PREFIX)
-
-
 def retry_topic(group: str) -> str:
     """Name the topic from which a group consumes again what failed."""
     return RETRY_PREFIX + group
@@ -220,11 +213,6 @@ def retry_topic(group: str) -> str:
 def dlq_topic(group: str) -> str:
     """Name the topic of a group's dead letters."""
     return DLQ_PREFIX + group
-
-
-def lmq_topic(name: str) -> str:
-    """Name the topic of a light queue."""
-    return LMQ_PREFIX + name
 
 
 def reply_topic(cluster: str) -> str:
@@ -240,11 +228,6 @@ def revive_topic(cluster: str) -> str:
 def sync_member_topic(broker: str) -> str:
     """Name the topic by which the members of a broker group tell each other of changes."""
     return f"{SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{broker}"
-
-
-def cloud_trace_topic(region: str) -> str:
-    """Name the trace topic of clients that reach a cluster through its cloud access channel."""
-    return f"{SYSTEM_TOPIC_PREFIX}TRACE_DATA_{region}"
 
 
 def pop_retry_topic(topic: str, group: str) -> str:

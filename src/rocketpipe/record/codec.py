@@ -94,16 +94,6 @@ def decode_record(buffer: Bytes, at: int = 0, *, verify: bool = True) -> StoredM
     return RecordView(buffer, at).message(verify=verify)
 
 
-def decode_records(buffer: Bytes, *, verify: bool = True) -> Iterator[StoredMessage]:
-    """Read records that follow each other, as in a pull body, until the buffer ends.
-
-    Raises:
-        RecordError: As ``decode_record``, when the bad one is reached.
-    """
-    for view in view_records(buffer):
-        yield view.message(verify=verify)
-
-
 def view_records(buffer: Bytes) -> Iterator[RecordView]:
     """Look at records that follow each other, as in a pull body, until the buffer ends.
 

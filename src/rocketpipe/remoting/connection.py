@@ -214,13 +214,6 @@ class PeerConnection(asyncio.Protocol):
         """The peer's address as records have it: 8 bytes, or 20 for IPv6."""
         return Host.parse(self.address).pack()
 
-    @property
-    def local_host(self) -> str:
-        """The address of this machine that the peer is connected to."""
-        assert self._transport is not None
-        host: str = self._transport.get_extra_info("sockname")[0]
-        return host
-
     async def call(self, request: Request[ReplyT], timeout_ms: int) -> ReplyT:
         """Ask the peer and wait for its answer.
 

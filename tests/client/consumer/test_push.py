@@ -167,7 +167,7 @@ async def test_suspended_before_or_after_it_began_nothing_is_fetched() -> None:
             await until(lambda: seen == [0])
             at.suspend()
             assert isinstance(at._flow, PullFlow)
-            assert at._flow._fetch.is_suspended
+            assert not at._flow._fetch._resumed.is_set()
 
 
 async def test_an_operator_may_move_the_group() -> None:

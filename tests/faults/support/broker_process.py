@@ -18,7 +18,7 @@ from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.protocol.requests.sending import SendMessage, SendMessageReply
 from rocketpipe.record.batch import Entry, encode_batch
-from rocketpipe.record.codec import decode_records
+from rocketpipe.record.codec import view_records
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.testing.servers import serving
 
@@ -82,7 +82,7 @@ class Broker:
                 sub_version=0,
             )
         )
-        return list(decode_records(reply.messages))
+        return [view.message() for view in view_records(reply.messages)]
 
     async def read(self, topic: str, queue_id: int) -> list[StoredMessage]:
         """Every message of a queue, each at the offset that is its place in the list."""

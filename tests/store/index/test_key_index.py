@@ -336,10 +336,3 @@ def test_a_file_that_cannot_be_made_stops_the_record_and_no_key_is_doubled(disk:
     index.put(LogOffset(1800), NOW_MS, three)
     for key in ("p", "q", "r"):
         assert list(index.find("T", key)) == [1800]
-
-
-def test_the_time_of_the_last_full_file_is_known(disk: SimDisk) -> None:
-    index = new_index(disk)
-    assert index.full_to_ms == 0
-    dispatch(index, 0, 8_000)
-    assert NOW_MS < index.full_to_ms <= NOW_MS + 80 * 500

@@ -87,11 +87,6 @@ class KeyIndex:
         """Every entry of every record before it survives a power cut."""
         return self._synced_to
 
-    @property
-    def full_to_ms(self) -> int:
-        """When the last message of the last full file was stored: all before it is on disk."""
-        return max((file.end_ms for file in self._list if file.full), default=0)
-
     def put(self, log_offset: LogOffset, stored_ms: int, hashes: Sequence[int]) -> None:
         """Index a record under the numbers of its keys; to do it again is no harm.
 

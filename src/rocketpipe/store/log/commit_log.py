@@ -74,10 +74,6 @@ class CommitLog:
         """No record may be longer."""
         return self.run.size - FILLER_BYTES
 
-    def segment_bases(self) -> list[LogOffset]:
-        """Where each segment begins, the oldest first."""
-        return [LogOffset(segment.base) for segment in self.run.segments]
-
     def path_of(self, offset: int) -> Path:
         """The file that has an offset, or would have it."""
         return self.directory / file_name(offset - offset % self.run.size)

@@ -89,10 +89,6 @@ class SimContent:
             self._dirty.setdefault(page, []).append((at + first, data[first:last]))
             first = last
 
-    @property
-    def is_dirty(self) -> bool:
-        return bool(self._dirty or self._lengths)
-
     def sync(self) -> None:
         """Carry what is dirty to the platter."""
         self._set_durable_length(len(self.cached))

@@ -73,11 +73,6 @@ class FetchLoop:
         self._resumed.set()
         self._lines = LogBudget()
 
-    @property
-    def is_suspended(self) -> bool:
-        """Whether no pull is sent for the time being."""
-        return not self._resumed.is_set()
-
     def suspend(self) -> None:
         """Send no more pulls; what is in hand, or on its way, is consumed."""
         self._resumed.clear()
