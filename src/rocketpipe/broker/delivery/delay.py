@@ -291,16 +291,11 @@ class DelayLevels:
         if self._is_gone(message):
             return None
         put = self._intake.room.squeezed(
-            Put(
+            Put.copy_of(
+                message,
                 topic=topic,
                 queue_id=int(queue_id),
-                body=message.stored_body,
                 properties=message.raw_properties,
-                flag=message.flag,
-                sys_flag=message.sys_flag,
-                born_ms=message.born_ms,
-                born_host=message.born_host.pack(),
-                reconsume_times=message.reconsume_times,
             )
         )
         if level.may_repeat:

@@ -79,16 +79,11 @@ def handed_over(message: RecordView, level: int, deliver_ms: int) -> Put:
         properties.TIMER_OUT_MS: str(out_ms(deliver_ms)),
     }
     text = strip_mark(checksum.strip(message.raw_properties))
-    return Put(
+    return Put.copy_of(
+        message,
         topic=TIMER_TOPIC,
         queue_id=0,
-        body=message.stored_body,
         properties=properties.edited(text, changes),
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        born_ms=message.born_ms,
-        born_host=message.born_host.pack(),
-        reconsume_times=message.reconsume_times,
     )
 
 

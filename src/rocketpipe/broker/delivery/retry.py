@@ -189,15 +189,11 @@ def _kept(message: RecordView) -> dict[str, str]:
 
 def _copy(message: RecordView, topic: str, queue_id: int, changes: dict[str, str]) -> Put:
     """The message for another topic, once more to be consumed."""
-    return Put(
+    return Put.copy_of(
+        message,
         topic=topic,
         queue_id=queue_id,
-        body=message.stored_body,
         properties=properties.edited(strip_mark(checksum.strip(message.raw_properties)), changes),
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        born_ms=message.born_ms,
-        born_host=message.born_host.pack(),
         reconsume_times=message.reconsume_times + 1,
     )
 

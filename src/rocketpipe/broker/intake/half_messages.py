@@ -150,16 +150,11 @@ def resumed(given_up: RecordView) -> Put:
 
 def as_stored(half: RecordView) -> Put:
     """The message as it was put before the store added something to it."""
-    return Put(
+    return Put.copy_of(
+        half,
         topic=half.topic,
         queue_id=QUEUE,
-        body=half.stored_body,
         properties=strip_mark(checksum.strip(half.raw_properties)),
-        flag=half.flag,
-        sys_flag=half.sys_flag,
-        born_ms=half.born_ms,
-        born_host=half.born_host.pack(),
-        reconsume_times=half.reconsume_times,
     )
 
 

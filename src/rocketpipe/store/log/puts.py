@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.record.codec import RecordView
 
 #: Where in the log bytes go, and the bytes; all in one segment.
 Chunk = tuple[int, bytes]
@@ -28,6 +29,34 @@ class Put(NamedTuple):
     born_host: bytes
     reconsume_times: int = 0
     prepared_offset: int = 0
+
+    @classmethod
+    def copy_of(
+        cls,
+        record: RecordView,
+        *,
+        topic: str,
+        queue_id: int,
+        properties: bytes,
+        reconsume_times: int | None = None,
+    ) -> Self:
+        """Return a stored message as it is to be appended again, with these properties.
+
+        ``reconsume_times`` is the record's if it is not given.
+        """
+        return cls(
+            topic=topic,
+            queue_id=queue_id,
+            body=record.stored_body,
+            properties=properties,
+            flag=record.flag,
+            sys_flag=record.sys_flag,
+            born_ms=record.born_ms,
+            born_host=record.born_host.pack(),
+            reconsume_times=(
+                record.reconsume_times if reconsume_times is None else reconsume_times
+            ),
+        )
 
 
 class Appended(NamedTuple):

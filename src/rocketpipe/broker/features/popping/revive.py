@@ -235,15 +235,11 @@ class Revivals:
             if RetryKind.of(name) is RetryKind.RETRY_V1:
                 changes[properties.ORIGIN_GROUP] = group.name
             await self._topic_provider.ensured(name, queues=RETRY_QUEUES)
-        put = Put(
+        put = Put.copy_of(
+            message,
             topic=name,
             queue_id=0,
-            body=message.stored_body,
             properties=properties.edited(message.raw_properties, changes),
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            born_ms=message.born_ms,
-            born_host=message.born_host.pack(),
             reconsume_times=message.reconsume_times + 1,
         )
         if not is_dead:

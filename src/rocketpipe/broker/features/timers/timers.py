@@ -408,14 +408,9 @@ class Timers:
 
 def _copy(record: RecordView, changes: dict[str, str | None] | dict[str, str]) -> Put:
     raw = strip_mark(checksum.strip(record.raw_properties))
-    return Put(
+    return Put.copy_of(
+        record,
         topic=record.topic,
         queue_id=record.queue_id,
-        body=record.stored_body,
         properties=properties.edited(raw, changes),
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_ms=record.born_ms,
-        born_host=record.born_host.pack(),
-        reconsume_times=record.reconsume_times,
     )
