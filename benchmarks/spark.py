@@ -42,7 +42,7 @@ from rocketpipe.pipeline.log.directory import LogDirectory
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.log.appender import Put
+from rocketpipe.store.log.puts import Put
 from rocketpipe.store.message_store import MessageStore
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from rocketpipe.model.host import Host
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.log.appender import Put
 from rocketpipe.store.log.end import walk_to_end
+from rocketpipe.store.log.puts import Put
 from rocketpipe.store.message_store import MessageStore
 
 HOST = Host.parse("127.0.0.1:10911").pack()

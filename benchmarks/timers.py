@@ -26,7 +26,7 @@ from rocketpipe.clock import SystemClock
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.log.appender import Put
+from rocketpipe.store.log.puts import Put
 from rocketpipe.store.message_store import MessageStore
 
 HOST = bytes(8)

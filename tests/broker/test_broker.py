@@ -30,7 +30,8 @@ from rocketpipe.remoting.caller import Caller, split_address
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.errors import StoreFailed, StoreFull
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 
 
 def config(data: Path, *name_servers: str, port: int = 0) -> BrokerConfig:

@@ -35,7 +35,8 @@ from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.upkeep.check import check_store
 from rocketpipe.store.upkeep.findings import Report
 

@@ -18,8 +18,10 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, decode_record, view_records
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.message_store import MessageStore, Put, ReadStatus
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.queues.entries import QUEUE_ENTRY
+from rocketpipe.store.queues.reader import ReadStatus
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 STORES = ["4.9.7-stop", "4.9.7-kill", "5.5.0-stop", "5.5.0-kill"]

@@ -19,7 +19,7 @@ from rocketpipe.clock import SystemClock
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.log.appender import Appended
+from rocketpipe.store.log.puts import Appended
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.simulation.promises import PromiseBroken, Promises
 from rocketpipe.testing.simulation.small_store import HOST, message

@@ -25,8 +25,11 @@ from rocketpipe.store.errors import (
     StoreFull,
 )
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.message_store import MessageStore, Put, ReadStatus, StoreState
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.reader import ReadStatus
 from rocketpipe.store.state.checkpoint import read_checkpoint
+from rocketpipe.store.state.health import StoreState
 from rocketpipe.store.upkeep.check import check_store
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.simulation.disk import SimDisk

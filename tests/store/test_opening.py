@@ -16,7 +16,8 @@ from rocketpipe.record.codec import decode_record, encode_record, view_records
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import OddSegment, RecordCorrupt, StoreDamaged, StoreLocked
 from rocketpipe.store.files.disk import Disk, DiskError
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.opening import Opened, open_directory
 from rocketpipe.store.state.checkpoint import NEVER
 from rocketpipe.testing.clock import ManualClock

@@ -22,8 +22,8 @@ from rocketpipe.model.names import is_system_group
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.subscription import MessageModel
 from rocketpipe.record.codec import RecordView
-from rocketpipe.store.message_store import StoreState
 from rocketpipe.store.queues.entries import BLANK_SIZE, QUEUE_ENTRY
+from rocketpipe.store.state.health import StoreState
 
 _SECOND_MS: Final = 1000
 #: Stands for what is not measured, as it would not be told.

@@ -32,37 +32,23 @@ from rocketpipe.store.errors import (
 )
 from rocketpipe.store.files.background_sync import WorkerThread, run_steps_blocking
 from rocketpipe.store.files.disk import Disk, DiskError
-from rocketpipe.store.log.appender import Appended, Appender, Encoded, Put
+from rocketpipe.store.log.appender import Appender
 from rocketpipe.store.log.end import problem_of
 from rocketpipe.store.log.flusher import Done, Flusher
 from rocketpipe.store.log.preparer import Preparer
+from rocketpipe.store.log.puts import Appended, Encoded, Put
 from rocketpipe.store.log.store_times import StoreTimes
 from rocketpipe.store.opening import Opened, open_directory
 from rocketpipe.store.queues.reader import (
     MAX_READ_BYTES,
-    MAX_READ_COUNT,
     MAX_SCAN_ENTRIES,
     Boundary,
     Reader,
     ReadResult,
-    ReadStatus,
     everything,
 )
 from rocketpipe.store.removal import Removal
 from rocketpipe.store.state.health import Health, StoreState
-
-__all__ = [
-    "MAX_READ_BYTES",
-    "MAX_READ_COUNT",
-    "MAX_SCAN_ENTRIES",
-    "Appended",
-    "Boundary",
-    "MessageStore",
-    "Put",
-    "ReadResult",
-    "ReadStatus",
-    "StoreState",
-]
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from rocketpipe.model import properties
 from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.errors import StoreFull
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 from rocketpipe.testing.clock import ManualClock
 
 Open = Callable[..., SendingParts]

@@ -24,7 +24,7 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.topic import Perm, TopicSettings
 from rocketpipe.protocol.requests.sending import SendMessageBack
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 from rocketpipe.testing.clock import ManualClock
 
 GROUP = GroupSettings(name="g")

@@ -37,7 +37,8 @@ from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.clock import ManualClock
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))

@@ -23,7 +23,7 @@ from rocketpipe.protocol.requests.sending import SendMessageBack
 from rocketpipe.record.batch import encode_batch
 from rocketpipe.record.codec import RecordView
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES, SEAL_BYTES
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 from rocketpipe.testing.clock import ManualClock
 
 COMMIT = Transaction.COMMITTED

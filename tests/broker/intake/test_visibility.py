@@ -14,7 +14,8 @@ from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.errors import RecordCorrupt
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.simulation.disk import SimDisk
 

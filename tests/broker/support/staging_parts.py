@@ -23,7 +23,7 @@ from rocketpipe.protocol.requests.staging import (
 )
 from rocketpipe.record.batch import Entry, encode_batch
 from rocketpipe.remoting.router import Router
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 from rocketpipe.store.upkeep.retention import Pins, Retention
 from rocketpipe.testing.clock import ManualClock
 

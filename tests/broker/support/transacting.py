@@ -20,7 +20,7 @@ from rocketpipe.protocol.request import read_reply, to_command
 from rocketpipe.protocol.requests.transactions import EndTransaction, ResumeChecks
 from rocketpipe.record.codec import RecordView
 from rocketpipe.remoting.router import Router
-from rocketpipe.store.message_store import Appended, Put
+from rocketpipe.store.log.puts import Appended, Put
 from rocketpipe.testing.clock import ManualClock
 
 __all__ = ["HalfSent", "TransactingParts"]

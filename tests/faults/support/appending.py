@@ -30,8 +30,8 @@ from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.files.disk import Disk, DiskError
-from rocketpipe.store.log.appender import Appended
 from rocketpipe.store.log.commit_log import Chunk, CommitLog
+from rocketpipe.store.log.puts import Appended
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.simulation.small_store import HOST, TOPICS, message
 

@@ -7,7 +7,8 @@ import pytest
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.record.codec import view_records
 from rocketpipe.store.errors import RecordCorrupt, UnderRepair
-from rocketpipe.store.message_store import Boundary, MessageStore
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.reader import Boundary
 from rocketpipe.testing.simulation.disk import SimDisk
 from rocketpipe.testing.simulation.small_store import ROOT, open_store, put
 

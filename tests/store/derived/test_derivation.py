@@ -17,7 +17,7 @@ from rocketpipe.store.derived.derivation import (
     queue_code,
 )
 from rocketpipe.store.index.entries import key_hash
-from rocketpipe.store.log.appender import Appended
+from rocketpipe.store.log.puts import Appended
 from rocketpipe.store.queues.entries import QUEUE_ENTRY
 
 TAG_A = 2598919

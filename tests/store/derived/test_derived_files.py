@@ -11,7 +11,8 @@ from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import view_records
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.state.checkpoint import read_checkpoint
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.simulation.disk import SimDisk

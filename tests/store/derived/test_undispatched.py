@@ -5,7 +5,7 @@ import pytest
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.derived import undispatched
 from rocketpipe.store.derived.undispatched import UndispatchedRecords
-from rocketpipe.store.log.appender import Appended
+from rocketpipe.store.log.puts import Appended
 
 
 def record(at: int) -> Appended:

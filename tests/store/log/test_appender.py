@@ -18,9 +18,10 @@ from rocketpipe.record.codec import RecordView, decode_record
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES, SEAL_BYTES
 from rocketpipe.store.errors import RecordTooLarge
 from rocketpipe.store.log import appender as appender_module
-from rocketpipe.store.log.appender import Appender, Encoded, Put
+from rocketpipe.store.log.appender import Appender
 from rocketpipe.store.log.batch_mark import MARK_BYTES, read_mark, write_mark
 from rocketpipe.store.log.commit_log import FILLER_BYTES, filler
+from rocketpipe.store.log.puts import Encoded, Put
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
 HOST_V6 = bytes(15) + b"\x01" + bytes(4)

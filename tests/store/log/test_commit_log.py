@@ -10,8 +10,9 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from rocketpipe.store.errors import RecordCorrupt, RecordTooLarge
 from rocketpipe.store.files.disk import DiskError
-from rocketpipe.store.log.appender import Appended, Appender, Put
+from rocketpipe.store.log.appender import Appender
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog, filler
+from rocketpipe.store.log.puts import Appended, Put
 from rocketpipe.testing.simulation.disk import SimDisk
 
 ROOT = Path("/log")

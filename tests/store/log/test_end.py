@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketpipe.store.log.appender import Appended, Appender, Put
+from rocketpipe.store.log.appender import Appender
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog
 from rocketpipe.store.log.end import (
     end_of_data,
@@ -18,6 +18,7 @@ from rocketpipe.store.log.end import (
     stored_ms_of,
     walk_to_end,
 )
+from rocketpipe.store.log.puts import Appended, Put
 from rocketpipe.testing.simulation.disk import SimDisk
 
 ROOT = Path("/log")

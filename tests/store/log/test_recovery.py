@@ -12,7 +12,8 @@ from rocketpipe.record.codec import view_records
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.errors import StoreDamaged
 from rocketpipe.store.files.disk import DiskError
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.state.checkpoint import CheckpointData
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.simulation.disk import SimDisk

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.store.errors import QueueDamaged
 from rocketpipe.store.files.disk import DiskError
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.queues.consume_queue import ConsumeQueue, FileSum, QueueDamaged
+from rocketpipe.store.queues.consume_queue import ConsumeQueue
 from rocketpipe.store.queues.entries import BLANK_ENTRY, BLANK_SIZE, QUEUE_ENTRY, queue_entry
+from rocketpipe.store.queues.queue_files import FileSum
 from rocketpipe.testing.simulation.disk import SimDisk
 
 DIRECTORY = Path("/store/consumequeue/orders/3")

@@ -7,11 +7,12 @@ from zlib import crc32
 import pytest
 
 from rocketpipe.model.offsets import LogOffset
+from rocketpipe.store.errors import QueueDamaged
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.files.open_files import OpenFiles
 from rocketpipe.store.queues import queue_files
 from rocketpipe.store.queues.entries import queue_entry
-from rocketpipe.store.queues.queue_files import FileSum, QueueDamaged, QueueFiles
+from rocketpipe.store.queues.queue_files import FileSum, QueueFiles
 from rocketpipe.testing.simulation.disk import SimDisk
 
 DIRECTORY = Path("/queue")

@@ -9,8 +9,9 @@ import pytest
 
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.queues.consume_queue import ConsumeQueue, FileSum
+from rocketpipe.store.queues.consume_queue import ConsumeQueue
 from rocketpipe.store.queues.entries import QUEUE_ENTRY
+from rocketpipe.store.queues.queue_files import FileSum
 from rocketpipe.store.queues.queue_sums import QueueSums
 from rocketpipe.testing.simulation.disk import SimDisk
 

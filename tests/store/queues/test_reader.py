@@ -15,7 +15,8 @@ from rocketpipe.record.codec import view_records
 from rocketpipe.record.hot import tag_code
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import RecordCorrupt
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.queues import reader
 from rocketpipe.store.queues.reader import MAX_SCAN_ENTRIES, Boundary, ReadResult, ReadStatus
 from rocketpipe.testing.clock import ManualClock

@@ -16,7 +16,8 @@ from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import StoreDamaged
 from rocketpipe.store.files.disk import Disk, DiskError, DiskFile
 from rocketpipe.store.files.snapshot import SnapshotDamaged
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.queues.entries import queue_entry
 from rocketpipe.store.upkeep.backup import (
     MANIFEST,

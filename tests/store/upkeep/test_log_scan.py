@@ -16,7 +16,8 @@ from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import OddSegment
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.upkeep.log_scan import Gap, LogFiles, Scanned, log_of, next_record, scan
 from rocketpipe.testing.clock import ManualClock
 

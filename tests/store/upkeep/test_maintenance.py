@@ -13,7 +13,8 @@ from rocketpipe.record.codec import view_records
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import RecordCorrupt, StoreDamaged, StoreLocked
 from rocketpipe.store.files.disk import Disk, DiskError
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.queues.entries import queue_entry
 from rocketpipe.store.upkeep.check import check_store
 from rocketpipe.store.upkeep.log_scan import LogFiles, Scanned, scan

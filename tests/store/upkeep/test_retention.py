@@ -16,7 +16,8 @@ from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import StoreFull
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.log.end import record_at, stored_ms_of
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.state.health import StoreState
 from rocketpipe.store.upkeep.check import check_store
 from rocketpipe.store.upkeep.log_scan import LogFiles, Scanned, scan

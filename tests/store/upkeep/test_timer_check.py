@@ -14,7 +14,8 @@ from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.open_files import OpenFiles
 from rocketpipe.store.files.snapshot import Snapshot
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.timers.entry import ENTRY_BYTES, Timed
 from rocketpipe.store.timers.files import PENDING, WAITING
 from rocketpipe.store.timers.run import TimerRun

@@ -21,7 +21,7 @@ from rocketpipe.errors import RequestRejected
 from rocketpipe.model import properties
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 from rocketpipe.store.timers.entry import out_ms
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")

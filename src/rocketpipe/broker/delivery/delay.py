@@ -48,7 +48,9 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.store.derived.dispatcher import delays_ms
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
-from rocketpipe.store.message_store import MessageStore, Put, ReadResult
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.reader import ReadResult
 from rocketpipe.store.upkeep.retention import Pins
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,8 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.log.batch_mark import strip_mark
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.queues.entries import QUEUE_ENTRY
 from rocketpipe.store.timers.entry import out_ms
 from rocketpipe.store.upkeep.retention import Pin, Pins

@@ -14,7 +14,7 @@ from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import LogOffset
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 
 log = logging.getLogger(__name__)
 

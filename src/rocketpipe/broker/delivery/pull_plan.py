@@ -23,7 +23,7 @@ from rocketpipe.model.subscription import TAG, MessageModel, Subscription
 from rocketpipe.model.topic import Perm, TopicSettings
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.requests.pulling import ForbiddenType, PullMessage
-from rocketpipe.store.message_store import MAX_READ_BYTES, MAX_READ_COUNT
+from rocketpipe.store.queues.reader import MAX_READ_BYTES, MAX_READ_COUNT
 
 #: For a pull that asks for it by a field of ours, which RocketMQ's clients do not have.
 MAX_BULK_COUNT: Final = 4096

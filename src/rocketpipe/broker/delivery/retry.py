@@ -40,7 +40,8 @@ from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES, SEAL_BYTES
 from rocketpipe.store.log.batch_mark import strip_mark
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 
 #: The level of the first retry: ten seconds.
 FIRST_LEVEL: Final = 3

@@ -22,7 +22,8 @@ from rocketpipe.protocol.hot import PullNames, pull_reply_head, read_pull
 from rocketpipe.protocol.request import from_command
 from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.remoting.connection import PeerConnection
-from rocketpipe.store.message_store import MessageStore, ReadStatus
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.reader import ReadStatus
 
 MAX_PLANS: Final = 10_000
 _COMMIT: Final = int(PullFlag.COMMIT_OFFSET)

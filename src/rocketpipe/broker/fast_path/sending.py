@@ -40,7 +40,8 @@ from rocketpipe.record.layout import MAX_PROPERTIES_BYTES
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.log.batch_puts import puts_of_batch
-from rocketpipe.store.message_store import Appended, MessageStore, Put
+from rocketpipe.store.log.puts import Appended, Put
+from rocketpipe.store.message_store import MessageStore
 
 #: With so much to store, a turn is long enough.
 TURN_BYTES: Final = 4 << 20

@@ -23,7 +23,8 @@ from rocketpipe.protocol.requests.offsets import (
     UpdateConsumerOffset,
 )
 from rocketpipe.remoting.router import Call, handles
-from rocketpipe.store.message_store import Boundary, MessageStore
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.reader import Boundary
 
 
 class OffsetHandlers:

@@ -24,13 +24,8 @@ from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.pulling import PullForbiddenReply, PullMessage, PullMessageReply
 from rocketpipe.record.hot import split
 from rocketpipe.remoting.router import Call, handles
-from rocketpipe.store.message_store import (
-    MAX_READ_BYTES,
-    MAX_SCAN_ENTRIES,
-    MessageStore,
-    ReadResult,
-    ReadStatus,
-)
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.reader import MAX_READ_BYTES, MAX_SCAN_ENTRIES, ReadResult, ReadStatus
 
 #: Records are read and looked into so many at a time, and then others have their turn.
 _FILTERED_AT_ONCE: Final = 32

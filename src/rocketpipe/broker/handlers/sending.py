@@ -53,7 +53,7 @@ from rocketpipe.protocol.requests.sending import SendMessage, SendMessageBack, S
 from rocketpipe.record.batch import decode_batch
 from rocketpipe.record.layout import HOST_BITS
 from rocketpipe.remoting.router import Call, handles
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 
 #: Topics of these types take what others do not.
 _ANY_TYPE: Final = (MessageType.MIXED, MessageType.UNSPECIFIED)

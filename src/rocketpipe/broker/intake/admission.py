@@ -19,7 +19,8 @@ from rocketpipe.clock import Clock
 from rocketpipe.errors import StoreError
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.store.config import FlushMode
-from rocketpipe.store.message_store import MessageStore, StoreState
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.state.health import StoreState
 
 # Java producers log these words, and operators look for them.
 BUSY: Final = "[REJECTREQUEST]system busy, start flow control for a while"

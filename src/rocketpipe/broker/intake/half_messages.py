@@ -27,7 +27,7 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.log.batch_mark import strip_mark
-from rocketpipe.store.message_store import Appended, Put
+from rocketpipe.store.log.puts import Appended, Put
 
 #: Half messages are in this queue, and so is what decides them.
 QUEUE: Final = 0

@@ -28,7 +28,8 @@ from rocketpipe.model.ids import offset_id
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.store.errors import RecordTooLarge
-from rocketpipe.store.message_store import Appended, MessageStore, Put
+from rocketpipe.store.log.puts import Appended, Put
+from rocketpipe.store.message_store import MessageStore
 
 #: What can only be wrong with the message: another one may go through.
 UNSTORABLE: Final = (RecordError, RecordTooLarge, InvalidName)

@@ -29,8 +29,6 @@ from rocketpipe.store.log.batch_mark import MARK_BYTES, strip_mark, write_mark
 from rocketpipe.store.log.commit_log import FILLER_BYTES, filler
 from rocketpipe.store.log.puts import Appended, Chunk, Encoded, Put
 
-__all__ = ["Appended", "Appender", "Encoded", "Put"]
-
 #: How many topics' encoded names are kept at hand.
 _MAX_TOPICS: Final = 65_536
 _NO_HOST_BITS: Final = ~HOST_BITS

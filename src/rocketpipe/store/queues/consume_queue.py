@@ -25,8 +25,6 @@ from rocketpipe.store.files.open_files import OpenFiles
 from rocketpipe.store.queues.entries import BLANK_ENTRY, BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.queues.queue_files import FileSum, QueueFiles
 
-__all__ = ["ConsumeQueue", "FileSum", "QueueDamaged"]
-
 log = logging.getLogger(__name__)
 
 

@@ -27,8 +27,6 @@ from rocketpipe.store.layout import file_name, offset_of
 from rocketpipe.store.queues.entries import NO_ENTRY, QUEUE_ENTRY_BYTES
 from rocketpipe.store.queues.queue_look import look_through
 
-__all__ = ["FileSum", "QueueDamaged", "QueueFiles"]
-
 log = logging.getLogger(__name__)
 
 #: A file with no more than this is compared with its checksum whenever something is read from it,

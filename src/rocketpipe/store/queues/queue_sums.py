@@ -19,8 +19,9 @@ from typing import Any
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.snapshot import Snapshot, SnapshotDamaged
-from rocketpipe.store.queues.consume_queue import ConsumeQueue, FileSum
+from rocketpipe.store.queues.consume_queue import ConsumeQueue
 from rocketpipe.store.queues.entries import QUEUE_ENTRY_BYTES
+from rocketpipe.store.queues.queue_files import FileSum
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from rocketpipe.record import hot
 from rocketpipe.record.layout import MAGIC_V1
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.errors import StoreError
-from rocketpipe.store.log.appender import Appended, Put
+from rocketpipe.store.log.puts import Appended, Put
 from rocketpipe.store.message_store import MessageStore
 
 Queue = tuple[str, int]

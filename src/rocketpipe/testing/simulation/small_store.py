@@ -10,7 +10,7 @@ from typing import Any, Final
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.derived.dispatcher import OnArrival
-from rocketpipe.store.log.appender import Appended, Put
+from rocketpipe.store.log.puts import Appended, Put
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.simulation.disk import SimDisk
 from rocketpipe.testing.simulation.promises import body_of, key_of

@@ -18,7 +18,8 @@ from rocketpipe.model.names import SCHEDULE_TOPIC
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.upkeep.retention import Pins, Retention
 from rocketpipe.testing.clock import ManualClock
 

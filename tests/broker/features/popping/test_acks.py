@@ -14,7 +14,7 @@ from rocketpipe.broker.features.popping.in_flight import Flight
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 from rocketpipe.testing.clock import ManualClock
 
 

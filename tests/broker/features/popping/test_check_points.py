@@ -17,7 +17,7 @@ from rocketpipe.broker.features.popping.check_points import (
 from rocketpipe.model import properties
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol import fastjson
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 
 # By fastjson 1.2.83 of PopCheckPoint, AckMsg and BatchAckMsg of Apache RocketMQ 5.3.3.
 POINT = (

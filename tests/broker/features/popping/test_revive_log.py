@@ -19,7 +19,8 @@ from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.requests.popping import FROM_MAX
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.errors import StoreFull
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.clock import ManualClock
 
 Open = Callable[..., PopParts]

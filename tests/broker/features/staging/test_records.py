@@ -30,7 +30,7 @@ from rocketpipe.model.message import StoredMessage
 from rocketpipe.model.names import STAGING_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, encode_record
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 
 PART = Part(
     batch=("an app", 17),

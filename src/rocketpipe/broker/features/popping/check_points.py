@@ -24,7 +24,7 @@ from rocketpipe.model.body import Body, Int32, Int64
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol import fastjson
 from rocketpipe.record.codec import RecordView
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 
 CHECK_POINT: Final = "ck"
 ACK: Final = "ack"

@@ -34,7 +34,8 @@ from rocketpipe.protocol.requests.popping import FROM_MIN, ORDER_REVIVE_QUEUE
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView, encode_record, view_records
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES
-from rocketpipe.store.message_store import MAX_READ_BYTES, MessageStore, ReadResult, ReadStatus
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.reader import MAX_READ_BYTES, ReadResult, ReadStatus
 
 log = logging.getLogger(__name__)
 

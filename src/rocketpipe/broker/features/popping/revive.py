@@ -35,7 +35,8 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.errors import RecordCorrupt
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 

@@ -49,7 +49,8 @@ from rocketpipe.errors import BodyError, RecordError, RequestRejected, StoreErro
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.store.errors import RecordCorrupt
-from rocketpipe.store.message_store import Appended, MessageStore, Put
+from rocketpipe.store.log.puts import Appended, Put
+from rocketpipe.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 

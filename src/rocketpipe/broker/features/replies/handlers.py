@@ -31,7 +31,7 @@ from rocketpipe.record.layout import HOST_BITS
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.remoting.router import Call, handles
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 
 log = logging.getLogger(__name__)
 

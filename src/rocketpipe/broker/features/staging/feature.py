@@ -10,7 +10,7 @@ from rocketpipe.broker.features.staging.records import LEDGER_QUEUE
 from rocketpipe.broker.features.staging.stages import StageTable
 from rocketpipe.broker.features.staging.staging import Staging
 from rocketpipe.model.names import STAGING_TOPIC
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 
 
 def staging(core: Core) -> Feature:

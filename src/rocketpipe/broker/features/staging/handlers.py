@@ -42,7 +42,7 @@ from rocketpipe.protocol.requests.staging import (
 )
 from rocketpipe.record.batch import decode_batch
 from rocketpipe.remoting.router import Call, handles
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 
 MAX_NAME: Final = 255
 

@@ -24,7 +24,7 @@ from rocketpipe.model import properties
 from rocketpipe.model.body import Int64
 from rocketpipe.model.names import STAGING_TOPIC
 from rocketpipe.record.codec import RecordView
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 
 STAGES_QUEUE: Final = 0
 LEDGER_QUEUE: Final = 1

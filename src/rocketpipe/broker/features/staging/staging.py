@@ -66,7 +66,8 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.staging import StageList, read_plan, write_plan
 from rocketpipe.record.codec import RecordView
-from rocketpipe.store.message_store import Appended, MessageStore, Put
+from rocketpipe.store.log.puts import Appended, Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.upkeep.retention import Pin, Retention
 
 log = logging.getLogger(__name__)

@@ -37,7 +37,8 @@ from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
 from rocketpipe.store.log.batch_mark import strip_mark
-from rocketpipe.store.message_store import MessageStore, Put
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.timers.entry import Timed, hashed, origin_text, out_ms
 from rocketpipe.store.upkeep.retention import Pin
 

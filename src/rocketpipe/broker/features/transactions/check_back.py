@@ -35,7 +35,8 @@ from rocketpipe.protocol.requests.callbacks import CheckTransactionState
 from rocketpipe.record.codec import RecordView, encode_record
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
-from rocketpipe.store.message_store import Appended, MessageStore, Put
+from rocketpipe.store.log.puts import Appended, Put
+from rocketpipe.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 

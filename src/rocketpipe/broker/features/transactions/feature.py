@@ -10,7 +10,7 @@ from rocketpipe.broker.features.transactions.handlers import TransactionHandlers
 from rocketpipe.broker.features.transactions.open_transactions import OpenTransactions
 from rocketpipe.broker.intake import half_messages
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.store.message_store import Put
+from rocketpipe.store.log.puts import Put
 
 
 def transactions(core: Core) -> Feature:

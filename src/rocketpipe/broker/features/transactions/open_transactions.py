@@ -26,7 +26,8 @@ from rocketpipe.model.names import HALF_OP_TOPIC, HALF_TOPIC, TRANSACTION_GROUP
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, view_records
 from rocketpipe.store.errors import RecordCorrupt
-from rocketpipe.store.message_store import Appended, MessageStore
+from rocketpipe.store.log.puts import Appended
+from rocketpipe.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
