@@ -207,7 +207,7 @@ async def test_a_disk_that_fills_up_takes_what_waits_and_this_is_said(
     parts.retention.run()
     assert parts.store.first_offset > 0
     await parts.deliver()
-    assert "went with the log before they were due level=18 count=2" in caplog.text
+    assert "expired with the log before they were due level=18 count=2" in caplog.text
     await parts.park(b"c")
     parts.disk.percent = 10
     await parts.pass_by(DELAY_MS)

@@ -399,7 +399,7 @@ def test_what_went_with_the_log_is_forgotten(
         wheel.begin_sync().now()
     if in_runs:
         assert len(wheel) == 2
-        assert "went with the log" in caplog.text
+        assert "expired with the log" in caplog.text
     again = new_wheel(disk)
     again.recover(LogOffset(400), LogOffset(500), None)
     assert waiting(again) == [400]

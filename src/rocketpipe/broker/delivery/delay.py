@@ -241,7 +241,7 @@ class DelayLevels:
     def _skip_lost(self, level: DelayLevel) -> None:
         first = self._store.min_offset(SCHEDULE_TOPIC, level.queue_id)
         if level.at < first:
-            told = "delayed messages went with the log before they were due level=%d count=%d"
+            told = "delayed messages expired with the log before they were due level=%d count=%d"
             log.error(told, level.number, first - level.at)
             level.at, level.due_ms = first, 0
 

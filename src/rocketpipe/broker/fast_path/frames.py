@@ -54,7 +54,8 @@ def read_plain(
     """Read the frame between ``at`` and ``end``, if it is a send like others that were plain.
 
     Its topic is among ``queues``, with the number of its queues, and its properties but for the
-    key are among ``rests``. With any other, None says nothing yet.
+    key are among ``rests``. Of any other frame the result is None: it may still be a plain send,
+    and the caller has to look for itself.
     """
     if buffer[at + 8 : at + 20] != _START or end - body > max_body_bytes:
         return None

@@ -74,7 +74,7 @@ class DerivedSync:
         return self._positions.dispatched != self._to
 
     def tend(self) -> None:
-        """Do a turn of a round if it is time.
+        """Sync portions of the files for as long as a turn may last, if a round is due.
 
         Raises:
             DiskError: Something may not be durable, now or in the portion that was under way.

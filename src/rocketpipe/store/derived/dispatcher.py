@@ -94,8 +94,9 @@ class Dispatcher:
         index_tags: bool = False,
         damaged: DamagedRecords | None = None,
     ) -> None:
-        """Take what is read and what is written; ``damaged`` says what to do about bad records.
+        """Read ``commit_log`` from ``positions`` on, and write to ``queues``, ``index``, ``timer``.
 
+        ``damaged`` says whether damaged records are skipped, and keeps account of them.
         ``deferred`` leaves queue entries in memory, where readers see them, until there are many;
         otherwise they are in their files when `run` returns. ``index_tags`` has tags indexed as
         RocketMQ does from 5.5 on.

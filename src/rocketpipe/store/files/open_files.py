@@ -100,7 +100,7 @@ class OpenFiles:
         return PendingSync(wait, undo=lambda: self._new_names.update(parents))
 
     def sync_directories(self) -> None:
-        """The same at once.
+        """Sync the parents of every directory that was made, and wait for it.
 
         Raises:
             DiskError: one of them may not survive.

@@ -230,7 +230,7 @@ class WaitingMessages:
     def _tell_of_lost(self) -> None:
         if self._lost:
             log.warning(
-                "timed messages went with the log before they were due count=%d", self._lost
+                "timed messages expired with the log before they were due count=%d", self._lost
             )
             self._lost = 0
 

@@ -155,7 +155,7 @@ class CheckBack:
         lost = self._waiting.lost()
         if lost:
             log.error(
-                "half messages went with the log before anybody decided them count=%d keys=%s",
+                "half messages expired with the log, undecided count=%d keys=%s",
                 len(lost),
                 ",".join(half.key for half in lost[:5]),
             )

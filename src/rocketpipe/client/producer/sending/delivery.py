@@ -257,7 +257,11 @@ class Delivery:
         peer = self._caller.connected(address)
         if peer is not None and not peer.is_slow:
             return peer
-        late = partial(ConnectionLost, address, f"not connected, or not heeded, in {time_ms} ms")
+        late = partial(
+            ConnectionLost,
+            address,
+            f"not connected in {time_ms} ms, or connected, but the broker does not read",
+        )
         return await in_time(self._clock, time_ms, self._heeding(address), late)
 
     async def _heeding(self, address: str) -> PeerConnection:
