@@ -51,7 +51,7 @@ setup: ## Make .venv with everything the rest needs; instant when it is there
 		echo "RocketPipe needs Python 3.11 or newer, and this machine has none. Install it with" >&2; \
 		echo "    sudo apt-get install -y python3 python3-venv" >&2; exit 1; \
 	fi
-	@"$(PYTHON)" "$(ROOT)/tools/bootstrap.py"
+	@"$(PYTHON)" "$(ROOT)/tools/packaging/bootstrap.py"
 
 .PHONY: demo
 demo: setup ## The main job from end to end: flights, Spark, kills, proof; DEMO="--fast --keep"
@@ -103,7 +103,7 @@ spark: setup ## Tests that start Spark, on two processes: much of their time the
 
 .PHONY: snippets
 snippets: setup ## The code in README.md and docs/ runs as printed
-	@$(IN) $(SHORT_JVM) .venv/bin/python tools/snippets.py
+	@$(IN) $(SHORT_JVM) .venv/bin/python -m tools.docs.snippets
 
 .PHONY: coverage
 coverage: setup ## Which lines and branches the unit tests reach
@@ -118,11 +118,11 @@ compat: setup ## Other people's clients and servers against ours; says what it c
 
 .PHONY: node
 node: setup ## A Node.js for other people's clients: the machine's, else one from PyPI
-	@"$(PYTHON)" "$(ROOT)/tools/bootstrap.py" --node
+	@"$(PYTHON)" "$(ROOT)/tools/packaging/bootstrap.py" --node
 
 .PHONY: wheels
 wheels: setup ## Sdist and wheels into dist/, each installed into an empty environment and used
-	@$(RUN) -m tools.wheels $(WHEELS)
+	@$(RUN) -m tools.packaging.wheels $(WHEELS)
 
 .PHONY: soak
 soak: setup ## Long runs: a million mutated frames, 100,000 power cuts, 200 kills, an hour of mixed load
@@ -177,13 +177,13 @@ bench-testkit: setup ## The test kit: what a cluster for each test, and a leap i
 .PHONY: docs
 docs: setup ## Print what docs/ tells of the code anew, and render it all: out/site/index.html
 	@$(IN) for page in compatibility configuration; do \
-		.venv/bin/python tools/$$page.py > .venv/$$page.md && mv .venv/$$page.md docs/reference/$$page.md; done
-	@$(RUN) tools/reference.py docs/reference
-	@$(RUN) tools/site.py
+		.venv/bin/python -m tools.docs.$$page > .venv/$$page.md && mv .venv/$$page.md docs/reference/$$page.md; done
+	@$(RUN) -m tools.docs.reference docs/reference
+	@$(RUN) -m tools.docs.site
 
 .PHONY: requirements
 requirements: ## Pin the newest versions that fit requirements/*.in and pyproject.toml (needs uv)
-	@$(IN) sh tools/requirements.sh
+	@$(IN) sh tools/packaging/requirements.sh
 
 .PHONY: clean
 clean: ## Remove what building and testing leave behind

@@ -33,14 +33,14 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-bootstrap = load(ROOT / "tools" / "bootstrap.py")
+bootstrap = load(ROOT / "tools" / "packaging" / "bootstrap.py")
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """As much of this repository as setup reads, in a directory whose name holds a space."""
     root = tmp_path / "a tree"
-    wanted = ["Makefile", "pyproject.toml", "setup.py", "tools/bootstrap.py"]
+    wanted = ["Makefile", "pyproject.toml", "setup.py", "tools/packaging/bootstrap.py"]
     wanted += ["src/rocketpipe/_version.py", "src/rocketpipe/errors.py"]
     wanted += ["src/rocketpipe/pipeline/java.py"]
     wanted += [f"requirements/{name}.txt" for name in ("build", "dev", "demo", "java", "node")]

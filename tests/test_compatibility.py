@@ -14,14 +14,14 @@ PAGE = ROOT / "docs" / "reference" / "compatibility.md"
 
 def test_the_page_is_what_the_program_prints() -> None:
     printed = subprocess.run(
-        [sys.executable, "tools/compatibility.py"],
+        [sys.executable, "-m", "tools.docs.compatibility"],
         cwd=ROOT,
         capture_output=True,
         check=True,
         timeout=60,
     ).stdout.decode()
     assert PAGE.read_text() == printed, (
-        "python tools/compatibility.py > docs/reference/compatibility.md"
+        "python -m tools.docs.compatibility > docs/reference/compatibility.md"
     )
 
 

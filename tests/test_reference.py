@@ -14,7 +14,7 @@ PAGES = ROOT / "docs" / "reference"
 
 def printed(directory: Path, *pages: str) -> dict[str, str]:
     subprocess.run(
-        [sys.executable, "tools/reference.py", directory, *pages],
+        [sys.executable, "-m", "tools.docs.reference", directory, *pages],
         cwd=ROOT,
         capture_output=True,
         check=True,
@@ -41,7 +41,7 @@ def test_metrics_are_what_a_broker_measures(tmp_path: Path) -> None:
 
 def test_a_page_that_there_is_not_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "tools/reference.py", tmp_path, "recipes"],
+        [sys.executable, "-m", "tools.docs.reference", tmp_path, "recipes"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -69,8 +69,9 @@ class Half:
 
 PRINTED = """
 import sys
-sys.path[:0] = ["tools", sys.argv[1]]
-import api_entry, api_pages, rocketpipe
+sys.path.insert(0, sys.argv[1])
+import rocketpipe
+from tools.docs import api_entry, api_pages
 
 for name in ("told", "silent", "Half"):
     try:

@@ -16,7 +16,8 @@ INDEX = "# Index\n\n## Start\n\n| | |\n|---|---|\n| [Page](page.md) | the only o
 
 def build(site: Path, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, ROOT / "tools" / "site.py", site, "--root", root],
+        [sys.executable, "-m", "tools.docs.site", site, "--root", root],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=240,

@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).parent.parent / "tools" / "snippets.py"
+ROOT = Path(__file__).parent.parent
 
 
 def run(page: Path, text: str) -> subprocess.CompletedProcess[str]:
     page.write_text(text)
-    return subprocess.run([sys.executable, TOOL, page], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "tools.docs.snippets", page],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_the_blocks_of_a_page_build_on_each_other(tmp_path: Path) -> None:

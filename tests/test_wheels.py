@@ -12,8 +12,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from tools import wheels
-from tools.wheel_contents import (
+from tools.packaging import wheels
+from tools.packaging.wheel_contents import (
     Unfit,
     check_pins,
     digest_of,

@@ -18,14 +18,14 @@ PAGE = ROOT / "docs" / "reference" / "configuration.md"
 
 def test_the_page_is_what_the_program_prints() -> None:
     printed = subprocess.run(
-        [sys.executable, "tools/configuration.py"],
+        [sys.executable, "-m", "tools.docs.configuration"],
         cwd=ROOT,
         capture_output=True,
         check=True,
         timeout=60,
     ).stdout.decode()
     assert PAGE.read_text() == printed, (
-        "python tools/configuration.py > docs/reference/configuration.md"
+        "python -m tools.docs.configuration > docs/reference/configuration.md"
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from tests.dockerfile import DEPLOY, copy_into, rests, stages
 from tests.scenarios.support.deployed import run, started
-from tools.wheel_contents import look_into_wheel
+from tools.packaging.wheel_contents import look_into_wheel
 
 pytestmark = pytest.mark.scenario
 

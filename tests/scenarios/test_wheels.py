@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools import wheels
-from tools.wheel_contents import check_pins, look_into_sdist, look_into_wheel, twins
+from tools.packaging import wheels
+from tools.packaging.wheel_contents import check_pins, look_into_sdist, look_into_wheel, twins
 
 pytestmark = pytest.mark.scenario
 

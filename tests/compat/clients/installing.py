@@ -41,7 +41,8 @@ def node() -> Path:
 def load_bootstrap() -> ModuleType:
     name = "rocketpipe_bootstrap"
     if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / "bootstrap.py")
+        path = ROOT / "tools" / "packaging" / "bootstrap.py"
+        spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None
         assert spec.loader is not None
         sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look there

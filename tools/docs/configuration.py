@@ -1,6 +1,6 @@
 """Prints what servers can be told, from the classes that hold it.
 
-python tools/configuration.py > docs/reference/configuration.md
+python -m tools.docs.configuration > docs/reference/configuration.md
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rocketpipe.namesrv.config import PROFILES as NAMESRV_PROFILES
 from rocketpipe.namesrv.config import NamesrvConfig
 
 HEAD = """\
-<!-- Printed by tools/configuration.py: change it there. -->
+<!-- Printed by tools/docs/configuration.py: change it there. -->
 # Configuration
 
 ```sh

@@ -1,6 +1,6 @@
 """Prints the reference pages from the code that they tell of.
 
-python tools/reference.py docs/reference [cli errors metrics api api/producing …]
+python -m tools.docs.reference docs/reference [cli errors metrics api api/producing …]
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import api_pages  # beside this file
-from api_entry import cell, first_line
-
 import rocketpipe
 import rocketpipe.pipeline
 import rocketpipe.strategies
@@ -33,8 +30,10 @@ from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.store.config import StoreConfig
+from tools.docs import api_pages
+from tools.docs.api_entry import cell, first_line
 
-MARK: Final = "<!-- Printed by tools/reference.py: change it there, or what it reads. -->\n"
+MARK: Final = "<!-- Printed by tools/docs/reference.py: change it there, or what it reads. -->\n"
 
 CLI: Final = """\
 # The command
@@ -287,7 +286,7 @@ def api_page() -> Iterator[str]:
         SystemExit: If a name is exported and on no page.
     """
     if names := api_pages.unlisted():
-        raise SystemExit(f"on no page of tools/api_pages.py: {', '.join(names)}")
+        raise SystemExit(f"on no page of tools/docs/api_pages.py: {', '.join(names)}")
     yield API
     yield from api_pages.index()
 

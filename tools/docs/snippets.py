@@ -155,7 +155,7 @@ def run_lane(groups: Iterable[Sequence[Path]]) -> int:
 
 
 def main() -> int:
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parent.parent.parent
     parser = argparse.ArgumentParser(description="Run the code in README.md and docs/.")
     parser.add_argument("pages", nargs="*", type=Path)
     pages = parser.parse_args().pages or [

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import api_entry  # beside this file
-from api_entry import Name
-
 import rocketpipe
 import rocketpipe.blocking
 import rocketpipe.pipeline
 import rocketpipe.testing
+from tools.docs import api_entry
+from tools.docs.api_entry import Name
 
 _OPTION: Final = re.compile(r"^    (\w+) {2,}(.+)$", re.MULTILINE)
 

@@ -2,7 +2,7 @@
 # Compile requirements/*.in, and what pyproject.toml asks for, into files that pin every package by
 # version and hash, for all platforms and for each Python from 3.11 on. They record no index address.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 uv=$(command -v uv || echo .venv/bin/uv)
 if ! "$uv" --version >/dev/null 2>&1; then

@@ -5,7 +5,7 @@
     3  a wheel with the compiled twins, from the sdist alone, where a C compiler works
     4  look into them: metadata, every file, checksums, no path of this machine
     5  install each into an environment of its own, with its dependencies and without a compiler,
-       and use it as `tools/installed.py` says; and what the sdist makes where no compiler is
+       and use it as `installed.py` beside this says; and what the sdist makes where no compiler is
     6  the same with other Pythons of this machine, and what extras ask of the package index
 
 Nothing up to 5 needs a network: dependencies are what .venv has, packed back into wheels. What
@@ -33,7 +33,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.tags import sys_tags
-from tools.wheel_contents import (
+
+from tools.packaging.wheel_contents import (
     Unfit,
     check_pins,
     digest_of,
@@ -43,7 +44,7 @@ from tools.wheel_contents import (
     twins,
 )
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 INSTALLED = Path(__file__).with_name("installed.py")
 NOT_COPIED = (".*", "build", "dist", "out", "__pycache__", "*.so", "*.egg-info", "golden")
 # Of zip files the oldest day; whoever builds may name another one.

@@ -1,6 +1,6 @@
 """Prints which of RocketMQ's requests are served, from the code that serves them.
 
-python tools/compatibility.py > docs/reference/compatibility.md
+python -m tools.docs.compatibility > docs/reference/compatibility.md
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ HEAD = """\
 # Compatibility
 
 Which of RocketMQ's requests RocketPipe answers. Codes and names are those of RocketMQ 5.3; codes 50
-to 53 exist in 4.9 only. This page is printed from the code (`python tools/compatibility.py`), and a
-test compares the two.
+to 53 exist in 4.9 only. This page is printed from the code (`python -m tools.docs.compatibility`),
+and a test compares the two.
 
 - **served by …**: a handler of that server answers it.
 - **typed**: read and written in full, held against the header and body classes of RocketMQ 5.3.3;
