@@ -125,8 +125,9 @@ wheels: setup ## Sdist and wheels into dist/, each installed into an empty envir
 	@$(RUN) -m tools.packaging.wheels $(WHEELS)
 
 .PHONY: soak
-soak: setup ## Long runs: a million mutated frames, 100,000 power cuts, 200 kills, an hour of mixed load
+soak: setup ## Long runs: a million mutated frames, sanitizers, 100,000 power cuts, 200 kills, an hour of mixed load
 	@$(IN) ROCKETPIPE_FUZZ_FRAMES=1000000 .venv/bin/python -m pytest --timeout=7200 tests/fuzz
+	@$(RUN) -m tools.packaging.sanitized
 	@$(IN) ROCKETPIPE_CRASH_SEEDS=100000 ROCKETPIPE_KILLS=200 ROCKETPIPE_ALL_FAULTS=1 \
 		ROCKETPIPE_HOSTILE_REQUESTS=500000 \
 		.venv/bin/python -m pytest --timeout=0 -n 2 tests/faults tests/simulation

@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -32,6 +33,7 @@ Function = Callable[..., Any]
 
 def compiled_functions(twin: str) -> dict[str, tuple[Function, Function]]:
     """Each function of a twin, and the one that it stands for; the test is skipped without."""
+    import_module(twin.replace("._", "."))  # the module that it stands beside, which knows both
     found = compiled.load(twin)
     if isinstance(found, str) or not found.pure:
         pytest.skip(f"no compiled twin: {compiled.describe()}")
