@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.broker.support.pop_parts import INVISIBLE_MS, PopParts, bodies
+from tests.broker.support.pop_parts import INVISIBLE_MS, REVIVE, PopParts, bodies
 from tests.broker.support.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.broker.features.popping.in_flight import Flight
 from rocketpipe.broker.features.popping.revive import BACK_OFF_MS, TICK_MS, UNKNOWN_MS
+from rocketpipe.broker.intake.intake import Stored
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model import properties
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.errors import StoreFull
+from rocketpipe.store.log.puts import Put
 from rocketpipe.testing.clock import ManualClock
 
 
@@ -239,3 +241,27 @@ async def test_the_loop_shows_it_again_by_itself(parts: PopParts) -> None:
     loop.cancel()
     await asyncio.gather(loop, return_exceptions=True)
     assert [each.body for each in parts.stored("%RETRY%g+t")] == [b"0"]
+
+
+async def test_what_was_hidden_anew_and_shown_before_that_was_durable_is_shown_once(
+    parts: PopParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parts.send(b"once")
+    (got,) = await parts.pop()
+    take = parts.intake.take
+
+    async def slowly(puts: Sequence[Put], *, wait: bool) -> Stored:
+        stored = await take(puts, wait=wait)
+        if wait:  # the disk takes its time: the note is read from the log, and falls due
+            monkeypatch.setattr(parts.intake, "take", take)
+            parts.store.dispatch()
+            for queue_id in range(8):
+                parts.revive_log.arrived(REVIVE, queue_id, QueueOffset(1 << 40))
+            await parts.revive_log.tend()
+            await parts.pass_time(1000)
+        return stored
+
+    monkeypatch.setattr(parts.intake, "take", slowly)
+    await parts.acks.hide(got.topic, "g", got.handle, got.offset, 500)
+    await parts.pass_time(INVISIBLE_MS)
+    assert bodies(parts.stored("%RETRY%g+t")) == [b"once"]

@@ -104,6 +104,8 @@ class ReviveLog:
         self._turn = 0
         #: Up to where each queue's notes are known here.
         self._known = [QueueOffset(0)] * REVIVE_QUEUES
+        #: Notes of our own that were read from the log before who wrote them went on.
+        self._read_back: set[LogOffset] = set()
         self._revived = [-1] * REVIVE_QUEUES
         self._strange: set[int] = set()
         self._doubts: dict[Place, _Doubt] = {}
@@ -124,14 +126,14 @@ class ReviveLog:
         place = (point.group, point.topic, point.queue_id)
         written = self._store.positions.written
         try:
-            (placed,) = await self._write([self._point(point, queue_id)], wait=False)
+            (placed,) = await self._write([self._point(point, queue_id)], wait=False, adds=True)
         except BaseException:
             end = self._store.positions.written
             if end != written:
                 start = QueueOffset(point.start_offset)
                 self._doubts[place] = _Doubt(point.key, queue_id, start, next_offset, end)
             raise
-        self.flights.add(point.key, point, queue_id, placed.queue_offset)
+        self._add(point.key, point, queue_id, placed)
         end = _end(placed)
         self.places.advance(*place, next_offset, end)
         self._note(queue_id, end)
@@ -190,7 +192,7 @@ class ReviveLog:
         queue_id = flight.revive_queue
         renewed = self._point(point, queue_id)
         placed = await self._write_ack([renewed], flight, [offset], wait=True)
-        self.flights.add(point.key, point, queue_id, placed[0].queue_offset)
+        self._add(point.key, point, queue_id, placed[0])
         self._close(flight)
 
     async def revived(self, flight: Flight, offset: QueueOffset, copy: Put | None) -> None:
@@ -219,7 +221,10 @@ class ReviveLog:
         for offset in fresh:
             flight.mark(offset)
         try:
-            return await self._write([*before, self._ack(flight, offsets)], wait=wait)
+            notes = [*before, self._ack(flight, offsets)]
+            return await self._write(
+                notes, wait=wait, adds=notes[0].topic == self._topic and bool(before)
+            )
         except RequestRejected:
             for offset in fresh:
                 flight.unmark(offset)
@@ -242,12 +247,28 @@ class ReviveLog:
         now_ms = self._clock.now_ms()
         return put_ack(ack, due_ms, self._topic, flight.revive_queue, self._host, now_ms)
 
-    async def _write(self, puts: Sequence[Put], *, wait: bool) -> Sequence[Appended]:
+    async def _write(
+        self, puts: Sequence[Put], *, wait: bool, adds: bool = False
+    ) -> Sequence[Appended]:
+        """Store notes; with ``adds`` the first is a check point that `_add` is called with next."""
         stored = await self._intake.take(puts, wait=wait)
+        first = stored.placed[0]
+        if adds and first.queue_offset < self._known[puts[0].queue_id]:
+            self._read_back.add(first.log_offset)
         for put, placed in zip(puts, stored.placed, strict=True):
             if put.topic == self._topic and placed.queue_offset == self._known[put.queue_id]:
                 self._known[put.queue_id] = QueueOffset(placed.queue_offset + 1)
         return stored.placed
+
+    def _add(self, key: Key, point: CheckPoint, queue_id: int, placed: Appended) -> Flight | None:
+        """Have a check point that was written count, unless it was read from the log meanwhile.
+
+        Then it counts already, or its messages have even been shown again.
+        """
+        if placed.log_offset in self._read_back:
+            self._read_back.discard(placed.log_offset)
+            return self.flights.get(key)
+        return self.flights.add(key, point, queue_id, placed.queue_offset)
 
     def _note(self, queue_id: int, end: LogOffset) -> None:
         self.places.note(self._topic, queue_id, self._known[queue_id], end)
@@ -388,9 +409,11 @@ class ReviveLog:
             if behind <= MAX_SPAN and now_ms - flight.noted_ms <= MAX_AGE_MS:
                 return
             point = msgspec.structs.replace(flight.point, bits=java_int(flight.acked))
-            (placed,) = await self._write([self._point(point, queue_id)], wait=False)
+            (placed,) = await self._write([self._point(point, queue_id)], wait=False, adds=True)
             key = order_key(point) if point.is_ordered else point.key
-            self.flights.add(key, point, queue_id, placed.queue_offset).noted_ms = now_ms
+            renewed = self._add(key, point, queue_id, placed)
+            if renewed is not None:
+                renewed.noted_ms = now_ms
 
 
 def order_key(point: CheckPoint) -> Key:
