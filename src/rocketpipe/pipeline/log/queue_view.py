@@ -1,7 +1,7 @@
 """The entries of one consume queue, read from its files while another process writes them.
 
-``store.hot`` has the bytes of an entry. Files are sparse: where nothing was written yet they read
-as zeros. What the files do not have any more, or never had, reads as blank entries.
+``store.queues.entries`` has the bytes of an entry. Files are sparse: where nothing was written yet
+they read as zeros. What the files do not have any more, or never had, reads as blank entries.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Messages that wait, the next due first: however many they are, few of them are in memory.
 
-Those that came last are, and those that are handed out. The others are in runs (`timer_run`). What
+Those that came last are, and those that are handed out. The others are in runs (`run`). What
 is next is found by looking at the first entry of each run and the first of those in memory. That a
 message waits no longer is an entry too, and meets the one that it speaks of when both are the
 next, or when their runs are merged: so nothing has to be looked for.

@@ -13,7 +13,7 @@ before this one, it is found by topic, unique key and second: all that are taken
 that was put again or delivered.
 
 However many wait, few of them are in memory: those that came last, and those that are handed out.
-The others are in files that are written once and merged beside the loop (`timer_run`), and what of
+The others are in files that are written once and merged beside the loop (`run`), and what of
 all this is good is in a small file that is saved now and then:
 
     timer/waiting.json   {"holds_to": log offset, "noted_to": log offset, "count": of all that wait,

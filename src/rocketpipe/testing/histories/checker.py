@@ -23,7 +23,7 @@ a lock, so that only a death or a fault is a cause there. Among other groups a m
 saves its offsets: whoever gets its queue afterwards, and nobody had it in between, gets none of
 what it had handled.
 
-What a transaction, a recall, an acknowledgement or a batch promises is in ``fate_checks``.
+What a transaction, a recall, an acknowledgement or a batch promises is in ``decision_checks``.
 
 With ids that are unique and offsets that servers give there is nothing to search for: each check
 goes through the history once.
