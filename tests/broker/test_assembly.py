@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
-from rocketpipe.broker.assembly import FEATURES, background, build_core, open_store, role
+from rocketpipe.broker.assembly import build_core, open_store
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core
+from rocketpipe.broker.duties import FEATURES, background, role
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.model.host import Host
 from rocketpipe.protocol.requests.popping import PopMessage

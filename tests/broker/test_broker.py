@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.broker.support import asking
 
-from rocketpipe.broker.assembly import _forget_topic as forget_topic
 from rocketpipe.broker.assembly import _queues_in_use as queues_in_use
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.duties import _forget_topic as forget_topic
 from rocketpipe.broker.stats import Stats
 from rocketpipe.client.consumer.pull import pull_request
 from rocketpipe.client.producer.producer import Producer

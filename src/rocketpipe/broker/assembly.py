@@ -1,62 +1,30 @@
-"""A broker's parts put together: the core that all share, and what a role does with it.
-
-build_core    the store, the tables and what everything else stands on
-role          features, handlers, router and fast path; inside a block, so that they can be
-taken down without a trace and built again on the same core
-background    the loops of both, by the names that their log lines carry
-"""
+"""The core of a broker put together: the store, the tables and what everything else stands on."""
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import replace
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.live import LiveSettings
-from rocketpipe.broker.core import Core, Feature, Loop
+from rocketpipe.broker.core import Core
 from rocketpipe.broker.delivery.cold_reads import ColdReads
-from rocketpipe.broker.delivery.deferral import Deferral
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullPlanner, PullRules
-from rocketpipe.broker.delivery.repairing import keep_repaired
-from rocketpipe.broker.delivery.retry import Retries
-from rocketpipe.broker.delivery.tidying import keep_tidy
-from rocketpipe.broker.fast_path.fast_path import FastPath
-from rocketpipe.broker.fast_path.outbox import Outbox
-from rocketpipe.broker.fast_path.pulling import PullFastPath
-from rocketpipe.broker.fast_path.sending import SendFastPath
-from rocketpipe.broker.features.administration.feature import administration
-from rocketpipe.broker.features.cold_reads.feature import cold_reads
-from rocketpipe.broker.features.popping.feature import popping
-from rocketpipe.broker.features.replies.feature import replies
-from rocketpipe.broker.features.staging.feature import staging
-from rocketpipe.broker.features.timers.feature import timers
-from rocketpipe.broker.features.transactions.feature import transactions
-from rocketpipe.broker.handlers.clients import ClientHandlers, LockHandlers
-from rocketpipe.broker.handlers.groups import GroupHandlers
-from rocketpipe.broker.handlers.lookups import LookupHandlers
-from rocketpipe.broker.handlers.offsets import OffsetHandlers
-from rocketpipe.broker.handlers.pulling import PullHandlers
-from rocketpipe.broker.handlers.sending import SendHandlers
-from rocketpipe.broker.handlers.topics import TopicHandlers, TopicStatsHandlers
 from rocketpipe.broker.intake.admission import Admission, AdmissionLimits
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.intake.intake import Intake
-from rocketpipe.broker.intake.open_transaction_limit import OpenTransactionLimit
 from rocketpipe.broker.intake.sent_properties import BrokerProperties
 from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.broker.presence.registration import Registrar
+from rocketpipe.broker.replication.standing import Standing
 from rocketpipe.broker.stats import Stats
-from rocketpipe.broker.store_steps import run_steps
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.lock_journal import LOCKS_FILE, LockJournal
 from rocketpipe.broker.tables.queue_locks import QueueLocks
@@ -66,53 +34,11 @@ from rocketpipe.clock import Clock
 from rocketpipe.model.ids import UniqueKeys
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.remoting.caller import Caller
-from rocketpipe.remoting.router import Router
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.upkeep.retention import Committed, Pins, Retention
-
-#: What a broker does beyond storing and handing out: each is given the core, and adds to it.
-FEATURES: Final[tuple[Callable[[Core], Feature], ...]] = (
-    administration,
-    cold_reads,
-    popping,
-    replies,
-    staging,
-    timers,
-    transactions,
-)
-
-#: Settings that `_reconfigure` puts into force.
-_LIVE: Final = (
-    *("permission", "auto_create_topics", "auto_create_groups", "max_message_bytes"),
-    *("reject_transactions", "property_filter", "lite_pull", "long_polling", "short_polling_ms"),
-    *("notify_consumers", "on_damage"),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
-    """What a broker serves: built on a core, and gone when its block ends."""
-
-    router: Router
-    fast_path: FastPath
-    features: Sequence[Feature]
-    clients: ClientHandlers
-    topics: TopicHandlers
-
-    async def finish(self, waiting: WaitingPulls) -> None:
-        """Answer what was asked: those who wait for a message are told that there is none."""
-        waiting.wake_all()
-        for feature in self.features:
-            if feature.on_close is not None:
-                feature.on_close()
-        await self.fast_path.finish()
-        await self.topics.finish()
-
-
-# The core
 
 
 def open_store(
@@ -162,7 +88,8 @@ def build_core(
     """
     tables = _load_tables(config, store, disk, clock)
     topics, groups, offsets = tables.topics, tables.groups, tables.offsets
-    visibility = Visibility(store, clock)
+    standing = Standing()
+    visibility = Visibility(store, clock, standing)
     stats = Stats(clock)
     connected = ClientTable(silent_ms=config.client_expiry_ms)
     locks = QueueLocks()
@@ -179,7 +106,7 @@ def build_core(
     limits = AdmissionLimits(
         waiting_sends=config.max_waiting_sends, accept_from_ms=config.accept_sends_at_ms
     )
-    admission = Admission(store, visibility, clock, limits)
+    admission = Admission(store, visibility, clock, limits, standing)
     intake = Intake(store, visibility, admission, store_host, stats)
     topic_provider = TopicProvider(topics, groups, registrar, clock, chance, tables.group_kept)
     destinations = Destinations(topics, topic_provider)
@@ -205,6 +132,7 @@ def build_core(
         connected=connected,
         locks=locks,
         owners=owners,
+        standing=standing,
         visibility=visibility,
         admission=admission,
         intake=intake,
@@ -212,7 +140,7 @@ def build_core(
         stamp=BrokerProperties(config, keys, clock),
         delays=DelayLevels(store, intake, tables.delays, clock, pins, destinations),
         destinations=destinations,
-        planner=PullPlanner(topics, groups, connected, Filters(), _pull_rules(config)),
+        planner=PullPlanner(topics, groups, connected, Filters(), PullRules.of(config)),
         cold=ColdReads(config, store, clock),
         waiting=waiting,
         stats=stats,
@@ -253,198 +181,3 @@ def _queues_in_use(store: MessageStore, *, every: bool = False) -> Iterator[tupl
         queue = store.derived.queues.queue(topic, queue_id)
         if queue is not None and (queue.min_offset < queue.max_offset or (every and queue.sums())):
             yield topic, queue_id
-
-
-# The role
-
-
-@contextmanager
-def role(core: Core) -> Iterator[Role]:
-    """Build features, handlers and fast path on a core; at the end of the block none is left.
-
-    Raises:
-        StoreError: What the last run left to a feature cannot be read.
-    """
-    with core.arrivals.temporary(), core.settings.temporary(), core.pins.temporary():
-        features = [feature(core) for feature in FEATURES]
-        pulls = PullHandlers(
-            core.store,
-            core.planner,
-            core.tables.offsets,
-            core.waiting,
-            core.clock,
-            core.cold,
-            core.stats,
-        )
-        clients = _client_handlers(core)
-        topics = _topic_handlers(core)
-        sends = _send_handlers(core, features)
-        send_path, fast_path = _fast_path(core, pulls)
-        core.settings.watch(partial(_reconfigure, core, clients, sends, send_path), *_LIVE)
-        router = build_router(core, features, sends, pulls, clients, topics)
-        yield Role(
-            router=router, fast_path=fast_path, features=features, clients=clients, topics=topics
-        )
-
-
-def build_router(
-    core: Core,
-    features: Sequence[Feature],
-    sends: SendHandlers,
-    pulls: PullHandlers,
-    clients: ClientHandlers,
-    topic_handlers: TopicHandlers,
-) -> Router:
-    """Return the router over everyday handlers and those of all features."""
-    tables, store, clock = core.tables, core.store, core.clock
-    topics, groups, offsets = tables.topics, tables.groups, tables.offsets
-    saved = tables.offsets_saved if core.config.offset_commit == "sync" else None
-    return Router(
-        sends,
-        pulls,
-        OffsetHandlers(store, offsets, topics, groups, saved),
-        LookupHandlers(store),
-        clients,
-        LockHandlers(core.locks, clock, core.owners.kept),
-        topic_handlers,
-        TopicStatsHandlers(topics, store, core.config.name, core.stats.topic_rate),
-        GroupHandlers(groups, offsets, clock, tables.settled),
-        *(handlers for feature in features for handlers in feature.handlers),
-    )
-
-
-def _client_handlers(core: Core) -> ClientHandlers:
-    return ClientHandlers(
-        core.connected,
-        core.tables.groups,
-        core.topic_provider,
-        core.clock,
-        notify=core.config.notify_consumers,
-        property_filter=core.config.property_filter,
-        filters=core.planner.filters,
-    )
-
-
-def _topic_handlers(core: Core) -> TopicHandlers:
-    store = core.store
-    return TopicHandlers(
-        core.tables.topics,
-        core.tables.offsets,
-        core.registrar,
-        core.clock,
-        partial(_forget_topic, store, core.stats),
-        settled=core.tables.settled,
-        log_ends=lambda: (store.first_offset, store.positions.written),
-    )
-
-
-async def _forget_topic(store: MessageStore, stats: Stats, topic: str) -> None:
-    stats.forget_topic(topic)
-    for name, queue_id in list(store.queues()):
-        if name == topic:
-            store.derived.queues.delete(name, queue_id)
-    # Or a start after a kill would find the topic's last messages in the log, and it with them.
-    await run_steps(store.rounds.syncing())
-
-
-def _send_handlers(core: Core, features: Sequence[Feature]) -> SendHandlers:
-    config, store = core.config, core.store
-    deferral = Deferral(
-        core.delays,
-        core.clock,
-        most_ms=store.config.timer_max_delay_ms,
-        waiting=store.derived.timer,
-        most_waiting=store.config.max_waiting_timers,
-    )
-    retries = Retries(store, core.topic_provider, core.delays, core.locks, core.clock, core.stats)
-    halves = [feature.takes_half for feature in features if feature.takes_half is not None]
-    limit = OpenTransactionLimit(
-        config.max_open_transactions, lambda most: all(takes(most) for takes in halves)
-    )
-    return SendHandlers(
-        config, core.intake, core.topic_provider, core.stamp, deferral, retries, limit
-    )
-
-
-def _fast_path(core: Core, pulls: PullHandlers) -> tuple[SendFastPath, FastPath]:
-    store, topics, groups = core.store, core.tables.topics, core.tables.groups
-    outbox = Outbox()
-    send_path = SendFastPath(
-        store,
-        core.visibility,
-        core.admission,
-        core.stamp,
-        outbox,
-        topics,
-        store_host=core.store_host,
-        max_body_bytes=core.config.max_message_bytes,
-        stats=core.stats,
-    )
-    pull_path = PullFastPath(
-        store,
-        core.tables.offsets,
-        outbox,
-        plan=pulls.lane_plan,
-        stamp=lambda: (
-            topics.version,
-            groups.version,
-            core.connected.changes,
-            core.planner.rules,
-            core.cold.on,
-        ),
-        stats=core.stats,
-    )
-    return send_path, FastPath(send_path, pull_path, outbox, core.visibility)
-
-
-def _pull_rules(config: BrokerConfig) -> PullRules:
-    return PullRules(
-        permission=config.permission,
-        lite_pull=config.lite_pull,
-        property_filter=config.property_filter,
-        long_polling=config.long_polling,
-        short_polling_ms=config.short_polling_ms,
-        max_suspend_ms=config.max_suspend_ms,
-    )
-
-
-def _reconfigure(
-    core: Core,
-    clients: ClientHandlers,
-    sends: SendHandlers,
-    send_path: SendFastPath,
-    config: BrokerConfig,
-) -> None:
-    """Tell everyone who goes by a setting that can change; features look by themselves."""
-    topics, now_ms = core.tables.topics, core.clock.now_ms()
-    before = core.planner.rules
-    core.planner.rules = _pull_rules(config)
-    topics.let_sends_create(config.auto_create_topics, now_ms)
-    core.tables.groups.auto_create = config.auto_create_groups
-    clients.set_rules(notify=config.notify_consumers, property_filter=config.property_filter)
-    sends.reconfigure(config)
-    send_path.limit_bodies(config.max_message_bytes)
-    core.store.damaged.skip = config.on_damage == "skip"
-    core.registrar.reconfigure(config)
-    if config.permission != before.permission:
-        topics.renew(now_ms)  # or the NameServers would not look at what topics allow now
-
-
-# What runs as long as they do
-
-
-def background(core: Core, serving: Role) -> Mapping[str, Loop]:
-    """Return what runs beside the ports, by name."""
-    loops: dict[str, Loop] = {
-        "retention": partial(keep_tidy, core.retention, core.clock),
-        "dispatch": core.visibility.keep_dispatched,
-        "repairs": partial(keep_repaired, core.store, core.clock),
-        "delayed messages": core.delays.keep_delivered,
-        "waiting pulls": partial(core.waiting.keep_time, core.store.max_offset),
-        "expressions of waiting pulls": core.waiting.keep_sifting,
-        "silent clients": serving.clients.keep_current,
-        "queue locks": core.owners.keep_tidy,
-    }
-    for feature in serving.features:
-        loops.update(feature.loops)
-    return loops

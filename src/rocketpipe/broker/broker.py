@@ -1,6 +1,7 @@
 """A broker: binds its ports, opens its store, builds its parts, serves and registers.
 
-What the parts are is in ``assembly``; this starts them, and takes them down in the other order.
+What the parts are is in ``assembly`` and ``duties``; this starts them, and takes them down in the
+other order.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 
 from rocketpipe.background import running
-from rocketpipe.broker.assembly import Role, background, build_core, open_store, role
+from rocketpipe.broker.assembly import build_core, open_store
 from rocketpipe.broker.config.advertise import advertised_address, check_advertised, host_of
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core, Loop
+from rocketpipe.broker.duties import Role, background, role
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.presence.fast_port import fast_port
 from rocketpipe.broker.presence.registration import Registrar

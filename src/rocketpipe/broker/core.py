@@ -1,8 +1,9 @@
 """The core of a broker, on which all its features are built, and what a feature is.
 
-The everyday parts (topics, groups, storing, pulling) are made in ``assembly``. Each further
-capability is a feature: a function that is given the core, picks from it what its parts need, and
-returns what has to be plugged in. So a capability can be read, and left out, on its own.
+The everyday parts (topics, groups, storing, pulling) are made in ``assembly`` and ``duties``.
+Each further capability is a feature: a function that is given the core, picks from it what its
+parts need, and returns what has to be plugged in. So a capability can be read, and left out, on its
+own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rocketpipe.broker.intake.sent_properties import BrokerProperties
 from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.broker.presence.registration import Registrar
+from rocketpipe.broker.replication.standing import Standing
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.lock_journal import LockJournal
@@ -56,6 +58,8 @@ class Core:
     locks: QueueLocks
     #: Where the owners of queues are kept on disk.
     owners: LockJournal
+    #: Whether it leads, and whose word a send needs.
+    standing: Standing
     visibility: Visibility
     admission: Admission
     intake: Intake

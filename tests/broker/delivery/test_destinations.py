@@ -10,8 +10,8 @@ import pytest
 from tests.broker.support.sending_parts import put, sent
 from tests.broker.support.transacting import TransactingParts
 
-from rocketpipe.broker.assembly import _forget_topic as forget_topic
 from rocketpipe.broker.assembly import _queues_in_use as queues_in_use
+from rocketpipe.broker.duties import _forget_topic as forget_topic
 from rocketpipe.broker.features.timers.timers import Timers
 from rocketpipe.broker.handlers.topics import TopicHandlers
 from rocketpipe.broker.presence.registration import Registrar

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
+from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.config.setting import setting
 from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.config import StoreConfig
@@ -78,6 +79,8 @@ class BrokerConfig:
     data: Path = setting("storePathRootDir", help="the directory that everything is kept in")
     #: Sizes, durability and retention of the store in ``data``, where they are not the defaults.
     store: StoreConfig | None = None
+    #: Its replicas; None where it has none.
+    replication: ReplicationConfig | None = None
 
     # Who it is, and where.
     name_servers: tuple[str, ...] = setting(

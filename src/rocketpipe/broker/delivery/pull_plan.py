@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.delivery.filtering import Choice, Expression, Filters
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.groups import GroupTable
@@ -57,6 +58,18 @@ class PullRules:
         if not sys_flag & _SUSPEND:
             return 0
         return min(suspend_ms if self.long_polling else self.short_polling_ms, self.max_suspend_ms)
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Self:
+        """The rules that settings say."""
+        return cls(
+            permission=config.permission,
+            lite_pull=config.lite_pull,
+            property_filter=config.property_filter,
+            long_polling=config.long_polling,
+            short_polling_ms=config.short_polling_ms,
+            max_suspend_ms=config.max_suspend_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

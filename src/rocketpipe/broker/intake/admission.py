@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from rocketpipe.broker.intake.visibility import Visibility
+from rocketpipe.broker.replication.standing import Refusal, Standing
 from rocketpipe.clock import Clock
 from rocketpipe.errors import StoreError
 from rocketpipe.protocol.codes import ResponseCode
@@ -24,8 +25,6 @@ from rocketpipe.store.state.health import StoreState
 
 # Java producers log these words, and operators look for them.
 BUSY: Final = "[REJECTREQUEST]system busy, start flow control for a while"
-
-Refusal = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +50,12 @@ class Admission:
         visibility: Visibility,
         clock: Clock,
         limits: AdmissionLimits | None = None,
+        standing: Standing | None = None,
     ) -> None:
         self._store = store
         self._visibility = visibility
         self._clock = clock
+        self._standing = standing or Standing()
         self._limits = limits or AdmissionLimits()
         self._sync = store.config.flush is FlushMode.SYNC
 

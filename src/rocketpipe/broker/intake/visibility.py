@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
+from rocketpipe.broker.replication.standing import Standing
 from rocketpipe.clock import Clock
 from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
@@ -18,9 +19,10 @@ log = logging.getLogger(__name__)
 class Visibility:
     """Waits for syncs on behalf of senders, and dispatches what was confirmed."""
 
-    def __init__(self, store: MessageStore, clock: Clock) -> None:
+    def __init__(self, store: MessageStore, clock: Clock, standing: Standing | None = None) -> None:
         self._store = store
         self._clock = clock
+        self._standing = standing or Standing()
         self._sync = store.config.flush is FlushMode.SYNC
         self._timeout_ms = store.config.flush_timeout_ms
         self._stuck: str | None = None

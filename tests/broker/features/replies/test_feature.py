@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketpipe.broker.assembly import FEATURES
+from rocketpipe.broker.duties import FEATURES
 from rocketpipe.broker.features.replies.feature import replies
 from rocketpipe.broker.features.replies.handlers import ReplyHandlers
 from rocketpipe.protocol.requests.sending import SendReply
