@@ -15,10 +15,9 @@ from tests.waiting import PATIENCE_S
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import InvalidName, RecordError, StoreError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.record.codec import decode_record, view_records
+from rocketpipe.record.codec import view_records
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.errors import (
-    RecordCorrupt,
     RecordMissing,
     StoreClosed,
     StoreFailed,
@@ -310,20 +309,6 @@ def _full(store: MessageStore, disk: SimDisk) -> Any:
 
 
 # Reading by place
-
-
-def test_a_record_is_read_by_its_offset_and_nothing_else_is(disk: SimDisk) -> None:
-    store = open_store(disk)
-    ((first,), (second,)) = store.append([[put(b"first")], [put(b"second")]])
-    assert decode_record(store.record_at(second.log_offset)).body == b"second"
-    for offset in (-1, store.positions.written, 1 << 40):
-        with pytest.raises(RecordMissing):
-            store.record_at(LogOffset(offset))
-    with pytest.raises(RecordCorrupt):
-        store.record_at(LogOffset(first.log_offset + 1))
-
-
-# Opening and closing
 
 
 def test_a_clean_stop_leaves_what_rocketmq_expects(disk: SimDisk) -> None:

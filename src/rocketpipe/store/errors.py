@@ -104,6 +104,15 @@ class StoreClosed(StoreError):
         super().__init__("the store is closed")
 
 
+class StoreFollows(StoreError):
+    """The store takes the log of a leader, so that it gives no offsets by itself."""
+
+    hint = "send to the leader; a store that is to lead adopts its tail first"
+
+    def __init__(self) -> None:
+        super().__init__("the store follows another's log and takes no messages of its own")
+
+
 class RecordCorrupt(StoreError):
     """Bytes that should be a record are not one."""
 

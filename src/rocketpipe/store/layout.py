@@ -7,6 +7,7 @@
     checkpoint                          how far the files are good
     abort                               there while a broker runs, and after it died
     lock                                held by the broker that has the directory
+    epochFileCheckpoint                 whose leadership each part of a replica's log is of
 
 Ours alone, and left alone by RocketMQ:
 
@@ -73,6 +74,7 @@ class StoreLayout:
         self.checkpoint = root / "checkpoint"
         self.abort = root / "abort"
         self.lock = root / "lock"
+        self.epochs = root / "epochFileCheckpoint"
         self.timer = root / "timer"
         #: As Apache's broker reads it.
         self.timer_check = self.config / "timercheck"

@@ -1,6 +1,7 @@
 """Messages by topic, queue and offset, on one log that outlives whatever happens to the process.
 
     append → records in the log → flusher: durable → dispatch: queues, index, timer → read, find
+    append_raw → the same from the log of a leader; raw_at → for the logs of followers
 
 One thread appends, dispatches and reads. Another syncs the log, a third what follows from it, and
 a fourth makes segments ahead of need; without ``threads`` there is only the first, and `flush` does
@@ -18,42 +19,30 @@ from typing import Self
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.record.layout import SIZE_AND_MAGIC
+from rocketpipe.record.codec import RecordView
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.derived.careful_reader import CarefulReader
 from rocketpipe.store.derived.derived_sync import DerivedSync
 from rocketpipe.store.derived.dispatcher import OnArrival
-from rocketpipe.store.errors import (
-    RecordCorrupt,
-    RecordMissing,
-    StoreError,
-    StoreFailed,
-    StoreFull,
-)
+from rocketpipe.store.errors import StoreFailed, StoreFull
 from rocketpipe.store.files.background_sync import WorkerThread, run_steps_blocking
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.log.appender import Appender
-from rocketpipe.store.log.end import problem_of
 from rocketpipe.store.log.flusher import Done, Flusher
 from rocketpipe.store.log.preparer import Preparer
-from rocketpipe.store.log.puts import Appended, Encoded, Put
+from rocketpipe.store.log.puts import Appended, Put
+from rocketpipe.store.log.raw_groups import RawPiece
 from rocketpipe.store.log.store_times import StoreTimes
+from rocketpipe.store.log.writer import LogWriter
 from rocketpipe.store.opening import Opened, open_directory
-from rocketpipe.store.queues.reader import (
-    MAX_READ_BYTES,
-    MAX_SCAN_ENTRIES,
-    Boundary,
-    Reader,
-    ReadResult,
-    everything,
-)
+from rocketpipe.store.reading import StoreReading
 from rocketpipe.store.removal import Removal
+from rocketpipe.store.replica import Replica
 from rocketpipe.store.state.health import Health, StoreState
 
 log = logging.getLogger(__name__)
 
 
-class MessageStore:
+class MessageStore(StoreReading):
     """One store, from `open` to `close`.
 
     ``commit_log``, ``derived``, ``damaged``, ``rounds``, ``removal``, ``positions`` and ``health``
@@ -65,12 +54,20 @@ class MessageStore:
     ) -> None:
         """For `open`, which opens the files."""
         self.config = config
-        self.commit_log = opened.commit_log
-        self.positions = opened.positions
-        self.derived = opened.derived
-        self.damaged = opened.damaged
+        super().__init__(
+            opened.commit_log,
+            opened.positions,
+            opened.derived,
+            opened.damaged,
+            clock,
+            verify=config.verify_reads,
+        )
         self.health = Health()
         self._opened = opened
+        #: Whether the run before this one stopped in good order.
+        self.ended_well = opened.ended_well
+        #: Whether it had stopped writing, so that some of what it had taken may be gone.
+        self.had_failed = opened.had_failed
         self._flusher = Flusher(
             opened.commit_log,
             opened.positions,
@@ -92,29 +89,33 @@ class MessageStore:
             opened.commit_log, opened.derived, opened.positions, self.rounds, self.health
         )
         self._preparer = Preparer(opened.commit_log.run, self._fail)
+        self._writer = LogWriter(
+            opened.commit_log, opened.positions, self.health, self._preparer, self._fail
+        )
         self._appender = Appender(
             opened.commit_log.segment_bytes,
             store_host,
             opened.derived.queues.next_offset,
             seal=config.checksum,
         )
-        self._reader = CarefulReader(
-            Reader(
-                opened.commit_log,
-                opened.derived.queues,
-                opened.positions,
-                verify=config.verify_reads,
-                damaged=opened.damaged,
-            ),
-            opened.derived.queues,
-            opened.derived.repairs,
-            opened.damaged,
-            clock,
-        )
         end = opened.end
         self._flusher.begin(end.end, end.last_record, end.stored_ms)
         self.times = StoreTimes(clock, end.stored_ms)
+        self._replica = Replica(
+            opened.commit_log,
+            opened.positions,
+            opened.derived,
+            opened.checkpoint,
+            self._flusher,
+            self._writer,
+            self.health,
+            self.times,
+            checksum=config.checksum,
+        )
         self._derived_full: StoreFull | None = None
+        #: Called at the end of each append, whoever wrote what was appended; it is quick, and
+        #: raises nothing.
+        self.on_append: Callable[[], None] | None = None
 
     @classmethod
     def open(
@@ -126,10 +127,13 @@ class MessageStore:
         store_host: bytes,
         on_arrival: OnArrival | None = None,
         threads: bool = True,
+        replicated: bool = False,
     ) -> Self:
         """Open a store, or make one; whatever the last run left is recovered first.
 
-        ``on_arrival`` is told by `dispatch` of the messages that can be read from then on.
+        ``on_arrival`` is told by `dispatch` of the messages that can be read from then on. One that
+        is ``replicated`` follows a leader until `adopt_tail`: what lies behind its confirm offset
+        stays, and is not shown.
 
         Raises:
             StoreLocked: Another broker has the directory.
@@ -137,7 +141,9 @@ class MessageStore:
             OddSegment: A file in it cannot be part of a log.
             DiskError: The disk does not do what it has to.
         """
-        store = cls(config, clock, store_host, open_directory(config, disk, clock, on_arrival))
+        opened = open_directory(config, disk, clock, on_arrival, replicated=replicated)
+        store = cls(config, clock, store_host, opened)
+        store.health.follows = replicated
         if threads:
             if not store.commit_log.run.segments:
                 store._preparer.prepare()  # or the first append would wait for it
@@ -160,6 +166,7 @@ class MessageStore:
             StoreFull: There is no room; nothing was written, and a later append may succeed.
             StoreFailed: The store has failed, now or before; whether these are kept is not known.
             StoreClosed: It was closed.
+            StoreFollows: It follows another's log.
             StoreError: A message cannot be stored, and none of them was.
             RecordError: The same.
             InvalidName: The same.
@@ -172,7 +179,7 @@ class MessageStore:
         stored_ms = self.times.next()
         try:
             encoded = self._appender.encode(groups, self.positions.written, stored_ms)
-            self._write(encoded)
+            self._writer.write(encoded.chunks, encoded.end)
         except MemoryError as error:
             raise self._fail("out of memory") from error
         except struct.error as error:
@@ -186,27 +193,21 @@ class MessageStore:
         self.positions.written = LogOffset(encoded.end)
         self.health.has_room()
         self._flusher.wrote(encoded.end, encoded.last_record, stored_ms)
+        if self.on_append is not None:
+            self.on_append()
         return encoded.placed
 
-    def _write(self, encoded: Encoded) -> None:
-        if encoded.end > self.commit_log.run.end:
-            try:
-                self.commit_log.make_room(self.positions.written, encoded.end)
-            except DiskError as error:
-                raise self._refusal(error, encoded) from error
-            self._preparer.wake()
-        try:
-            self.commit_log.append(encoded.chunks)
-        except DiskError as error:
-            raise self._refusal(error, encoded) from error
+    def append_raw(self, piece: RawPiece) -> None:
+        """Write whole groups of a leader's log where this one ends; they are checked already.
 
-    def _refusal(self, error: DiskError, encoded: Encoded) -> StoreError:
-        """What a failed append means: no room for its first byte, or the end of this run."""
-        if not error.passing or error.written:
-            return self._fail(str(error))
-        full = StoreFull(error.path, sum(len(data) for _, data in encoded.chunks), str(error))
-        self.health.full(full)
-        return full
+        Raises:
+            StoreError: As for `append`; or they begin elsewhere.
+        """
+        if self._derived_full is not None:
+            self._retry_dispatch()
+        self._replica.take_in(piece)
+        if self.on_append is not None:
+            self.on_append()
 
     def _fail(self, reason: str) -> StoreFailed:
         """Stop writing until the store is opened again; any thread may find that out."""
@@ -233,19 +234,21 @@ class MessageStore:
         """Make durable what was written so far; False if nothing was left, or the store failed."""
         return self._flusher.flush_once()
 
-    def dispatch(self) -> int:
-        """Make what was confirmed readable; gives the number of records.
+    def dispatch(self, limit_bytes: int | None = None) -> int:
+        """Make what was confirmed readable, or about so much of it; gives the number of records.
 
         Raises:
             RecordCorrupt: A record in the log is not what was written.
             StoreFailed: Queues or index cannot be written.
         """
         try:
-            count = self.derived.dispatcher.run()
+            count = self.derived.dispatcher.run(limit_bytes)
             self._reader.tend()
             # What has failed once is never synced again.
             if self.health.failure is None:
                 self.rounds.tend()
+                if self.positions.acknowledged is not None:
+                    self._flusher.publish()
         except StoreFailed:
             # What was dispatched shows all the same; who waited for the sync was told.
             if self.health.failure is None:
@@ -273,97 +276,65 @@ class MessageStore:
         """
         return run_steps_blocking(self.removal.before(offset))
 
-    # Reading
+    # Replicas
 
-    def read(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: QueueOffset,
-        *,
-        max_count: int,
-        max_bytes: int = MAX_READ_BYTES,
-        matches: Callable[[int], bool] = everything,
-        max_scan: int = MAX_SCAN_ENTRIES,
-    ) -> ReadResult:
-        """Read on from ``offset``; ``matches`` sees each tag code before its record is touched.
+    def raw_at(self, offset: LogOffset, most: int, *, cached_only: bool = False) -> bytes | None:
+        """Bytes of the log, confirmed or not, up to the end of a segment; none at the log's end.
+
+        With ``cached_only`` it does not wait for the disk: ``None`` if it would have to. Without,
+        any thread may ask.
 
         Raises:
-            RecordCorrupt: The first message is damaged, and such are not passed over.
-            UnderRepair: The queue is being put right; ask again.
-            DiskError: The log or the queue cannot be read.
+            RecordMissing: The log begins behind the offset.
+            DiskError: They cannot be read.
         """
-        return self._reader.read(
-            topic,
-            queue_id,
-            offset,
-            max_count=max_count,
-            max_bytes=max_bytes,
-            matches=matches,
-            max_scan=max_scan,
-        )
+        return self._replica.read(offset, most, cached_only=cached_only)
 
-    def find_by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[LogOffset]:
-        """Find the messages of a topic that have a key and were stored between two times.
-
-        The newest comes first; there is no limit.
+    def begin_at(self, offset: LogOffset) -> None:
+        """Have a log that is empty begin at a multiple of its segments' length.
 
         Raises:
-            RecordCorrupt: A record in question is not what was written.
-            DiskError: The index or the log cannot be read.
+            StoreError: It is not empty, or no segment can begin there.
         """
-        return self.derived.find(topic, key, begin_ms, end_ms, self.record_at)
+        self._replica.begin_at(offset)
 
-    def record_at(self, offset: LogOffset) -> bytes:
-        """The record at an offset of the log, checked.
+    def spent_queues(self) -> Iterator[tuple[str, int, QueueOffset]]:
+        """Queues of which the log has no message left, and the offset that the next one gets.
+
+        A follower that has not had those messages knows of it only if it is told; `begin_queue`.
+        """
+        return self._replica.spent_queues()
+
+    def begin_queue(self, topic: str, queue_id: int, at: QueueOffset) -> None:
+        """Have a queue of which this store knows nothing begin at an offset; any other stays.
 
         Raises:
-            RecordMissing: The log has, or shows, nothing there.
-            RecordCorrupt: What is there is not a whole record.
-            DiskError: It cannot be read.
+            InvalidName: No queue can be called so.
         """
-        first, end = self.commit_log.first_offset, self.positions.confirmed
-        if not first <= offset <= end - SIZE_AND_MAGIC.size:
-            raise RecordMissing(offset, first, end)
-        size, _ = SIZE_AND_MAGIC.unpack(self.commit_log.read(offset, SIZE_AND_MAGIC.size))
-        if not SIZE_AND_MAGIC.size < size <= end - offset:
-            raise RecordCorrupt(offset, f"a size of {size}")
-        record = self.commit_log.read(offset, size)
-        problem = problem_of(record, offset, sealed=self.commit_log.must_be_sealed(offset))
-        if problem is not None:
-            raise RecordCorrupt(offset, problem)
-        return record
+        self._replica.begin_queue(topic, queue_id, at)
 
-    def offset_at_time(
-        self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER
-    ) -> QueueOffset:
-        """Find the message of a queue that was stored around a time; see `Reader`.
+    def tail_records(self, topic: str) -> Iterator[tuple[LogOffset, RecordView]]:
+        """The records of a topic that are in the log and not dispatched, checked.
 
         Raises:
-            RecordCorrupt: The log does not have what the queue says.
-            DiskError: The log or the queue cannot be read.
+            RecordCorrupt: One of them is not what was written.
+            DiskError: The log cannot be read.
         """
-        return self._reader.offset_at_time(topic, queue_id, timestamp_ms, boundary)
+        return self._replica.tail_of(topic)
 
-    def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        """The first offset that can still be read."""
-        return self.derived.queues.min_offset(topic, queue_id)
+    def adopt_tail(self) -> int:
+        """Take messages from now on, behind what a leader wrote; gives how many are not dispatched.
 
-    def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        """Where a reader that has read everything waits for the next message."""
-        return self.derived.queues.max_offset(topic, queue_id)
-
-    def earliest_stored_ms(self, topic: str, queue_id: int) -> int:
-        """When the first message that is left in a queue was stored; −1 if there is none.
+        The next offset of each queue is behind theirs.
 
         Raises:
-            DiskError: The log or the queue cannot be read.
+            RecordCorrupt: One of them is not what was written.
+            StoreFailed: The store has failed.
+            DiskError: The log cannot be read.
         """
-        return self._reader.earliest_stored_ms(topic, queue_id)
+        return self._replica.adopt_tail()
 
-    def queues(self) -> Iterator[tuple[str, int]]:
-        """Every queue that has, or had, a message."""
-        return self.derived.queues.queues()
+    # What there is
 
     @property
     def first_offset(self) -> LogOffset:
@@ -401,7 +372,7 @@ class MessageStore:
             self._flusher.stop()
             if self.health.failure is None:
                 self.derived.dispatcher.run()
-                if not self.behind_bytes and self.positions.durable == self.positions.written:
+                if self.positions.durable == self.positions.written:
                     self._finish()
         finally:
             self.abandon()
@@ -423,6 +394,7 @@ class MessageStore:
         except DiskError as error:
             raise self._fail(str(error)) from error
         self.commit_log.run.drop_prepared()
+        self._opened.checkpoint.publish(self.positions.published)
         self._opened.checkpoint.finish()
         self._opened.marks.end()
 

@@ -5,6 +5,9 @@
 
 Until the end of the log is found, nothing is changed but what is torn. From the abort mark on, a
 crash is a crash of this run, whose opening can be done again.
+
+A replica knows of its tail only that it is whole: what lies behind the confirm offset may yet be
+taken back, so that it is kept and nothing follows from it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketpipe.clock import Clock
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.derived.derived_files import DerivedFiles
 from rocketpipe.store.derived.dispatcher import OnArrival
@@ -36,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The files of a store, recovered: the log is durable up to ``end``, and all dispatched."""
+    """The files of a store, recovered: durable up to ``end``, dispatched as far as confirmed."""
 
     marks: RunFiles
     checkpoint: Checkpoint
@@ -45,6 +49,10 @@ class Opened:
     derived: DerivedFiles
     damaged: DamagedRecords
     end: LogEnd
+    #: Whether the last run stopped in good order.
+    ended_well: bool
+    #: Whether it had stopped writing before.
+    had_failed: bool
 
     def close(self) -> None:
         """Let the files and the directory go; nothing is written.
@@ -60,9 +68,14 @@ class Opened:
 
 
 def open_directory(
-    config: StoreConfig, disk: Disk, clock: Clock, on_arrival: OnArrival | None = None
+    config: StoreConfig,
+    disk: Disk,
+    clock: Clock,
+    on_arrival: OnArrival | None = None,
+    *,
+    replicated: bool = False,
 ) -> Opened:
-    """Take the directory of a store, or make one.
+    """Take the directory of a store, or make one; a ``replicated`` one may end in doubt.
 
     Raises:
         StoreLocked: Another broker has the directory.
@@ -85,7 +98,7 @@ def open_directory(
         unless_opened.callback(checkpoint.close)
         commit_log = CommitLog(disk, layout.commit_log, config.segment_bytes)
         unless_opened.callback(commit_log.close)
-        opening = _Opening(config, disk, clock, marks, checkpoint, commit_log)
+        opening = _Opening(config, disk, clock, marks, checkpoint, commit_log, replicated)
         opened = opening.run(layout, on_arrival)
         unless_opened.pop_all()
     return opened
@@ -112,8 +125,10 @@ class _Opening:
         marks: RunFiles,
         checkpoint: Checkpoint,
         commit_log: CommitLog,
+        replicated: bool,
     ) -> None:
         self._config = config
+        self._replicated = replicated
         self._disk = disk
         self._clock = clock
         self._marks = marks
@@ -173,6 +188,8 @@ class _Opening:
             derived=derived,
             damaged=damaged,
             end=end,
+            ended_well=clean,
+            had_failed=failure is not None,
         )
 
     def _check_segment_size(self) -> None:
@@ -191,7 +208,7 @@ class _Opening:
         return self._marks.aborted_pid == own.pid
 
     def _begin(self, end: LogEnd) -> None:
-        self._log.sealed_from = end.sealed_from if self._config.checksum else NEVER
+        self._log.sealed_from = self._sealed_from(end)
         self._log.sealed_to = NEVER
         pid = os.getpid()
         self._checkpoint.begin(
@@ -202,6 +219,12 @@ class _Opening:
         )
         self._marks.begin(pid)
 
+    def _sealed_from(self, end: LogEnd) -> int:
+        if self._replicated:
+            # Whether what comes next has checksums, only its leader knows.
+            return end.sealed_from if end.sealed_from < end.end else NEVER
+        return end.sealed_from if self._config.checksum else NEVER
+
     def _recover_derived(self, derived: DerivedFiles, end: LogEnd, *, clean: bool) -> None:
         # Another broker's queues are complete after its clean stop, and else up to where its
         # checkpoint had it walk the log again. Of ours we keep note ourselves.
@@ -209,14 +232,18 @@ class _Opening:
         if self._last.own is None:
             trusted = end.end if clean else end.walked_from
         start = derived.recover(end.end, trusted, clean=clean, safe_ms=self._last.safe_ms)
-        self._checkpoint.rewind(end.end, end.last_record, start, end.stored_ms)
+        positions = self._positions
+        positions.rewind(end.end, dispatched=start)
+        if self._replicated:
+            positions.begin_acknowledged(LogOffset(min(self._last.confirmed, end.end)))
+        self._checkpoint.rewind(end.end, end.last_record, start, end.stored_ms, positions.published)
         self._checkpoint.sync()
-        self._positions.rewind(end.end, dispatched=start)
 
     def _catch_up(self, derived: DerivedFiles, recovery: LogRecovery) -> None:
         """Dispatch what derived files do not know yet, all of it: queue offsets follow from it."""
-        while self._positions.dispatched < self._positions.written:
+        while True:
             try:
                 derived.dispatcher.run()
+                return
             except RecordCorrupt as damage:
                 recovery.skip(damage.at, damage.reason)

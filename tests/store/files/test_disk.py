@@ -12,14 +12,7 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.errors import StoreError
-from rocketpipe.store.files.disk import (
-    ZEROS,
-    Disk,
-    DiskError,
-    DiskFile,
-    FileSystemSync,
-    tells_errors,
-)
+from rocketpipe.store.files.disk import ZEROS, Disk, DiskError, DiskFile
 
 
 @pytest.fixture
@@ -351,35 +344,38 @@ def test_the_room_of_a_file_system_is_told_and_that_of_nothing_is_an_error(
     assert caught.value.errno == errno.ENOENT
 
 
-@pytest.mark.parametrize(
-    ("system", "release", "expected"),
-    [
-        ("linux", "5.8.0-1", True),
-        ("linux", "6.1.0", True),
-        ("linux", "5.7.19", False),
-        ("linux", "4.19.0", False),
-        ("linux", "unknown", False),
-        ("darwin", "23.1.0", False),
-    ],
-)
-def test_a_sync_of_everything_is_believed_where_it_tells_errors(
-    system: str, release: str, expected: bool
-) -> None:
-    assert tells_errors(system, release) is expected
-
-
-def test_a_sync_of_everything_that_fails_is_an_error(tmp_path: Path) -> None:
-    with FileSystemSync(tmp_path) as everything:
-        everything._call, everything._descriptor = (lambda descriptor: -1), 0
-        with pytest.raises(DiskError, match="sync everything around"):
-            everything.sync()
-        everything._descriptor = -1
-    with pytest.raises(DiskError, match="open"):
-        FileSystemSync(tmp_path / "not there")
-
-
 def test_directories_can_be_made_without_a_sync(tmp_path: Path) -> None:
     disk = Disk()
     assert disk.make_directory(tmp_path / "a" / "b", durable=False) == [tmp_path / "a", tmp_path]
     assert disk.make_directory(tmp_path / "a" / "b", durable=False) == []
     assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_what_is_in_memory_is_read_without_waiting(file: DiskFile) -> None:
+    file.write(b"0123456789", at=0)
+    assert file.read_cached(4, at=2) == b"2345"
+    assert file.read_cached(100, at=8) == b"89"
+    assert file.read_cached(10, at=50) == b""
+    file.close()
+    with pytest.raises(DiskError, match="read"):
+        file.read_cached(4, at=0)
+
+
+def test_a_read_that_would_wait_says_so(file: DiskFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write(b"0123456789", at=0)
+    asked: list[int] = []
+
+    def refused(descriptor: int, rooms: list[bytearray], at: int, flags: int = 0) -> int:
+        asked.append(flags)
+        raise OSError(numbers.pop(), "told so")
+
+    monkeypatch.setattr(os, "preadv", refused)
+    monkeypatch.setattr("rocketpipe.store.files.disk._NO_WAIT", 8)
+    numbers = [errno.EIO, errno.EOPNOTSUPP, errno.EAGAIN]
+    assert file.read_cached(4, at=0) is None
+    assert file.read_cached(4, at=0) == b"0123"  # the file system cannot tell
+    with pytest.raises(DiskError, match="read"):
+        file.read_cached(4, at=0)
+    assert asked == [8, 8, 8]
+    monkeypatch.setattr("rocketpipe.store.files.disk._NO_WAIT", 0)
+    assert file.read_cached(4, at=3) == b"3456"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rocketpipe.store.log.appender import Appender
+from rocketpipe.store.log.batch_mark import write_mark
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog
 from rocketpipe.store.log.end import (
     end_of_data,
@@ -16,6 +17,7 @@ from rocketpipe.store.log.end import (
     reason_at,
     record_at,
     stored_ms_of,
+    unfinished_group,
     walk_to_end,
 )
 from rocketpipe.store.log.puts import Appended, Put
@@ -93,6 +95,27 @@ def test_the_group_of_the_last_record_is_told() -> None:
     part = walk_to_end(filled.log, 0, stop=filled.places[3].log_offset)
     assert part.group == whole
     assert walk_to_end(filled.log, 0, stop=filled.places[1].log_offset).group is None
+
+
+def test_a_group_is_unfinished_if_its_first_record_says_the_same() -> None:
+    filled = Filled([put()], [put(), put(), put()])
+    start = filled.places[1].log_offset
+    for number in (2, 3):
+        part = walk_to_end(filled.log, 0, stop=filled.places[number].log_offset)
+        assert unfinished_group(filled.log, part) == start
+    assert unfinished_group(filled.log, walk_to_end(filled.log, 0, stop=start)) is None
+    assert unfinished_group(filled.log, walk_to_end(filled.log, 0)) is None
+
+
+def test_what_a_client_of_another_broker_calls_a_group_is_none() -> None:
+    mark = write_mark(0, 1 << 40)
+    room = b"A\x01".ljust(len(mark) - 1, b"-") + b"\x02"
+    filled = Filled([put()], [put(properties=room)], seal=False)
+    forged = filled.record(1)[: -len(mark)] + mark
+    filled.log.run.write(filled.places[1].log_offset, forged)
+    walked = walk_to_end(filled.log, 0)
+    assert (walked.end, walked.group) == (filled.end, (0, 1 << 40))
+    assert unfinished_group(filled.log, walked) is None
 
 
 @pytest.mark.parametrize("seal", [True, False])

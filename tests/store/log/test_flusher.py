@@ -35,13 +35,14 @@ class Written:
         self.positions = Positions(flush)
         self.health = Health()
         self.checkpoint = Checkpoint(self.disk, ROOT / "checkpoint")
+        self.clock = ManualClock()
         self.flusher = Flusher(
             self.log,
             self.positions,
             self.checkpoint,
             self.health,
             StoreConfig(root=ROOT, flush=flush, **changes),
-            ManualClock(),
+            self.clock,
             self.fail,
         )
         self.told: list[tuple[int, StoreError | None]] = []
@@ -109,6 +110,27 @@ def test_the_checkpoint_tells_how_far_with_every_flush() -> None:
     assert own is not None
     assert (own.confirmed, own.last_record) == (end, 100)
     assert written.checkpoint.data.log_ms == 101
+
+
+async def test_the_checkpoint_shows_what_is_durable_and_acknowledged() -> None:
+    written = Written()
+    first = written.write(100)
+    written.positions.begin_acknowledged(LogOffset(first))
+    end = written.write(50)
+    written.flusher.flush_once()
+    data = written.checkpoint.data
+    assert data.own is not None
+    assert (data.confirmed, data.own.confirmed) == (first, end)
+    written.positions.acknowledged = LogOffset(end)
+    written.flusher.publish()  # so soon after the start that it can wait
+    assert written.checkpoint.data.confirmed == first
+    await written.clock.advance(1000)
+    written.flusher.publish()
+    assert written.checkpoint.data.confirmed == end
+    pages = written.disk.operations
+    await written.clock.advance(1000)
+    written.flusher.publish()
+    assert written.disk.operations == pages
 
 
 def test_a_failed_sync_is_never_tried_again_and_everybody_is_told() -> None:

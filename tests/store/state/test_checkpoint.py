@@ -59,6 +59,24 @@ def test_rocketmqs_part_is_where_it_reads_it(disk: SimDisk) -> None:
     assert struct.unpack_from(">5q", page_of(disk)) == (50, 40, 40, 0, 1000)
 
 
+def test_readers_may_be_shown_less_than_is_durable(disk: SimDisk) -> None:
+    page = Checkpoint(disk, PATH)
+    page.flushed(1000, 900, stored_ms=50, published=700)
+    found = read_checkpoint(disk, PATH)
+    assert found.own is not None
+    assert (found.confirmed, found.own.confirmed) == (700, 1000)
+    page.publish(800)
+    page.seal_from(300)
+    found = read_checkpoint(disk, PATH)
+    assert found.own is not None
+    assert (found.confirmed, found.own.confirmed, found.own.sealed_from) == (800, 1000, 300)
+    assert not found.foreign
+    page.rewind(900, 850, 0, stored_ms=40, published=800)
+    found = read_checkpoint(disk, PATH)
+    assert found.own is not None
+    assert (found.confirmed, found.own.confirmed, found.own.last_record) == (800, 900, 850)
+
+
 def test_times_are_those_of_the_last_record_that_is_known(disk: SimDisk) -> None:
     page = Checkpoint(disk, PATH)
     page.flushed(1000, 900, stored_ms=50)

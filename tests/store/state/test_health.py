@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketpipe.store.errors import StoreClosed, StoreFailed, StoreFull
+from rocketpipe.store.errors import StoreClosed, StoreFailed, StoreFollows, StoreFull
 from rocketpipe.store.state.health import Health, StoreState
 
 FULL = StoreFull(Path("store"), 10, "no space left")
@@ -52,3 +52,14 @@ def test_what_is_closed_stays_closed() -> None:
     assert isinstance(health.reason, StoreClosed)
     with pytest.raises(StoreClosed):
         health.check_append()
+
+
+def test_who_follows_takes_the_log_of_another_and_no_messages() -> None:
+    health = Health()
+    health.follows = True
+    with pytest.raises(StoreFollows):
+        health.check_append()
+    health.check_append(raw=True)
+    health.watermark(FULL)
+    with pytest.raises(StoreFull):
+        health.check_append(raw=True)

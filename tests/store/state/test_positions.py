@@ -45,3 +45,44 @@ def test_only_a_rewind_goes_back_and_takes_what_was_dispatched_along() -> None:
     assert (positions.written, positions.durable, positions.dispatched) == (6, 6, 6)
     positions.rewind(LogOffset(9), dispatched=LogOffset(3))
     assert (positions.written, positions.durable, positions.dispatched) == (9, 9, 3)
+
+
+@pytest.mark.parametrize(
+    ("flush", "durable", "acknowledged", "confirmed", "published"),
+    [
+        (FlushMode.ASYNC, 4, None, 10, 4),
+        (FlushMode.ASYNC, 4, 6, 6, 4),
+        (FlushMode.ASYNC, 8, 6, 6, 6),
+        (FlushMode.SYNC, 4, 6, 4, 4),
+        (FlushMode.SYNC, 8, 6, 6, 6),
+        (FlushMode.SYNC, 8, None, 8, 8),
+    ],
+)
+def test_nothing_is_shown_that_is_not_acknowledged(
+    flush: FlushMode, durable: int, acknowledged: int | None, confirmed: int, published: int
+) -> None:
+    positions = at(flush, 10, durable)
+    positions.begin_acknowledged(None if acknowledged is None else LogOffset(acknowledged))
+    assert (positions.confirmed, positions.published) == (confirmed, published)
+    with pytest.raises(AssertionError):
+        positions.dispatched = LogOffset(confirmed + 1)
+
+
+def test_acknowledgements_grow_until_they_are_counted_anew() -> None:
+    positions = at(FlushMode.ASYNC, 10, 4, 3)
+    with pytest.raises(AssertionError):
+        positions.acknowledged = LogOffset(5)  # nobody is asked
+    positions.begin_acknowledged(LogOffset(1))
+    assert positions.acknowledged == 3  # what was shown stays so
+    positions.acknowledged = LogOffset(7)
+    for lie in (6, 11):
+        with pytest.raises(AssertionError):
+            positions.acknowledged = LogOffset(lie)
+    positions.begin_acknowledged(LogOffset(5))
+    assert positions.acknowledged == 5
+    positions.rewind(LogOffset(4))
+    assert positions.acknowledged == 4
+    positions.begin_acknowledged(None)
+    assert positions.acknowledged is None
+    with pytest.raises(AssertionError):
+        positions.begin_acknowledged(LogOffset(5))

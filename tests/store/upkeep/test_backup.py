@@ -62,6 +62,18 @@ def test_what_is_restored_has_every_record_and_every_table(store: Path, tmp_path
     assert not (tmp_path / "new.restoring").exists()
 
 
+def test_a_replicas_epochs_are_part_of_it_and_its_name_is_not(store: Path, tmp_path: Path) -> None:
+    epochs = b"2\n1-0\n3-4096\n"
+    (store / "epochFileCheckpoint").write_bytes(epochs)
+    (store / "config" / "replication.json").write_text('{"epoch": 3}')
+    (store / "brokerIdentity").write_text("cluster#broker-a#2")
+    back_up(Disk(), store, tmp_path / "copy", clock=ManualClock())
+    restore(Disk(), tmp_path / "copy", tmp_path / "new")
+    assert (tmp_path / "new" / "epochFileCheckpoint").read_bytes() == epochs
+    assert (tmp_path / "new" / "config" / "replication.json").read_text() == '{"epoch": 3}'
+    assert not (tmp_path / "new" / "brokerIdentity").exists()
+
+
 def test_a_store_in_use_is_copied_up_to_its_confirm_offset_with_its_log_held(
     store: Path, tmp_path: Path
 ) -> None:

@@ -170,17 +170,24 @@ class Dispatcher:
                 at = fresh[0]
                 yield fresh
                 continue
-            for upto, records in self._read(at, self.fresh.next_start(at, end), stop):
+            before = at
+            for upto, records in self._read(at, self.fresh.next_start(at, end), end, stop):
                 at = upto
                 yield upto, records
+            if at == before:
+                return  # a record is acknowledged in part
 
-    def _read(self, at: int, end: int, stop: int) -> Iterator[tuple[int, list[Appended]]]:
-        """The same from the log, up to ``end`` or not much behind ``stop``."""
+    def _read(
+        self, at: int, upto: int, end: int, stop: int
+    ) -> Iterator[tuple[int, list[Appended]]]:
+        """The same from the log, ``upto`` that place or not much behind ``stop``."""
         records: list[Appended] = []
+        # What slaves acknowledge need not be whole records.
+        partly = upto == end and self._positions.acknowledged is not None
         try:
-            for place, record in self._log.walk(LogOffset(at), LogOffset(end)):
+            for place, record in self._log.walk(LogOffset(at), LogOffset(upto), partly=partly):
                 if place >= stop:
-                    end = max(at, place)
+                    upto, partly = max(at, place), False
                     break
                 records.append(self._known(record, place))
                 at = place + len(record)
@@ -193,7 +200,7 @@ class Dispatcher:
                 yield at, records
             raise
         # A filler may lie behind the last of them.
-        yield end, records
+        yield at if partly else upto, records
 
     def _pass_over(self, damage: RecordCorrupt, end: LogOffset) -> None:
         """Go on behind a damaged record, if that is wanted and something is known to be there."""
@@ -205,6 +212,10 @@ class Dispatcher:
         if not self.damaged.skip:
             raise damage
         self.skip_to(LogOffset(behind))
+
+    def begin_at(self, offset: LogOffset) -> None:
+        """Start with a log that begins there: nothing before it is known, nor will be."""
+        self._reached(offset)
 
     def skip_to(self, offset: LogOffset) -> None:
         """Go on at ``offset``: what lies before it and was not dispatched never will be."""

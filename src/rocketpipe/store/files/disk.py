@@ -6,6 +6,7 @@ what stands in where a platform lacks one:
 
     write          pwrite, repeated until every byte is taken
     read           pread, repeated until the file ends
+    read_cached    preadv with RWF_NOWAIT; else everything counts as being in memory
     preallocate    posix_fallocate; else zeros are written, which claims the room just as well
     sync_data      fdatasync; on macOS F_FULLFSYNC, as fsync there stops at the drive's cache;
                    else fsync
@@ -20,19 +21,18 @@ kernel dropped after the first one.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
-import re
 import shutil
-import sys
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 from weakref import WeakSet
 
+from rocketpipe.store.files.closing import Closing
 from rocketpipe.store.files.disk_error import NO_DESCRIPTOR, DiskError
+from rocketpipe.store.files.file_system_sync import FileSystemSync, tells_errors
 from rocketpipe.store.files.keeper import Keeper
 
 __all__ = ["Closing", "Disk", "DiskError", "DiskFile", "FileSystemSync", "tells_errors"]
@@ -41,23 +41,9 @@ FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 ZEROS: Final = bytes(1 << 20)  # what preallocation writes at a time where it must write
 
-#: From this version of Linux on a sync of everything tells what failed.
-_TELLS_ERRORS: Final = (5, 8)
 _NOT_SUPPORTED: Final = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-
-
-class Closing:
-    """What is closed at the end of its ``with`` block."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of what is held."""
-        raise NotImplementedError
+#: Has a read fail where it would wait for the disk; 0 where there is no such flag.
+_NO_WAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 
 
 class DiskFile(Closing):
@@ -118,6 +104,26 @@ class DiskFile(Closing):
         except OSError as error:
             raise DiskError("read", self.path, error) from error
         return b"".join(parts)
+
+    def read_cached(self, size: int, at: int) -> bytes | None:
+        """The same without waiting for the disk: fewer bytes, or ``None``, if it would have to.
+
+        Where the system cannot tell, everything counts as being in memory.
+
+        Raises:
+            DiskError: the bytes cannot be read.
+        """
+        if _NO_WAIT:
+            room = bytearray(size)
+            try:
+                taken = os.preadv(self._descriptor, [room], at, _NO_WAIT)
+                return bytes(memoryview(room)[:taken])
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                if error.errno not in _NOT_SUPPORTED:
+                    raise DiskError("read", self.path, error) from error
+        return self.read(size, at)
 
     def preallocate(self, size: int) -> None:
         """Make the file ``size`` bytes long with room on the disk for each of them.
@@ -251,59 +257,6 @@ class DiskFile(Closing):
             os.close(descriptor)
         except OSError as error:
             raise DiskError("close", self.path, error) from error
-
-
-def tells_errors(system: str, release: str) -> bool:
-    """Whether ``syncfs`` can be relied on, by the names that a system gives to itself."""
-    version = re.match(r"(\d+)\.(\d+)", release)
-    if not system.startswith("linux") or version is None:
-        return False
-    return (int(version[1]), int(version[2])) >= _TELLS_ERRORS
-
-
-class FileSystemSync(Closing):
-    """Syncs all that was written on one file system since it was made; close it.
-
-    ``syncfs`` tells of every write that failed since its descriptor was opened, so it is opened
-    before the first of them. Where there is no such call, each file is to be synced.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        """Begin to watch the file system that has a directory.
-
-        Raises:
-            DiskError: The directory cannot be opened.
-        """
-        self._directory = directory
-        self._call = None
-        self._descriptor = -1
-        if tells_errors(sys.platform, os.uname().release):
-            self._call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-        if self._call is not None:
-            try:
-                self._descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-            except OSError as error:
-                raise DiskError("open", directory, error) from error
-
-    def sync(self) -> bool:
-        """Return once all that was written survives a power cut; False where nothing can tell.
-
-        Raises:
-            DiskError: Some of it may not.
-        """
-        if self._call is None or self._descriptor < 0:
-            return False
-        if self._call(self._descriptor) != 0:
-            number = ctypes.get_errno()
-            cause = OSError(number, os.strerror(number))
-            raise DiskError("sync everything around", self._directory, cause)
-        return True
-
-    def close(self) -> None:
-        """Let the descriptor go; a second time does nothing."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 class Disk:

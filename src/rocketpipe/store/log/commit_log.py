@@ -146,10 +146,13 @@ class CommitLog:
             raise RecordCorrupt(offset, f"{size} bytes are not in the log")
         return data
 
-    def walk(self, start: LogOffset, end: LogOffset) -> Iterator[tuple[LogOffset, bytes]]:
+    def walk(
+        self, start: LogOffset, end: LogOffset, *, partly: bool = False
+    ) -> Iterator[tuple[LogOffset, bytes]]:
         """Step from record to record up to ``end``, where one ends.
 
-        That a checksum is there is looked at where one must be, but not what it says.
+        That a checksum is there is looked at where one must be, but not what it says. With
+        ``partly`` the end may lie anywhere, and the walk ends before what goes beyond it.
 
         Raises:
             RecordCorrupt: Neither a record nor the end of a segment is where one should be.
@@ -162,6 +165,8 @@ class CommitLog:
             data = self.run.read(at, wanted)
             place, length = 0, len(data)
             if length < FILLER_BYTES:
+                if partly and length == wanted:
+                    return
                 raise RecordCorrupt(at, "the log ends before it should")
             while place + FILLER_BYTES <= length:
                 size, magic = unpack(data, place)
@@ -176,6 +181,8 @@ class CommitLog:
                 if place + size > length:
                     at += place
                     if place == 0:
+                        if partly and end - at < size <= self.largest_record:
+                            return
                         # It is longer than what was read: all of it at once.
                         yield LogOffset(at), self._whole(at, size, end)
                         at += size

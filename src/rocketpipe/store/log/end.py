@@ -188,6 +188,24 @@ def walk_to_end(log: CommitLog, start: int, stop: int | None = None) -> Walked:
     )
 
 
+def unfinished_group(log: CommitLog, walked: Walked) -> int | None:
+    """Where the group starts that a walk ended within; ``None`` if it did not.
+
+    What clients of other brokers call so is none: in a group the first record says the same.
+
+    Raises:
+        DiskError: The log cannot be read.
+    """
+    group = walked.group
+    if group is None or group[1] <= walked.end:
+        return None
+    start = max(group[0], log.run.first)
+    if start != group[0]:
+        return start  # the segment that it started in is gone
+    first = record_at(log, start)
+    return start if first is not None and _group_of(first) == group else None
+
+
 def _group_of(record: bytes) -> tuple[int, int] | None:
     return read_mark(record, sealed=record[-SEAL_BYTES:-11] == _SEAL_NAME)
 

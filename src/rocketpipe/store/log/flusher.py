@@ -60,7 +60,7 @@ class Flusher:
         self._changed = threading.Condition()
         self._waiting: list[tuple[int, Done]] = []
         self._error: StoreError | None = None
-        self._checkpoint_synced_ms = clock.monotonic_ms()
+        self._checkpoint_synced_ms = self._published_ms = clock.monotonic_ms()
         self._thread: threading.Thread | None = None
         self._idle = False
         self._stopping = False
@@ -89,7 +89,7 @@ class Flusher:
         unsynced = end - self._positions.durable
         if unsynced > self._config.unflushed_bytes:
             self.flush_once()
-            self._health.check_append()
+            self._health.check_append(raw=True)
         elif self._idle or (unsynced >= self._config.flush_bytes and self._thread is not None):
             with self._changed:
                 self._changed.notify()
@@ -131,11 +131,25 @@ class Flusher:
         return True
 
     def _publish(self, end: int, last_record: int, stored_ms: int) -> None:
-        self._checkpoint.flushed(end, last_record, stored_ms)
+        self._checkpoint.flushed(end, last_record, stored_ms, self._positions.published)
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._checkpoint_synced_ms >= self._config.checkpoint_interval_ms:
             self._checkpoint_synced_ms = now_ms
             self._checkpoint.sync()
+
+    def publish(self) -> None:
+        """Have readers of the files see what was acknowledged since; not at every call.
+
+        Raises:
+            DiskError: The checkpoint cannot be written.
+        """
+        published = self._positions.published
+        if published == self._checkpoint.data.confirmed:
+            return
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._published_ms >= self._config.flush_interval_ms:
+            self._published_ms = now_ms
+            self._checkpoint.publish(published)
 
     def _tell(self, end: int) -> None:
         with self._changed:

@@ -37,6 +37,7 @@ from rocketpipe.store.log.end import (
     reason_at,
     record_at,
     stored_ms_of,
+    unfinished_group,
     walk_to_end,
 )
 from rocketpipe.store.log.segment import Segment
@@ -179,14 +180,15 @@ class LogRecovery:
                 break
             self._skip(bad, behind, found.reason)
             at = found.last_record if found.last_record >= 0 else start
-        if found.group is not None and found.group[1] > found.end:
+        group = unfinished_group(self._log, found)
+        if group is not None:
             log.warning(
                 "group cut, as its end is missing file=%s offset=%d end=%d",
-                self._log.path_of(found.group[0]),
-                found.group[0],
-                found.group[1],
+                self._log.path_of(group),
+                group,
+                found.end,
             )
-            return self._cut_at(found.group[0], start)
+            return self._cut_at(group, start)
         if start != at:
             return walk_to_end(self._log, start, found.end)
         return found

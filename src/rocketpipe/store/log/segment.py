@@ -82,6 +82,15 @@ class Segment:
         file = self._file or self.opened()
         return file.read(min(size, self.end - offset), offset - self.base)
 
+    def read_cached(self, offset: int, size: int) -> bytes | None:
+        """The same without waiting for the disk: fewer, or ``None``, if it would have to.
+
+        Raises:
+            DiskError: They cannot be read.
+        """
+        file = self._file or self.opened()
+        return file.read_cached(min(size, self.end - offset), offset - self.base)
+
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Put bytes where they belong; all of them are in this segment.
 

@@ -134,6 +134,20 @@ class SegmentRun:
         segment = self.find(offset)
         return b"" if segment is None else segment.read(offset, size)
 
+    def read_apart(self, offset: int, size: int) -> bytes:
+        """The same for any thread: what this one has open may be closed behind another's back.
+
+        Raises:
+            DiskError: They cannot be read.
+        """
+        if threading.get_ident() == self._thread:
+            return self.read(offset, size)
+        segment = self.find(offset)
+        if segment is None:
+            return b""
+        with self._disk.open(segment.path, writable=False) as file:
+            return file.read(min(size, segment.end - offset), offset - segment.base)
+
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Put bytes at ``offset``; one segment, which is there, holds them all.
 

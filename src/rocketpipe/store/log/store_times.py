@@ -42,6 +42,10 @@ class StoreTimes:
             return now_ms
         return last_ms if last_ms - now_ms <= MAX_LEAD_MS else now_ms
 
+    def follow(self, at_ms: int) -> None:
+        """Note that somebody else stored something, by another clock."""
+        self._last_ms = at_ms
+
     def stored(self, at_ms: int) -> None:
         """Note that something was stored with the time that was given."""
         if at_ms < self._last_ms:

@@ -6,14 +6,14 @@ RocketMQ's part, five 64-bit numbers of which it trusts the first three after a 
       8  8  the same, of the newest whose queue entry is
      16  8  the same, of the newest that is in the key index
      24  8  how far the master's log was flushed
-     32  8  confirm offset: readers of the files go no further
+     32  8  confirm offset: readers of the files go no further than here or where it is durable
 
 Ours, twice, at 512 and at 1024; the two are written in turn, so that one is whole when the other
 is torn. The valid one with the greater number counts:
 
       0  8  RPCKPT, then a zero and a one
       8  8  number, one more each time
-     16  8  confirm offset: everything before it is durable
+     16  8  everything before it is durable, whether readers may see it or not
      24  8  where the last whole record before it starts; −1 if there is none
      32  8  how far queues, index and timer are durable
      40  8  length of a segment
@@ -185,17 +185,38 @@ class Checkpoint:
         )
         self.sync()
 
-    def flushed(self, confirmed: int, last_record: int, stored_ms: int) -> None:
+    def flushed(
+        self, durable: int, last_record: int, stored_ms: int, published: int | None = None
+    ) -> None:
         """Note how far the log is durable: where that is, its last record, and when it was stored.
+
+        ``published`` is how far readers may go, if that is less.
 
         Raises:
             DiskError: It cannot be written.
         """
+        shown = durable if published is None else published
         self._move(
-            own={"confirmed": confirmed, "last_record": last_record},
+            own={"confirmed": durable, "last_record": last_record},
             # Of the last record: had the clock been ahead, a later one would say too much.
-            data={"confirmed": confirmed, "log_ms": stored_ms or self.data.log_ms},
+            data={"confirmed": shown, "log_ms": stored_ms or self.data.log_ms},
         )
+
+    def publish(self, confirmed: int) -> None:
+        """Note how far readers of the files may go, where nothing new became durable.
+
+        Raises:
+            DiskError: It cannot be written.
+        """
+        self._move(own={}, data={"confirmed": confirmed})
+
+    def seal_from(self, offset: int) -> None:
+        """Note from where on every record has a checksum.
+
+        Raises:
+            DiskError: It cannot be written.
+        """
+        self._move(own={"sealed_from": offset})
 
     def derived(self, upto: int, stored_ms: int) -> None:
         """Note how far queues, index and timer are durable, and when that record was stored.
@@ -211,16 +232,25 @@ class Checkpoint:
             },
         )
 
-    def rewind(self, confirmed: int, last_record: int, derived: int, stored_ms: int) -> None:
+    def rewind(
+        self,
+        end: int,
+        last_record: int,
+        derived: int,
+        stored_ms: int,
+        published: int | None = None,
+    ) -> None:
         """Take back what lies behind the end of a log that was opened or truncated.
+
+        ``published`` is how far readers may go, if that is less.
 
         Raises:
             DiskError: It cannot be written.
         """
         self._move(
-            own={"confirmed": confirmed, "last_record": last_record, "derived": derived},
+            own={"confirmed": end, "last_record": last_record, "derived": derived},
             data={
-                "confirmed": confirmed,
+                "confirmed": end if published is None else published,
                 "log_ms": stored_ms,
                 "queues_ms": min(stored_ms, self.data.queues_ms),
                 "index_ms": min(stored_ms, self.data.index_ms),

@@ -3,6 +3,8 @@
 RUNNING ⇄ FULL         no room; each append tries again by itself
 RUNNING, FULL → FAILED  a write, a sync or a preallocation failed; only opening anew helps
 any → CLOSED
+
+A store that follows takes what its leader wrote, and no messages of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import threading
 from enum import Enum, auto
 
 from rocketpipe.errors import StoreError
-from rocketpipe.store.errors import StoreClosed, StoreFailed, StoreFull
+from rocketpipe.store.errors import StoreClosed, StoreFailed, StoreFollows, StoreFull
 
 
 class StoreState(Enum):
@@ -32,6 +34,8 @@ class Health:
         self._full: StoreFull | None = None
         self._watermark: StoreFull | None = None
         self._closed = False
+        #: Whether the log is another's, so that offsets are not given here.
+        self.follows = False
 
     @property
     def state(self) -> StoreState:
@@ -80,13 +84,14 @@ class Health:
         """Take nothing any more."""
         self._closed = True
 
-    def check_append(self) -> None:
-        """Let an append be tried, or say why not.
+    def check_append(self, *, raw: bool = False) -> None:
+        """Let an append be tried, or say why not; a ``raw`` one is of a leader's log.
 
         Raises:
             StoreFailed: The store has failed.
             StoreFull: The disk is above its watermark.
             StoreClosed: The store was closed.
+            StoreFollows: It takes a leader's log, and nothing else.
         """
         if self._closed:
             raise StoreClosed
@@ -95,3 +100,5 @@ class Health:
         mark = self._watermark
         if mark is not None:
             raise StoreFull(mark.path, mark.needed, mark.reason, mark.free)
+        if self.follows and not raw:
+            raise StoreFollows

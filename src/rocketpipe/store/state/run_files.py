@@ -8,6 +8,8 @@ failed   why the last run stopped writing: what the page cache shows of its tail
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -125,3 +127,18 @@ class RunFiles:
 
     def _is_there(self, path: Path) -> bool:
         return path.name in self._disk.names(path.parent)
+
+
+@contextmanager
+def locked(disk: Disk, layout: StoreLayout) -> Iterator[RunFiles]:
+    """Keep brokers away from a store inside the block.
+
+    Raises:
+        StoreLocked: One is using it.
+    """
+    marks = RunFiles(disk, layout)
+    marks.take_lock()
+    try:
+        yield marks
+    finally:
+        marks.release()

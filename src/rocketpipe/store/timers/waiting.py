@@ -182,6 +182,16 @@ class WaitingMessages:
         head = self._head()
         return None if head is None else _at_ms(head)
 
+    def delivered_to_ms(self, now_ms: int) -> int:
+        """Up to when everything that was due is delivered, as far as ``now_ms``.
+
+        Raises:
+            DiskError: What waits cannot be read.
+        """
+        head = self._head()
+        waiting = [_at_ms(entry) for entry in self._out.values()]
+        return min([now_ms, *waiting, *([_at_ms(head)] if head is not None else [])])
+
     def _head(self) -> bytes | None:
         heap = self._heap
         while heap and self._fresh.get(heap[0][:PLACE_BYTES]) != heap[0]:

@@ -5,6 +5,7 @@
                         queue would begin again at 0, where groups have been long ago
     config/             the broker's tables
     format              in which format all of this is
+    epochFileCheckpoint of a replica: whose leadership each part of the log is of
     backup.json         what should be there: sizes and checksums; written last
 
 All other queues, the index and the timer are not copied: whoever opens the copy makes them anew
@@ -39,7 +40,7 @@ from rocketpipe.store.upkeep.retention import Pins
 
 MANIFEST: Final = "backup.json"
 _FORMAT: Final = 1
-_ROOMS: Final = ("commitlog", "consumequeue", "config", "format")
+_ROOMS: Final = ("commitlog", "consumequeue", "config", "format", "epochFileCheckpoint")
 _WHAT_THERE_IS: Final = ("topics.json", "subscriptionGroup.json")
 
 
@@ -127,8 +128,11 @@ def back_up(
             for path in last_files_of_expired(disk, layout, first)
         ]
         copied += [_copy(disk, layout.config / name, copy.config / name, target) for name in late]
-        if layout.format.name in disk.names(root):  # RocketMQ's stores have none
-            copied.append(_copy(disk, layout.format, copy.format, target))
+        # RocketMQ's stores have no format, and only replicas have epochs. Which replica it is stays
+        # behind: a copy is for another one.
+        for path in (layout.format, layout.epochs):
+            if path.name in disk.names(root):
+                copied.append(_copy(disk, path, target / path.name, target))
     _sync_directories(disk, target, copied)
     backup = Backup(
         created_ms=clock.now_ms(), first_offset=first, end_offset=end, files=tuple(copied)

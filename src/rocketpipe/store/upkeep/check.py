@@ -99,7 +99,12 @@ class _Check:
         self._files = files
         self._report = report
         self._delays_ms = delays_ms
-        own = read_checkpoint(disk, layout.checkpoint).own
+        checkpoint = read_checkpoint(disk, layout.checkpoint)
+        own = checkpoint.own
+        #: A replica has more than it shows: nothing follows from that yet.
+        self._shown = NEVER if own is None or checkpoint.foreign else checkpoint.confirmed
+        if own is not None and self._shown >= own.confirmed:
+            self._shown = NEVER
         #: Recovery looks at what lies behind it, and cuts what is not whole.
         self._durable = NEVER if own is None else own.confirmed
         known = own is not None
@@ -162,11 +167,13 @@ class _Check:
         report.times_back += view.stored_ms < self._last_ms
         self._last_ms = view.stored_ms
         self._check_group(at, len(record), read_mark(record, sealed=sealed))
+        shown = at + len(record) <= self._shown
         kind = transaction_of(view.sys_flag)
         if kind not in (Transaction.PREPARED, Transaction.ROLLED_BACK):
-            self._check_queue(at, view)
-            self._timer.expect(at, view)
-        if kind is not Transaction.ROLLED_BACK:
+            self._check_queue(at, view, shown=shown)
+            if shown:
+                self._timer.expect(at, view)
+        if shown and kind is not Transaction.ROLLED_BACK:
             self._index.expect(at, view.stored_ms, key_hashes(view.topic, view.raw_properties))
 
     def _check_group(self, at: int, size: int, group: tuple[int, int] | None) -> None:
@@ -192,7 +199,7 @@ class _Check:
             )
             self._group = None
 
-    def _check_queue(self, at: int, view: RecordView) -> None:
+    def _check_queue(self, at: int, view: RecordView, *, shown: bool) -> None:
         queue = (view.topic, view.queue_id)
         offset = int(view.queue_offset)
         if view.sys_flag & INNER_BATCH:  # it has many offsets, and a queue of another kind
@@ -204,7 +211,7 @@ class _Check:
         elif offset < expected:
             self._order(Kind.OFFSETS_REPEATED, at, queue, offset, expected, 1)
         self._next[queue] = max(offset + 1, expected)
-        if offset >= expected:
+        if shown and offset >= expected:
             self._queues.expect(queue, offset, (at, view.size, self._tag_code(view)))
 
     def _order(

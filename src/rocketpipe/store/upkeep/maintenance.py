@@ -11,10 +11,8 @@ take the store's lock.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,18 +23,25 @@ from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.derived.derivation import Arrival
+from rocketpipe.store.derived.dispatcher import OnArrival
 from rocketpipe.store.errors import RecordCorrupt, StoreDamaged
-from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout, offset_of
 from rocketpipe.store.log.batch_mark import read_mark
 from rocketpipe.store.log.commit_log import CommitLog
 from rocketpipe.store.log.end import end_of_data
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.queues.entries import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
-from rocketpipe.store.state.checkpoint import Checkpoint, read_checkpoint
+from rocketpipe.store.state.checkpoint import read_checkpoint
 from rocketpipe.store.state.format_version import check_format
-from rocketpipe.store.state.run_files import RunFiles
-from rocketpipe.store.upkeep.log_scan import CHUNK_BYTES, Gap, LogFiles, Scanned, log_of, scan
+from rocketpipe.store.state.run_files import locked
+from rocketpipe.store.upkeep.cutting import (
+    cut_files,
+    is_replica,
+    remove,
+    remove_derived,
+)
+from rocketpipe.store.upkeep.log_scan import Gap, LogFiles, Scanned, log_of, scan
 from rocketpipe.store.upkeep.queue_check import last_files_of_expired, queues_on_disk
 
 _NO_HOST = bytes(8)
@@ -186,25 +191,38 @@ def rebuild_derived(config: StoreConfig, disk: Disk, clock: Clock) -> int:
     config = _with_sizes_of_files(config, disk, layout)
     with locked(disk, layout) as marks:
         with log_of(disk, layout) as files:
-            kept = set(last_files_of_expired(disk, layout, files.first_offset))
+            kept = frozenset(last_files_of_expired(disk, layout, files.first_offset))
         # From here on a start is one after a crash, which looks at what there is.
         marks.begin(os.getpid())
         if read_checkpoint(disk, layout.checkpoint).own is None:
             # RocketMQ's has times, by which it would take queues for complete.
-            _remove(disk, layout.checkpoint)
+            remove(disk, layout.checkpoint)
             disk.sync_directory(config.root)
-        for directory in (layout.sums, layout.index, layout.timer):
-            for name in _names(disk, directory):
-                _remove(disk, directory / name)
-        if layout.sums.name in _names(disk, config.root):
-            disk.sync_directory(layout.sums)
-        for _, directory in queues_on_disk(disk, layout):
-            _remove_newest_first(disk, directory, kept)
+        remove_derived(disk, layout, kept)
+        replicated = is_replica(disk, layout)
     arrivals = _ArrivalCount()
-    MessageStore.open(
-        config, disk=disk, clock=clock, store_host=_NO_HOST, on_arrival=arrivals, threads=False
-    ).close()
+    _open_once(config, disk, clock, arrivals, replicated=replicated)
     return arrivals.count
+
+
+def _open_once(
+    config: StoreConfig,
+    disk: Disk,
+    clock: Clock,
+    on_arrival: OnArrival | None = None,
+    *,
+    replicated: bool,
+) -> None:
+    """Have an opening do what is left: of a replica it shows no more than was confirmed."""
+    MessageStore.open(
+        config,
+        disk=disk,
+        clock=clock,
+        store_host=_NO_HOST,
+        on_arrival=on_arrival,
+        threads=False,
+        replicated=replicated,
+    ).close()
 
 
 def truncate(config: StoreConfig, disk: Disk, clock: Clock, offset: LogOffset) -> Truncated:
@@ -223,28 +241,18 @@ def truncate(config: StoreConfig, disk: Disk, clock: Clock, offset: LogOffset) -
         with log_of(disk, layout) as files:
             last = _last_before(files, offset)
             end = files.first_offset if last is None else LogOffset(last.at + len(last.record))
-            stored_ms = 0 if last is None else RecordView(last.record).stored_ms
+        replicated = is_replica(disk, layout)
         marks.begin(os.getpid())
         commit_log = CommitLog(disk, layout.commit_log, config.segment_bytes)
         try:
             data_end = end_of_data(commit_log, end, commit_log.run.end)
-            kept_in = _keep_tail(disk, layout, commit_log, end, data_end)
-            # The checkpoint first: it may be behind the log at any moment, and never ahead.
-            checkpoint = Checkpoint(disk, layout.checkpoint)
-            try:
-                last_at = -1 if last is None else last.at
-                checkpoint.rewind(end, last_at, files.first_offset, stored_ms)
-                checkpoint.sync()
-            finally:
-                checkpoint.close()
-            # One segment after the other: a crash in between must not leave a gap.
-            for segment in reversed(commit_log.run.segments):
-                if segment.base >= end:
-                    commit_log.run.truncate(segment.base)
-            commit_log.run.truncate(end)
+            last_at = -1 if last is None else int(last.at)
+            kept_in = cut_files(
+                disk, layout, commit_log, end, last_at, data_end, confirmed_only=replicated
+            )
         finally:
             commit_log.close()
-    MessageStore.open(config, disk=disk, clock=clock, store_host=_NO_HOST, threads=False).close()
+    _open_once(config, disk, clock, replicated=replicated)
     return Truncated(end, kept_in)
 
 
@@ -271,28 +279,6 @@ def _last_before(files: LogFiles, offset: LogOffset) -> Scanned | None:
     return last
 
 
-def _keep_tail(
-    disk: Disk, layout: StoreLayout, commit_log: CommitLog, start: LogOffset, end: int
-) -> Path | None:
-    """Copy the bytes that are about to go."""
-    if end <= start:
-        return None
-    disk.make_directory(layout.quarantine)
-    taken = disk.names(layout.quarantine)
-    number = 1
-    while (name := f"truncated-{start:020d}-{number}") in taken:
-        number += 1
-    with disk.create(layout.quarantine / name) as file:
-        at = int(start)
-        while at < end:
-            data = commit_log.run.read(at, min(CHUNK_BYTES, end - at))
-            file.write(data, at=at - start)
-            at += len(data)
-        file.sync()
-    disk.sync_directory(layout.quarantine)
-    return layout.quarantine / name
-
-
 def _with_sizes_of_files(config: StoreConfig, disk: Disk, layout: StoreLayout) -> StoreConfig:
     """The settings, with the sizes that the files have which are about to go."""
     for _, directory in queues_on_disk(disk, layout):
@@ -303,44 +289,3 @@ def _with_sizes_of_files(config: StoreConfig, disk: Disk, layout: StoreLayout) -
                 if size and size % QUEUE_ENTRY_BYTES == 0:
                     return replace(config, queue_file_bytes=size)
     return config
-
-
-def _remove_newest_first(disk: Disk, directory: Path, kept: set[Path]) -> None:
-    """Remove files of a queue so that, whenever it ends, those are left with which it begins."""
-    going = [name for name in _names(disk, directory) if directory / name not in kept]
-    for name in reversed(going):
-        _remove(disk, directory / name)
-        if name != going[0]:
-            disk.sync_directory(directory)
-
-
-@contextmanager
-def locked(disk: Disk, layout: StoreLayout) -> Iterator[RunFiles]:
-    """Keep brokers away from a store inside the block.
-
-    Raises:
-        StoreLocked: One is using it.
-    """
-    marks = RunFiles(disk, layout)
-    marks.take_lock()
-    try:
-        yield marks
-    finally:
-        marks.release()
-
-
-def _remove(disk: Disk, path: Path) -> None:
-    try:
-        disk.remove(path)
-    except DiskError as error:
-        if error.errno != errno.ENOENT:
-            raise
-
-
-def _names(disk: Disk, directory: Path) -> list[str]:
-    try:
-        return disk.names(directory)
-    except DiskError as error:
-        if error.errno == errno.ENOENT:
-            return []
-        raise
