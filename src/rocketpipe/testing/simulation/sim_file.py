@@ -234,6 +234,9 @@ class SimFile(DiskFile):
         self._disk.step("read", self.path)
         return bytes(self._content.cached[at : at + size])
 
+    def read_cached(self, size: int, at: int) -> bytes | None:
+        return self.read(size, at)
+
     def preallocate(self, size: int) -> None:
         self._check("preallocate", writing=True)
         fault = self._disk.begin("preallocate", self.path)

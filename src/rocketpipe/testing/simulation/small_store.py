@@ -136,6 +136,7 @@ def open_store(
     flush: FlushMode = FlushMode.ASYNC,
     clock: StepClock | None = None,
     on_arrival: OnArrival | None = None,
+    replicated: bool = False,
     **changes: object,
 ) -> MessageStore:
     """Open a store for one kind of record; what is not named is as in `small_store`."""
@@ -148,6 +149,7 @@ def open_store(
         store_host=kind.store_host,
         on_arrival=on_arrival,
         threads=False,
+        replicated=replicated,
     )
 
 
