@@ -16,6 +16,15 @@ from rocketpipe.errors import RocketPipeError
 ConfigT = TypeVar("ConfigT")
 
 
+def texts_of(config: object) -> dict[str, str]:
+    """Return the settings of an object that have a value, as text by key."""
+    return {
+        one.key: one.write(value)
+        for one in settings_of(type(config))
+        if (value := getattr(config, one.attribute)) is not None
+    }
+
+
 class SettingRefused(RocketPipeError):
     """A setting that cannot be changed as asked; nothing was."""
 
@@ -57,29 +66,31 @@ class ChangeableSettings(Generic[ConfigT]):
                 changes[setting.attribute] = setting.read(text)
             except ValueError as error:
                 raise SettingRefused(key, f"it cannot be {text[:80]!r}: {error}") from None
-        before: Any = self.now
+        before = self.now
         try:
-            after = dataclasses.replace(before, **changes)
+            self.now = self._with(changes)
         except ValueError as error:
             raise SettingRefused(", ".join(values), str(error)) from None
-        self.now = after
-        return {
-            one.key: one.write(getattr(after, one.attribute))
-            for one in settings_of(type(after))
-            if getattr(after, one.attribute) != getattr(before, one.attribute)
-        }
+        texts = self._texts(before)
+        return {key: text for key, text in self._texts(self.now).items() if text != texts.get(key)}
 
     def items(self) -> dict[str, str]:
         """Return every setting that has a value, as text, sorted by key."""
-        return {
-            one.key: one.write(value)
-            for one in sorted(settings_of(type(self.now)), key=lambda one: one.key)
-            if (value := getattr(self.now, one.attribute)) is not None
-        }
+        return dict(sorted(self._texts(self.now).items()))
 
     def text(self) -> str:
         """Return the same as lines of ``key=value``."""
         return "".join(f"{key}={text}\n" for key, text in self.items().items())
+
+    def _with(self, changes: Mapping[str, Any]) -> ConfigT:
+        """Return the settings with other values, by attribute."""
+        now: Any = self.now
+        changed: ConfigT = dataclasses.replace(now, **changes)
+        return changed
+
+    def _texts(self, config: ConfigT) -> dict[str, str]:
+        """Return the settings of ``config`` that have a value, as text."""
+        return texts_of(config)
 
     def _changeable(self, key: str) -> Setting:
         for one in self.live():

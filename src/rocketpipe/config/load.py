@@ -100,6 +100,7 @@ class Choice:
         self._by_name = {name: one.key for one in settings for name in one.names}
         self._last: dict[str, Given] = {}
         self._repeated: list[str] = []
+        self._notes: list[str] = []
         for one in given:
             self._hear(one)
 
@@ -155,13 +156,17 @@ class Choice:
         except ValueError as error:
             raise ConfigError("settings", str(error)) from error
 
+    def note(self, line: str) -> None:
+        """Have ``warnings`` say this too, as whoever reads the values knows more of them."""
+        self._notes.append(line)
+
     def warnings(self) -> list[str]:
         """Say, a line each, what was said in vain: unknown names, repeated keys, unused keys."""
         used = {*self._by_name.values(), *self._heard}
         strangers = [one for key, one in self._last.items() if key not in used]
         unused = [one for one in strangers if one.name in self._known]
         lines = [self._unknown(one) for one in strangers if one.name not in self._known]
-        lines += self._repeated
+        lines += self._repeated + self._notes
         unused += [one for key, one in self._last.items() if key in self._idle]
         if unused:
             names = ", ".join(sorted(one.name for one in unused))

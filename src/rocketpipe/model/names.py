@@ -43,6 +43,8 @@ SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 #: Ours: what was staged, and the ledger of commits.
 STAGING_TOPIC: Final = "rmq_sys_STAGED_SENDS"
+#: Ours: the broker's tables, on their way to its replicas.
+TABLES_TOPIC: Final = "rmq_sys_TABLES"
 
 SYSTEM_TOPICS: Final = frozenset(
     {
@@ -67,6 +69,7 @@ NOT_SENDABLE: Final = frozenset(
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
         STAGING_TOPIC,
+        TABLES_TOPIC,
     }
 )
 

@@ -120,11 +120,8 @@ _P2: Final = frozenset(
 )
 _PRIORITIES: Final = (_P0, _P1, _P2)
 
-_ADMIN: Final = "administration, later"
-_RARE: Final = "rare"
 _OLD_ACL: Final = "RocketMQ 4.9 only; 5.x has users and rules instead"
-_SYNC: Final = "a follower copies it from its leader: later, with replication"
-_GROUPS_OF_BROKERS: Final = "a later room: who leads a broker group"
+_GROUPS_OF_BROKERS: Final = "there is no controller: ZooKeeper elects who leads a group"
 _NEVER: Final = "declared by RocketMQ, answered by none of its servers"
 _STATIC: Final = "static topics, rare"
 
@@ -136,27 +133,13 @@ def _rows(peer: Peer, why: str, *codes: RequestCode) -> tuple[Unserved, ...]:
 UNSERVED: Final[tuple[Unserved, ...]] = (
     *_rows(
         Peer.BROKER,
-        _RARE,
-        C.GET_TIMER_CHECK_POINT,
-        C.GET_TIMER_METRICS,
-    ),
-    *_rows(
-        Peer.BROKER,
         "of the RocksDB store, which we do not have",
         C.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
         C.EXPORT_ROCKSDB_CONFIG_TO_JSON,
         C.POP_ROLLBACK,
     ),
     *_rows(Peer.BROKER, _STATIC, C.UPDATE_AND_CREATE_STATIC_TOPIC),
-    *_rows(
-        Peer.BROKER,
-        _SYNC,
-        C.EXCHANGE_BROKER_HA_INFO,
-        C.GET_BROKER_HA_STATUS,
-        C.RESET_MASTER_FLUSH_OFFSET,
-        C.GET_BROKER_EPOCH_CACHE,
-        C.NOTIFY_BROKER_ROLE_CHANGED,
-    ),
+    *_rows(Peer.BROKER, _GROUPS_OF_BROKERS, C.NOTIFY_BROKER_ROLE_CHANGED),
     *_rows(
         Peer.BROKER,
         "users and rules, later",
@@ -183,11 +166,8 @@ UNSERVED: Final[tuple[Unserved, ...]] = (
         Peer.CONTROLLER,
         _GROUPS_OF_BROKERS,
         C.CONTROLLER_ALTER_SYNC_STATE_SET,
-        C.CONTROLLER_ELECT_MASTER,
         C.CONTROLLER_REGISTER_BROKER,
         C.CONTROLLER_GET_REPLICA_INFO,
-        C.CONTROLLER_GET_METADATA_INFO,
-        C.CONTROLLER_GET_SYNC_STATE_DATA,
         C.UPDATE_CONTROLLER_CONFIG,
         C.GET_CONTROLLER_CONFIG,
         C.CLEAN_BROKER_DATA,
