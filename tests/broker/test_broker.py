@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from tests.broker.support import asking
 
-from rocketpipe.broker.assembly import _queues_in_use as queues_in_use
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.duties import _forget_topic as forget_topic
 from rocketpipe.broker.stats import Stats
+from rocketpipe.broker.tables.deletions import queues_in_use
+from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.client.consumer.pull import pull_request
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.clock import SystemClock
@@ -38,6 +39,15 @@ def config(data: Path, *name_servers: str, port: int = 0) -> BrokerConfig:
     return BrokerConfig(
         data=data, name_servers=name_servers, port=port, store=StoreConfig.embedded(data)
     )
+
+
+class _NotAcknowledging:
+    """Replicas that have gone over to another leader."""
+
+    async def settled(self) -> None:
+        raise RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, "no longer the master")
+
+    offsets_settled = settled
 
 
 async def test_a_directory_it_cannot_use_is_told_as_such_and_the_port_is_free_again(
@@ -140,7 +150,13 @@ async def test_a_topic_that_was_deleted_does_not_come_back_with_a_kill(tmp_path:
     store = opened()
     store.append([[put("deleted")], [put("kept")]])
     store.dispatch()
-    await forget_topic(store, Stats(SystemClock()), "deleted")
+    tables = Tables(Disk(), tmp_path / "config", SystemClock(), default_topic_queues=1)
+    tables.replicas = _NotAcknowledging()
+    with pytest.raises(RequestRejected):
+        await forget_topic(store, tables, Stats(SystemClock()), "deleted")
+    assert store.max_offset("deleted", 0) == 1, "who leads now may never hear of it"
+    tables.replicas = None
+    await forget_topic(store, tables, Stats(SystemClock()), "deleted")
     store.append([[put("kept")]])
     store.dispatch()
     store.flush()

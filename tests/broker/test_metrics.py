@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.broker.support.group_status import following, leading
 
 from rocketpipe import Admin, Producer
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
 from rocketpipe.broker.core import Core
 from rocketpipe.broker.metrics import families, problem_of
 from rocketpipe.metrics import render
@@ -113,3 +116,30 @@ async def test_of_many_places_no_more_are_looked_at_than_are_told(
     assert len(told) == 10_000
     left_out = 'rocketpipe_series_left_out{name="rocketmq_consumer_lag_messages"}'
     assert f"{left_out} {2000 + before}\n" in text
+
+
+async def test_replicas_are_measured_where_there_are_any(tmp_path: Path) -> None:
+    seen: list[Core] = []
+    config = BrokerConfig(data=tmp_path, port=0, store=StoreConfig.embedded(tmp_path))
+    async with broker(config, watch=seen.append):
+        (core,) = seen
+        assert "rocketpipe_replication" not in render(families(core))
+        group = replace(config, replication=ReplicationConfig(role=BrokerRole.SYNC_MASTER))
+        core = replace(core, config=group)
+        who = 'cluster="DefaultCluster",node_type="broker",node_id="broker-a"'
+        core.group.status = leading
+        text = render(families(core))
+        for name, value in (
+            (f'role{{{who},role="leading"}}', 1),
+            (f"epoch{{{who}}}", 3),
+            (f"confirm_offset{{{who}}}", 980),
+            (f"in_sync{{{who}}}", 2),
+            (f"min_in_sync{{{who}}}", 2),
+            (f'follower_lag_bytes{{{who},follower="3",in_sync="false"}}', 100),
+        ):
+            assert f"rocketpipe_replication_{name} {value}\n" in text
+        core.group.status = following
+        text = render(families(core))
+        assert f"rocketpipe_replication_behind_bytes{{{who}}} 100\n" in text
+        assert f"rocketpipe_replication_connected{{{who}}} 1\n" in text
+        assert "rocketpipe_replication_in_sync" not in text

@@ -137,6 +137,32 @@ def test_the_same_address_under_another_id_replaces_the_old_one() -> None:
     assert addresses(table) == {0: "h:1"}
 
 
+def test_a_leader_that_steps_down_can_still_be_read() -> None:
+    table = route_table()
+    table.register(told(address="h:1", version=DataVersion(state_version=3)))
+    table.register(told(broker_id=2, address="h:1", has={}))
+    assert addresses(table) == {2: "h:1"}
+    assert table.topics() == {"t", "u"}
+    table.register(told(address="h:2", version=DataVersion(state_version=4), has=topics("t", "v")))
+    assert addresses(table) == {0: "h:2", 2: "h:1"}
+    assert "v" in table.topics()
+    table.unregister("h:2")
+    assert addresses(table) == {2: "h:1"}, "its follower is left to read from"
+    table.unregister("h:1")
+    assert table.topics() == frozenset()
+
+
+def test_a_follower_that_takes_over_is_the_leader_and_the_old_one_is_gone() -> None:
+    table = route_table()
+    table.register(told(address="h:1", version=DataVersion(state_version=1)))
+    table.register(told(broker_id=1, address="h:2", has={}))
+    outcome = table.register(told(address="h:2", version=DataVersion(state_version=2)))
+    assert {gone.address for gone in outcome.displaced} == {"h:1", "h:2"}
+    assert addresses(table) == {0: "h:2"}
+    assert not table.register(told(address="h:1", version=DataVersion(state_version=1))).taken
+    assert addresses(table) == {0: "h:2"}
+
+
 def test_the_same_address_under_another_name_replaces_the_old_one() -> None:
     table = route_table()
     table.register(told("old", address="h:1"))

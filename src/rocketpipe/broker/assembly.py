@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.live import LiveSettings
@@ -24,6 +25,7 @@ from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.replication.standing import Standing
+from rocketpipe.broker.replication.status import GroupView, alone
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.lock_journal import LOCKS_FILE, LockJournal
@@ -42,23 +44,31 @@ from rocketpipe.store.upkeep.retention import Committed, Pins, Retention
 
 
 def open_store(
-    config: BrokerConfig, disk: Disk, clock: Clock, store_host: bytes, arrivals: Arrivals
+    config: BrokerConfig,
+    disk: Disk,
+    clock: Clock,
+    store_host: bytes,
+    arrivals: Arrivals,
+    *,
+    replicated: bool = False,
 ) -> MessageStore:
-    """Open the store of a broker.
+    """Open the store of a broker, or of a replica: then others say what of its end is confirmed.
 
     Raises:
         StoreError: If the data directory cannot be used.
     """
     return MessageStore.open(
-        _store_config(config),
+        store_config(config),
         disk=disk,
         clock=clock,
         store_host=store_host,
         on_arrival=arrivals,
+        replicated=replicated,
     )
 
 
-def _store_config(config: BrokerConfig) -> StoreConfig:
+def store_config(config: BrokerConfig) -> StoreConfig:
+    """What a broker's settings say to its store."""
     usual = StoreConfig(root=config.data)
     store = config.store or usual
     # Whichever of the two says something else than the default is meant.
@@ -133,6 +143,7 @@ def build_core(
         locks=locks,
         owners=owners,
         standing=standing,
+        group=GroupView(partial(alone, store.positions, address)),
         visibility=visibility,
         admission=admission,
         intake=intake,
@@ -162,22 +173,16 @@ def _load_tables(config: BrokerConfig, store: MessageStore, disk: Disk, clock: C
     )
     tables.load()
     tables.topics.establish(_system_topics(config), clock.now_ms())
-    tables.finish_deletions(store)
-    tables.adopt(_queues_in_use(store, every=tables.topics_were_lost))
+    if config.replication is None:
+        tables.reconcile(store)  # else whoever leads says what was deleted
     return tables
 
 
 def _system_topics(config: BrokerConfig) -> Iterator[TopicSettings]:
     trace_topic = config.trace_topic_name if config.trace_topic else None
-    return system_topics(config.cluster, config.name, trace_topic=trace_topic)
-
-
-def _queues_in_use(store: MessageStore, *, every: bool = False) -> Iterator[tuple[str, int]]:
-    """Queues with messages: one that has none left may be of a topic that was deleted.
-
-    ``every`` gives those too that still have a file, where nothing else tells of topics.
-    """
-    for topic, queue_id in store.queues():
-        queue = store.derived.queues.queue(topic, queue_id)
-        if queue is not None and (queue.min_offset < queue.max_offset or (every and queue.sums())):
-            yield topic, queue_id
+    return system_topics(
+        config.cluster,
+        config.name,
+        trace_topic=trace_topic,
+        replicated=config.replication is not None,
+    )

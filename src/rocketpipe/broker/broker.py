@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 
@@ -17,15 +17,17 @@ from rocketpipe.broker.assembly import build_core, open_store
 from rocketpipe.broker.config.advertise import advertised_address, check_advertised, host_of
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core, Loop
-from rocketpipe.broker.duties import Role, background, role
+from rocketpipe.broker.duties import background, role
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.presence.fast_port import fast_port
 from rocketpipe.broker.presence.registration import Registrar
-from rocketpipe.broker.tables.tables import Tables
+from rocketpipe.broker.replicated import replicated
+from rocketpipe.broker.run import saved
 from rocketpipe.clock import Clock, SystemClock
+from rocketpipe.coordination.coordinator import Coordinator
 from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.caller import Caller
-from rocketpipe.remoting.connection import Answer
+from rocketpipe.remoting.connection import Answer, Lane, PeerConnection
 from rocketpipe.remoting.peer_timeouts import PeerTimeouts
 from rocketpipe.remoting.server import Server
 from rocketpipe.store.files.disk import Disk
@@ -42,12 +44,13 @@ async def broker(
     watch: Callable[[Core], None] | None = None,
     around: Callable[[Answer], Answer] | None = None,
     disk: Disk | None = None,
+    coordinator: Coordinator | None = None,
 ) -> AsyncIterator[str]:
     """Run a broker inside the block, which is given the address it listens on.
 
     ``watch`` is given the parts before they serve, for whoever measures them. ``around`` is for
     tests: what it makes of the router's answers is what peers get, and the fast path is off. So is
-    ``disk``, in the place of the machine's.
+    ``disk``, in the place of the machine's, and ``coordinator``, in the place of ZooKeeper.
 
     Raises:
         OSError: If the port is taken.
@@ -62,6 +65,62 @@ async def broker(
         caller = await stack.enter_async_context(Caller())
         address = advertised_address(config.advertise, server.address)
         store_host = (await host_of(address)).pack()
+        listening = partial(_listening, (server, fast), config, clock, around)
+        if config.replication is None:
+            core = await stack.enter_async_context(
+                _alone(
+                    config,
+                    address=address,
+                    store_host=store_host,
+                    clock=clock,
+                    chance=chance,
+                    disk=disk,
+                    caller=caller,
+                    listening=listening,
+                    watch=watch,
+                )
+            )
+        else:
+            replica = await stack.enter_async_context(
+                replicated(
+                    config,
+                    config.replication,
+                    address=address,
+                    store_host=store_host,
+                    clock=clock,
+                    chance=chance,
+                    disk=disk,
+                    caller=caller,
+                    listening=lambda board: listening(
+                        board.answer, board.lane, board.forget_peer, board.finish
+                    ),
+                    watch=watch,
+                    coordinator=coordinator,
+                )
+            )
+            core = replica.run.core
+        await stack.enter_async_context(
+            running(check_advertised(address, core.connected), "self-check")
+        )
+        log.info("broker started name=%s address=%s", config.name, address)
+        yield server.address
+
+
+@asynccontextmanager
+async def _alone(
+    config: BrokerConfig,
+    *,
+    address: str,
+    store_host: bytes,
+    clock: Clock,
+    chance: random.Random,
+    disk: Disk,
+    caller: Caller,
+    listening: Callable[..., AbstractAsyncContextManager[None]],
+    watch: Callable[[Core], None] | None,
+) -> AsyncIterator[Core]:
+    """Run a broker that has no replicas."""
+    async with AsyncExitStack() as stack:
         arrivals = Arrivals()
         store = stack.enter_context(closing(open_store(config, disk, clock, store_host, arrivals)))
         core = build_core(
@@ -78,15 +137,18 @@ async def broker(
         if watch is not None:
             watch(core)
         serving = stack.enter_context(role(core))
-        await stack.enter_async_context(_saved(core.tables, config.save_offsets_every_ms))
+        await stack.enter_async_context(saved(core.tables, config.save_offsets_every_ms))
         await stack.enter_async_context(_running(background(core, serving)))
-        await stack.enter_async_context(_listening((server, fast), core, serving, around))
-        await stack.enter_async_context(_registered(core.registrar))
         await stack.enter_async_context(
-            running(check_advertised(address, core.connected), "self-check")
+            listening(
+                serving.answer,
+                serving.fast_path,
+                serving.clients.forget_peer,
+                partial(serving.finish, core.waiting),
+            )
         )
-        log.info("broker started name=%s address=%s", config.name, address)
-        yield server.address
+        await stack.enter_async_context(_registered(core.registrar))
+        yield core
 
 
 @asynccontextmanager
@@ -99,12 +161,15 @@ async def _running(loops: Mapping[str, Loop]) -> AsyncIterator[None]:
 
 def _listening(
     servers: Sequence[Server | None],
-    core: Core,
-    serving: Role,
+    config: BrokerConfig,
+    clock: Clock,
     around: Callable[[Answer], Answer] | None,
+    answer: Answer,
+    lane: Lane | None,
+    on_lost: Callable[[PeerConnection], None],
+    finish: Callable[[], Awaitable[None]],
 ) -> AbstractAsyncContextManager[None]:
     """Answer peers on all ports; they share what may be held for them."""
-    config, answer = core.config, serving.router.answer
     buffers = Buffers(
         unsent_bytes=config.max_unsent_bytes, unfinished_bytes=config.max_unfinished_bytes
     )
@@ -112,13 +177,13 @@ def _listening(
         servers,
         lambda port: port.serving(
             answer if around is None else around(answer),
-            serving.clients.forget_peer,
-            lane=serving.fast_path if around is None else None,
-            clock=core.clock,
+            on_lost,
+            lane=lane if around is None else None,
+            clock=clock,
             patience=PeerTimeouts(silence_ms=1000 * config.connection_idle_s),
             max_connections=config.max_connections,
             buffers=buffers,
-            on_close=partial(serving.finish, core.waiting),
+            on_close=finish,
         ),
     )
 
@@ -133,16 +198,6 @@ async def _each(
             if server is not None:
                 await stack.enter_async_context(serving(server))
         yield
-
-
-@asynccontextmanager
-async def _saved(tables: Tables, every_ms: int) -> AsyncIterator[None]:
-    """Tables are saved inside the block again and again, and once more at its end."""
-    try:
-        async with running(tables.keep_saved(every_ms), "tables"):
-            yield
-    finally:
-        tables.save()
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.replication.standing import Standing
+from rocketpipe.broker.replication.status import GroupView
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.lock_journal import LockJournal
@@ -60,6 +61,8 @@ class Core:
     owners: LockJournal
     #: Whether it leads, and whose word a send needs.
     standing: Standing
+    #: How its replicas stand, for those who ask.
+    group: GroupView
     visibility: Visibility
     admission: Admission
     intake: Intake

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core, Feature, Loop
@@ -20,6 +20,7 @@ from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullRules
 from rocketpipe.broker.delivery.repairing import keep_repaired
 from rocketpipe.broker.delivery.retry import Retries
+from rocketpipe.broker.delivery.slave_reads import SlaveReads
 from rocketpipe.broker.delivery.tidying import keep_tidy
 from rocketpipe.broker.fast_path.fast_path import FastPath
 from rocketpipe.broker.fast_path.outbox import Outbox
@@ -37,11 +38,14 @@ from rocketpipe.broker.handlers.groups import GroupHandlers
 from rocketpipe.broker.handlers.lookups import LookupHandlers
 from rocketpipe.broker.handlers.offsets import OffsetHandlers
 from rocketpipe.broker.handlers.pulling import PullHandlers
+from rocketpipe.broker.handlers.replication import ReplicationHandlers
 from rocketpipe.broker.handlers.sending import SendHandlers
 from rocketpipe.broker.handlers.topics import TopicHandlers, TopicStatsHandlers
 from rocketpipe.broker.intake.open_transaction_limit import OpenTransactionLimit
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.store_steps import run_steps
+from rocketpipe.broker.tables.tables import Tables
+from rocketpipe.remoting.connection import Answer
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.message_store import MessageStore
 
@@ -60,7 +64,7 @@ FEATURES: Final[tuple[Callable[[Core], Feature], ...]] = (
 _LIVE: Final = (
     *("permission", "auto_create_topics", "auto_create_groups", "max_message_bytes"),
     *("reject_transactions", "property_filter", "lite_pull", "long_polling", "short_polling_ms"),
-    *("notify_consumers", "on_damage"),
+    *("notify_consumers", "on_damage", "min_in_sync"),
 )
 
 
@@ -69,7 +73,10 @@ class Role:
     """What a broker serves: built on a core, and gone when its block ends."""
 
     router: Router
-    fast_path: FastPath
+    #: How a command is answered: by the router, unless the role says otherwise.
+    answer: Answer
+    #: None where nothing is done for less.
+    fast_path: FastPath | None
     features: Sequence[Feature]
     clients: ClientHandlers
     topics: TopicHandlers
@@ -80,7 +87,8 @@ class Role:
         for feature in self.features:
             if feature.on_close is not None:
                 feature.on_close()
-        await self.fast_path.finish()
+        if self.fast_path is not None:
+            await self.fast_path.finish()
         await self.topics.finish()
 
 
@@ -88,31 +96,30 @@ class Role:
 
 
 @contextmanager
-def role(core: Core) -> Iterator[Role]:
+def role(core: Core, slaves: SlaveReads | None = None) -> Iterator[Role]:
     """Build features, handlers and fast path on a core; at the end of the block none is left.
+
+    ``slaves`` may be read in this broker's place.
 
     Raises:
         StoreError: What the last run left to a feature cannot be read.
     """
     with core.arrivals.temporary(), core.settings.temporary(), core.pins.temporary():
         features = [feature(core) for feature in FEATURES]
-        pulls = PullHandlers(
-            core.store,
-            core.planner,
-            core.tables.offsets,
-            core.waiting,
-            core.clock,
-            core.cold,
-            core.stats,
-        )
-        clients = _client_handlers(core)
-        topics = _topic_handlers(core)
+        pulls = pull_handlers(core, PullHandlers, slaves)
+        clients = client_handlers(core)
+        topics = topic_handlers(core)
         sends = _send_handlers(core, features)
-        send_path, fast_path = _fast_path(core, pulls)
+        send_path, fast_path = _fast_path(core, pulls, slaves)
         core.settings.watch(partial(_reconfigure, core, clients, sends, send_path), *_LIVE)
         router = build_router(core, features, sends, pulls, clients, topics)
         yield Role(
-            router=router, fast_path=fast_path, features=features, clients=clients, topics=topics
+            router=router,
+            answer=router.answer,
+            fast_path=fast_path,
+            features=features,
+            clients=clients,
+            topics=topics,
         )
 
 
@@ -122,7 +129,7 @@ def build_router(
     sends: SendHandlers,
     pulls: PullHandlers,
     clients: ClientHandlers,
-    topic_handlers: TopicHandlers,
+    topics_answered: TopicHandlers,
 ) -> Router:
     """Return the router over everyday handlers and those of all features."""
     tables, store, clock = core.tables, core.store, core.clock
@@ -135,18 +142,37 @@ def build_router(
         LookupHandlers(store),
         clients,
         LockHandlers(core.locks, clock, core.owners.kept),
-        topic_handlers,
+        topics_answered,
         TopicStatsHandlers(topics, store, core.config.name, core.stats.topic_rate),
         GroupHandlers(groups, offsets, clock, tables.settled),
+        ReplicationHandlers(core.config.cluster, core.config.name, core.address, core.group, clock),
         *(handlers for feature in features for handlers in feature.handlers),
     )
 
 
-def _client_handlers(core: Core) -> ClientHandlers:
+_PullsT = TypeVar("_PullsT", bound=PullHandlers)
+
+
+def pull_handlers(core: Core, kind: type[_PullsT], slaves: SlaveReads | None = None) -> _PullsT:
+    """Answer pulls from the core's store."""
+    return kind(
+        core.store,
+        core.planner,
+        core.tables.offsets,
+        core.waiting,
+        core.clock,
+        core.cold,
+        core.stats,
+        slaves,
+    )
+
+
+def client_handlers(core: Core, *, makes_topics: bool = True) -> ClientHandlers:
+    """Know the core's clients; without ``makes_topics`` no retry topic is made for their groups."""
     return ClientHandlers(
         core.connected,
         core.tables.groups,
-        core.topic_provider,
+        core.topic_provider if makes_topics else None,
         core.clock,
         notify=core.config.notify_consumers,
         property_filter=core.config.property_filter,
@@ -154,21 +180,25 @@ def _client_handlers(core: Core) -> ClientHandlers:
     )
 
 
-def _topic_handlers(core: Core) -> TopicHandlers:
+def topic_handlers(core: Core) -> TopicHandlers:
+    """Answer about the core's topics, and change them."""
     store = core.store
     return TopicHandlers(
         core.tables.topics,
         core.tables.offsets,
         core.registrar,
         core.clock,
-        partial(_forget_topic, store, core.stats),
+        partial(_forget_topic, store, core.tables, core.stats),
         settled=core.tables.settled,
         log_ends=lambda: (store.first_offset, store.positions.written),
     )
 
 
-async def _forget_topic(store: MessageStore, stats: Stats, topic: str) -> None:
+async def _forget_topic(store: MessageStore, tables: Tables, stats: Stats, topic: str) -> None:
     stats.forget_topic(topic)
+    if tables.replicas is not None:
+        # Or a leader that is none any more would lose the queues of a topic that lives on.
+        await tables.replicas.settled()
     for name, queue_id in list(store.queues()):
         if name == topic:
             store.derived.queues.delete(name, queue_id)
@@ -195,7 +225,9 @@ def _send_handlers(core: Core, features: Sequence[Feature]) -> SendHandlers:
     )
 
 
-def _fast_path(core: Core, pulls: PullHandlers) -> tuple[SendFastPath, FastPath]:
+def _fast_path(
+    core: Core, pulls: PullHandlers, slaves: SlaveReads | None
+) -> tuple[SendFastPath, FastPath]:
     store, topics, groups = core.store, core.tables.topics, core.tables.groups
     outbox = Outbox()
     send_path = SendFastPath(
@@ -222,6 +254,7 @@ def _fast_path(core: Core, pulls: PullHandlers) -> tuple[SendFastPath, FastPath]
             core.cold.on,
         ),
         stats=core.stats,
+        slaves=slaves,
     )
     return send_path, FastPath(send_path, pull_path, outbox, core.visibility)
 
@@ -244,6 +277,8 @@ def _reconfigure(
     send_path.limit_bodies(config.max_message_bytes)
     core.store.damaged.skip = config.on_damage == "skip"
     core.registrar.reconfigure(config)
+    if config.replication is not None and core.standing.followers is not None:
+        core.standing.followers.reconfigure(config.replication)
     if config.permission != before.permission:
         topics.renew(now_ms)  # or the NameServers would not look at what topics allow now
 
@@ -251,18 +286,19 @@ def _reconfigure(
 # What runs as long as they do
 
 
-def background(core: Core, serving: Role) -> Mapping[str, Loop]:
-    """Return what runs beside the ports, by name."""
+def background(core: Core, serving: Role, *, leads: bool = True) -> Mapping[str, Loop]:
+    """Return what runs beside the ports, by name; some of it where a broker ``leads`` only."""
     loops: dict[str, Loop] = {
         "retention": partial(keep_tidy, core.retention, core.clock),
         "dispatch": core.visibility.keep_dispatched,
         "repairs": partial(keep_repaired, core.store, core.clock),
-        "delayed messages": core.delays.keep_delivered,
         "waiting pulls": partial(core.waiting.keep_time, core.store.max_offset),
         "expressions of waiting pulls": core.waiting.keep_sifting,
         "silent clients": serving.clients.keep_current,
-        "queue locks": core.owners.keep_tidy,
     }
+    if leads:
+        loops["delayed messages"] = core.delays.keep_delivered
+        loops["queue locks"] = core.owners.keep_tidy
     for feature in serving.features:
         loops.update(feature.loops)
     return loops

@@ -16,6 +16,7 @@ from itertools import chain, islice, repeat
 from typing import Final, TypeAlias
 
 from rocketpipe.broker.core import Core
+from rocketpipe.broker.replication.status import ReplicationStatus
 from rocketpipe.errors import RecordError, StoreError
 from rocketpipe.metrics import MAX_SERIES, Family, Kind, Series, single
 from rocketpipe.model.names import is_system_group
@@ -36,7 +37,10 @@ _Read: TypeAlias = dict[tuple[str, int, int], tuple[int, int] | None]
 def problem_of(core: Core) -> str | None:
     """What keeps a broker from its work, if something does."""
     if core.store.state is StoreState.RUNNING:
-        return None
+        following = core.group.status().following if core.config.replication is not None else None
+        if following is None or following.refused is None:
+            return None
+        return f"broker {core.config.name!r}: it cannot follow: {following.refused}"
     reason = core.store.health.reason
     return f"broker {core.config.name!r}: the store is {core.store.state.name.lower()}: {reason}"
 
@@ -51,9 +55,13 @@ def end_of(core: Core) -> str | None:
 
 def families(core: Core) -> Iterator[Family]:
     """Everything that a broker measures now."""
+    if core.store.state is StoreState.CLOSED:
+        return  # a replica's, whose log is being changed
     yield from _traffic(core)
     yield from _storage(core)
     yield from _connections(core)
+    if core.config.replication is not None:
+        yield from replication(core.group.status(), _labels(core))
     yield from _lag(core)
 
 
@@ -180,6 +188,50 @@ def _connections(core: Core) -> Iterator[Family]:
         Kind.GAUGE,
         "Consumers connected.",
         (Series(size, {**named, "consumer_group": group}) for group, size in consumers),
+    )
+
+
+def replication(status: ReplicationStatus, named: Mapping[str, str]) -> Iterator[Family]:
+    """How a broker stands among its replicas; ``named`` are the labels that all have."""
+    yield single(
+        "rocketpipe_replication_role",
+        Kind.GAUGE,
+        "1, with the role that this broker has in its group.",
+        1,
+        **named,
+        role=status.role,
+    )
+    told = [
+        ("epoch", "Epoch of the leader that this broker follows, or is.", status.epoch),
+        ("confirm_offset", "Up to where the log counts.", status.confirmed),
+    ]
+    if status.leads:
+        told.append(("in_sync", "Copies in sync, the leader's included.", len(status.in_sync)))
+        told.append(("min_in_sync", "With fewer, sends are refused.", status.min_in_sync))
+    elif status.following is not None:
+        behind = max(0, status.following.leader_end - status.log_end)
+        told.append(("behind_bytes", "Bytes that this follower has yet to get.", behind))
+        connected = int(status.following.connected)
+        told.append(("connected", "1 while this follower is connected to its leader.", connected))
+    for name, text, value in told:
+        yield single(f"rocketpipe_replication_{name}", Kind.GAUGE, text, value, **named)
+    if not status.leads:
+        return
+    yield Family(
+        "rocketpipe_replication_follower_lag_bytes",
+        Kind.GAUGE,
+        "Bytes that a follower has yet to get, as its leader sees it.",
+        (
+            Series(
+                each.lag,
+                {
+                    **named,
+                    "follower": each.address if each.id is None else str(each.id),
+                    "in_sync": str(each.in_sync).lower(),
+                },
+            )
+            for each in status.followers
+        ),
     )
 
 

@@ -131,7 +131,7 @@ class RouteTable:
         self._check_room(told)
 
         smallest = min(group.members) if group is not None else None
-        self._remove(displaced)
+        self._remove(displaced, changed_id=told)
         group = self._groups.setdefault(told.name, _Group(told.cluster))
         group.zone = told.zone
         group.acting = bool(told.acting_leader)
@@ -158,18 +158,7 @@ class RouteTable:
 
     def unregister(self, address: str) -> Member | None:
         """Forget the broker at an address; tells who it was."""
-        member = self._members.pop(address, None)
-        if member is None:
-            return None
-        group = self._groups[member.name]
-        assert group.members[member.broker_id] is member
-        del group.members[member.broker_id]
-        if not group.members:
-            del self._groups[member.name]
-            self._queues.drop_broker(member.name)
-        elif group.acting and LEADER_ID not in group.members:
-            self._queues.end_writing(member.name)
-        return member
+        return self._forget(address)
 
     def member(self, address: str) -> Member | None:
         """Who is registered at an address."""
@@ -315,9 +304,29 @@ class RouteTable:
                 f"and would get {more} more: raise maxTopicRoutes"
             )
 
-    def _remove(self, displaced: list[Member]) -> None:
+    def _forget(self, address: str, *, keep_topics: bool = False) -> Member | None:
+        member = self._members.pop(address, None)
+        if member is None:
+            return None
+        group = self._groups[member.name]
+        assert group.members[member.broker_id] is member
+        del group.members[member.broker_id]
+        if not group.members:
+            if not keep_topics:
+                del self._groups[member.name]
+                self._queues.drop_broker(member.name)
+        elif group.acting and LEADER_ID not in group.members:
+            self._queues.end_writing(member.name)
+        return member
+
+    def _remove(self, displaced: list[Member], changed_id: Announcement | None = None) -> None:
         for member in displaced:
-            self.unregister(member.address)
+            # Who leads no longer and stays as a follower does not take the topics along.
+            same = changed_id is not None and (
+                (member.cluster, member.name, member.address)
+                == (changed_id.cluster, changed_id.name, changed_id.address)
+            )
+            self._forget(member.address, keep_topics=same)
 
     def _take_topics(
         self, told: Announcement, group: _Group, *, fresh: bool, changed: bool

@@ -7,6 +7,7 @@ import pytest
 from rocketpipe.broker.config import live
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.live import LiveSettings
+from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
 from rocketpipe.config.live import SettingForbidden, SettingRefused
 from rocketpipe.config.setting import setting_for
 from rocketpipe.store.config import StoreConfig
@@ -87,3 +88,32 @@ def test_only_what_somebody_puts_into_force_can_be_changed(settings: LiveSetting
     settings.watch(lambda _: None, "long_polling")
     settings.change({"longPollingEnable": "false"})
     assert not settings.now.long_polling
+
+
+def test_what_replicas_are_told_can_be_changed_where_there_are_any(settings: LiveSettings) -> None:
+    settings.watch(lambda _: None, "min_in_sync")
+    with pytest.raises(SettingRefused, match="restart"):
+        settings.change({"minInSyncReplicas": "1"})
+    config = BrokerConfig(data=DATA, replication=ReplicationConfig(role=BrokerRole.SYNC_MASTER))
+    made = LiveSettings(config, StoreConfig(root=DATA), ManualClock())
+    seen: list[BrokerConfig] = []
+    made.watch(seen.append, "min_in_sync", "permission")
+    assert made.change({"minInSyncReplicas": "1", "brokerPermission": "4"}) == {
+        "minInSyncReplicas": "1",
+        "brokerPermission": "4",
+    }
+    (after,) = seen
+    assert after.replication == ReplicationConfig(role=BrokerRole.SYNC_MASTER, min_in_sync=1)
+    assert after.permission == 4
+    items = made.items()
+    assert (items["brokerRole"], items["minInSyncReplicas"]) == ("SYNC_MASTER", "1")
+    for key in ("haListenPort", "brokerIP2", "haMasterAddress", "zookeeperAddr"):
+        with pytest.raises(SettingForbidden):
+            made.change({key: "1"})
+
+
+def test_an_elected_group_says_whether_its_leaders_wait() -> None:
+    group = ReplicationConfig(zookeepers=("127.0.0.1:2181",))
+    config = BrokerConfig(data=DATA, replication=group)
+    made = LiveSettings(config, StoreConfig(root=DATA), ManualClock())
+    assert made.items()["brokerRole"] == "SYNC_MASTER"

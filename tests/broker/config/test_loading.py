@@ -13,6 +13,7 @@ from rocketpipe.broker.config.loading import (
     broker_settings,
     load_broker,
 )
+from rocketpipe.broker.config.replica_settings import REPLICATION_SETTINGS
 from rocketpipe.config.known_keys import BROKER_KEYS
 from rocketpipe.config.load import Given, given_in_file
 from rocketpipe.config.setting import settings_of
@@ -40,6 +41,10 @@ OUR_OWN = {
     "fastPortEnable",
     "offsetCommit",
     "exitOnStoreFailure",
+    "zookeeperAddr",
+    "zookeeperSessionTimeout",
+    "haRetainForFollowers",
+    "haAllowPlain",
 }
 
 SAMPLE = """
@@ -169,11 +174,9 @@ def test_production_has_rocketmqs_sizes_and_states_what_it_promises(tmp_path: Pa
         ("aclEnable", "true", "no access control"),
         ("authenticationEnabled", "true", "no access control"),
         ("authorizationEnabled", "true", "no access control"),
-        ("brokerRole", "SLAVE", "ASYNC_MASTER"),
-        ("brokerRole", "SYNC_MASTER", "ASYNC_MASTER"),
-        ("brokerId", "1", "no replication"),
-        ("enableDLegerCommitLog", "true", "no replication"),
-        ("enableControllerMode", "true", "no replication"),
+        ("enableDLegerCommitLog", "true", "zookeeperAddr"),
+        ("enableControllerMode", "true", "zookeeperAddr"),
+        ("duplicationEnable", "true", "set it to false"),
         ("storeType", "defaultRocksDB", "set it to default"),
         ("storePathCommitLog", "/elsewhere/commitlog", "make that directory a link"),
         ("brokerIP1", "10.0.0.1:x", "HOST or HOST:PORT"),
@@ -225,6 +228,6 @@ def test_keys_are_rocketmqs_unless_it_has_none() -> None:
 
 
 def test_one_key_sets_one_thing() -> None:
-    for settings in (settings_of(BrokerConfig), STORE_SETTINGS):
+    for settings in ((*settings_of(BrokerConfig), *REPLICATION_SETTINGS), STORE_SETTINGS):
         names = [name for one in settings for name in {*one.names}]
         assert len(names) == len(set(names))

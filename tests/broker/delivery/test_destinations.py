@@ -10,12 +10,12 @@ import pytest
 from tests.broker.support.sending_parts import put, sent
 from tests.broker.support.transacting import TransactingParts
 
-from rocketpipe.broker.assembly import _queues_in_use as queues_in_use
 from rocketpipe.broker.duties import _forget_topic as forget_topic
 from rocketpipe.broker.features.timers.timers import Timers
 from rocketpipe.broker.handlers.topics import TopicHandlers
 from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.stats import Stats
+from rocketpipe.broker.tables.deletions import queues_in_use
 from rocketpipe.model.flags import Transaction
 from rocketpipe.record.codec import view_records
 from rocketpipe.remoting.caller import Caller
@@ -45,7 +45,7 @@ class DeletingParts(TransactingParts):
         )
 
     async def forget(self, topic: str) -> None:
-        await forget_topic(self.store, Stats(self.clock), topic)
+        await forget_topic(self.store, self.tables, Stats(self.clock), topic)
 
     async def send(self, body: bytes, *asks: str) -> None:
         text = f"UNIQ_KEY\x01{body.decode()}\x02" + "".join(f"{each}\x02" for each in asks)

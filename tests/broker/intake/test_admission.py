@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.support.leader_parts import fixed, leading
+from tests.broker.support.scripted_follower import following
 from tests.broker.support.sending_parts import SendingParts, put
+from tests.waiting import until
 
-from rocketpipe.broker.intake.admission import AdmissionLimits
+from rocketpipe.broker.intake.admission import Admission, AdmissionLimits
+from rocketpipe.broker.intake.visibility import Visibility
+from rocketpipe.broker.replication.standing import Standing
+from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.errors import StoreFull
@@ -108,3 +114,46 @@ async def test_before_its_time_a_broker_takes_nothing(opened: Open) -> None:
     )
     await parts.clock.advance(1000)
     assert parts.admission.refusal() is None
+
+
+async def test_who_does_not_lead_takes_nothing(opened: Open) -> None:
+    parts = opened()
+    parts.visibility.standing.refusal = (14, "the leader is 10.0.0.7:10911")
+    admission = Admission(
+        parts.store, parts.visibility, parts.clock, standing=parts.visibility.standing
+    )
+    assert admission.refusal() == (14, "the leader is 10.0.0.7:10911")
+    with pytest.raises(RequestRejected, match=r"10\.0\.0\.7"):
+        await parts.intake.take([put()], wait=False)
+    with pytest.raises(StoreError, match=r"10\.0\.0\.7"):
+        await parts.intake.put([put()])
+    assert parts.store.positions.written == 0
+
+
+async def test_what_replicas_do_not_have_piles_up_no_further(tmp_path: Path) -> None:
+    limits = AdmissionLimits(waiting_sends=2, unsynced_bytes=2000)
+    async with leading(tmp_path, fixed()) as parts, following(parts.address, 2) as slave:
+        await parts.heard(1)
+        standing = Standing()
+        standing.followers = parts.followers
+        visibility = Visibility(parts.store, parts.clock, standing)
+        admission = Admission(parts.store, visibility, parts.clock, limits, standing)
+        assert admission.refusal() is None
+        parts.append(body=bytes(2000))
+        code, remark = admission.refusal() or (0, "")
+        assert code == ResponseCode.SYSTEM_BUSY
+        assert "bytes wait for replicas" in remark
+        slave.reports = True
+        await parts.reached(parts.end)
+        assert admission.refusal() is None
+        slave.reports = False
+        end = parts.append()
+        waiting = [asyncio.ensure_future(visibility.settled(end, wait=True)) for _ in range(2)]
+        await until(lambda: parts.followers.waiting == 2)
+        code, remark = admission.refusal() or (0, "")
+        assert code == ResponseCode.SYSTEM_BUSY
+        assert "2 sends wait for replicas" in remark
+        await until(lambda: slave.end == end)
+        slave.report(end)
+        assert await asyncio.gather(*waiting) == [0, 0]
+        assert admission.refusal() is None

@@ -14,7 +14,12 @@ from tests.waiting import PATIENCE_S
 from rocketpipe.background import running
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
-from rocketpipe.broker.presence.registration import TELL_WITHIN_MS, WATCH_EVERY_MS, Registrar
+from rocketpipe.broker.presence.registration import (
+    SEEK_EVERY_MS,
+    TELL_WITHIN_MS,
+    WATCH_EVERY_MS,
+    Registrar,
+)
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.errors import RequestRejected
 from rocketpipe.namesrv.config import NamesrvConfig
@@ -86,6 +91,10 @@ class NameServer:
         self.left = 0
         self.mute = False
         self.refuses: Callable[[RegisterBroker], bool] = lambda _: False
+        self.reply = RegisterBrokerReply()
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.goodbyes: list[UnregisterBroker] = []
 
     @handles(RegisterBroker)
     async def register(self, request: RegisterBroker, call: Call) -> RegisterBrokerReply:
@@ -94,11 +103,13 @@ class NameServer:
         if self.refuses(request):
             raise RequestRejected(1, "register broker failed")
         self.told.append(request)
-        return RegisterBrokerReply()
+        await self.answers.wait()
+        return self.reply
 
     @handles(UnregisterBroker)
     async def unregister(self, request: UnregisterBroker, call: Call) -> None:
         self.left += 1
+        self.goodbyes.append(request)
 
     def topics(self) -> list[set[str]]:
         """The topics of each registration since the last look."""
@@ -334,3 +345,140 @@ async def test_what_nobody_counts_on_is_told_without_being_settled(tmp_path: Pat
         # Told in one go with another that somebody does count on.
         await asyncio.gather(registrar.register(["t"], settle=False), registrar.register(["t"]))
         assert settled == 1
+
+
+async def test_what_is_registered_is_what_the_broker_stands_for() -> None:
+    server = NameServer()
+    async with (
+        server.listening() as address,
+        registrar(address, clock=ManualClock()) as (registering, topics),
+    ):
+        await registering.register()
+        (before,) = server.told
+        assert (before.broker_id, before.ha_server_addr) == (0, "")
+        assert read_registration(before.body).topic_table.version.state_version == 0
+        server.topics()
+        registering.stand(0, "10.0.0.9:10912", epoch=7)
+        topics.ensure("late", queues=1, now_ms=1)
+        await registering.register(["late"])
+        (told,) = server.told
+        assert (told.broker_id, told.ha_server_addr) == (0, "10.0.0.9:10912")
+        table = read_registration(told.body).topic_table
+        assert table.topics.keys() == {"TBW102", "t", "late"}, "all, as it is another now"
+        assert table.version.state_version == 7
+        assert told.body_crc32 == registration_crc(told.body)
+        server.topics()
+        topics.ensure("later", queues=1, now_ms=1)  # its version's own state is 0 again
+        await registering.register(["later"])
+        version = read_registration(server.told[0].body).topic_table.version
+        assert (version.state_version, version.counter) == (7, topics.version.counter)
+        assert server.topics() == [{"later"}]
+        registering.stand(3, "10.0.0.9:10912", epoch=8)
+        await registering.unregister()
+        assert server.goodbyes[0].broker_id == 3
+
+
+async def test_a_follower_hears_who_leads_and_leaves_topics_to_the_leader() -> None:
+    server, clock = NameServer(), ManualClock()
+    async with (
+        server.listening() as address,
+        registrar("127.0.0.1:1", address, clock=clock) as (registering, topics),
+    ):
+        registering.stand(2, "10.0.0.9:10912", epoch=1)
+        assert registering.master is None
+        await registering.register()
+        assert (server.told[0].broker_id, server.topics()) == (2, [set()])
+        assert registering.master is None
+        topics.ensure("late", queues=1, now_ms=1)
+        await registering.register(["late"])
+        assert server.topics() == []
+        server.reply = RegisterBrokerReply(master_addr="m:1", ha_server_addr="m:2")
+        async with running(registering.keep_registered(), "registration"):
+            # One that follows nobody asks sooner than every thirty seconds.
+            await clock.advance(0)
+            await clock.advance(SEEK_EVERY_MS)
+            await until(lambda: registering.master == ("m:1", "m:2"), clock)
+            server.topics()
+            await clock.advance(2 * SEEK_EVERY_MS)
+            assert server.topics() == []
+        registering.stand(0, "10.0.0.9:10912", epoch=2)
+        assert registering.master is None
+
+
+async def test_a_broker_without_a_place_yet_is_not_told_of() -> None:
+    server, clock = NameServer(), ManualClock()
+    async with (
+        server.listening() as address,
+        registrar(address, clock=clock, broker_id=-1) as (registering, _),
+    ):
+        await registering.register()
+        async with running(registering.keep_registered(), "registration"):
+            await clock.advance(40_000)
+            await registering.unregister()
+            assert (server.told, server.left) == ([], 0)
+            registering.stand(1, "", epoch=1)
+            await until(lambda: bool(server.told), clock, WATCH_EVERY_MS)
+
+
+async def test_an_answer_to_what_is_no_longer_so_does_not_count() -> None:
+    server, clock = NameServer(), ManualClock()
+    async with (
+        server.listening() as address,
+        registrar(address, clock=clock) as (registering, _),
+    ):
+        registering.stand(1, "", epoch=1)
+        server.reply = RegisterBrokerReply(master_addr="old:1", ha_server_addr="old:2")
+        server.answers.clear()
+        asking = asyncio.create_task(registering.register())
+        await until(lambda: bool(server.told), clock)
+        registering.stand(0, "", epoch=2)
+        server.answers.set()
+        await asking
+        assert registering.master is None
+        before_ms = clock.monotonic_ms()
+        async with running(registering.keep_registered(), "registration"):
+            await until(lambda: len(server.told) == 2, clock, WATCH_EVERY_MS)
+        assert [each.broker_id for each in server.told] == [1, 0]
+        assert clock.monotonic_ms() - before_ms < 10 * WATCH_EVERY_MS, "not only when it is due"
+
+
+async def test_after_a_failover_there_is_one_leader_and_readers_keep_their_follower() -> None:
+    clock = ManualClock()
+    route = GetRouteInfoByTopic(topic="t")
+    async with name_server(NamesrvConfig(port=0)) as names, Caller() as asking:
+
+        @asynccontextmanager
+        async def one(address: str) -> AsyncIterator[Registrar]:
+            topics = TopicTable(default_topic_queues=8)
+            topics.ensure("t", queues=1, now_ms=1)
+            config = BrokerConfig(data=Path(), name_servers=(names,))
+            async with Caller() as caller:
+                yield Registrar(config, address, topics, caller, clock)
+
+        async def places() -> dict[int, str]:
+            (broker,) = (await asking.call(names, route)).route.brokers
+            return dict(broker.addresses)
+
+        async with one("b:1") as second:
+            async with one("a:1") as first:
+                first.stand(0, "a:2", epoch=1)
+                await first.register()
+                second.stand(2, "b:2", epoch=1)
+                await second.register()
+                assert second.master == ("a:1", "a:2")
+                assert await places() == {0: "a:1", 2: "b:1"}
+                second.stand(0, "b:2", epoch=2)
+                await second.register()
+                assert await places() == {0: "b:1"}
+                await first.register()  # it has not heard yet that it leads no longer
+                assert await places() == {0: "b:1"}
+                first.stand(1, "a:2", epoch=2)
+                await first.register()
+                assert first.master == ("b:1", "b:2")
+                assert await places() == {0: "b:1", 1: "a:1"}
+            async with asyncio.timeout(PATIENCE_S):
+                while 1 in await places():  # its connection ended, and with it its place
+                    pass
+            second.stand(2, "b:2", epoch=2)
+            await second.register()
+            assert await places() == {2: "b:1"}

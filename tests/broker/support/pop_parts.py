@@ -10,10 +10,10 @@ from typing import Any
 from tests.broker.support.sending_parts import HOST, SendingParts, put
 
 from rocketpipe.broker.features.popping.acks import Acks
-from rocketpipe.broker.features.popping.order import OrderTable
 from rocketpipe.broker.features.popping.pop import PopAsk, Popped, PopRules, Pops
 from rocketpipe.broker.features.popping.revive import Revivals
 from rocketpipe.broker.features.popping.revive_log import ReviveLog
+from rocketpipe.broker.tables.order import OrderTable
 from rocketpipe.model.ids import ReceiptHandle, RetryKind
 from rocketpipe.model.names import revive_topic
 from rocketpipe.model.offsets import QueueOffset

@@ -5,9 +5,12 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from rocketpipe.broker.tables.system_topics import system_topics
 from rocketpipe.broker.tables.topics import TopicsFile, TopicTable
-from rocketpipe.model.names import STAGING_TOPIC
+from rocketpipe.errors import InvalidName
+from rocketpipe.model.names import STAGING_TOPIC, TABLES_TOPIC, check_sendable
 from rocketpipe.model.topic import Perm, TopicSettings
 from rocketpipe.protocol import fastjson
 
@@ -40,3 +43,17 @@ def test_a_new_broker_has_the_topics_that_apaches_broker_5_5_0_had() -> None:
 def test_the_trace_topic_is_one_of_them_if_it_is_named() -> None:
     names = {topic.name for topic in system_topics("c", "b", trace_topic="RMQ_SYS_TRACE_TOPIC")}
     assert "RMQ_SYS_TRACE_TOPIC" in names
+
+
+def test_a_replicated_broker_has_a_topic_that_nobody_else_reads_or_writes() -> None:
+    assert TABLES_TOPIC not in {each.name for each in system_topics("c", "b")}
+    (tables,) = (
+        each for each in system_topics("c", "b", replicated=True) if each.name == TABLES_TOPIC
+    )
+    assert (tables.read_queues, tables.write_queues, tables.perm) == (1, 1, int(Perm.INHERIT))
+    with pytest.raises(InvalidName, match="only brokers write"):
+        check_sendable(TABLES_TOPIC)
+    table = TopicTable(4)
+    table.adopt(TABLES_TOPIC, 1, now_ms=1)  # by one whose replicas were done away with
+    assert table.is_system(TABLES_TOPIC)
+    assert table.all()[TABLES_TOPIC].perm == int(Perm.INHERIT)

@@ -104,7 +104,14 @@ class BrokerConfig:
     )
     cluster: str = setting("brokerClusterName", default="DefaultCluster", help="its cluster")
     name: str = setting("brokerName", default="broker-a", help="its name in routes")
-    broker_id: int = setting("brokerId", default=0, least=0, help="0 is the master of its name")
+    broker_id: int = setting(
+        "brokerId",
+        default=0,
+        least=-1,
+        most=_MAX_INT,
+        help="0 is the master of its name, its slaves have others; where a leader is elected, ids "
+        "are given out",
+    )
     region: str = setting(
         "regionId", default="DefaultRegion", help="told to producers, who write it into traces"
     )

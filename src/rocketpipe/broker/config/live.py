@@ -7,16 +7,24 @@ file says.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.loading import STORE_SETTINGS, broker_settings
+from rocketpipe.broker.config.replica_settings import REPLICATION_SETTINGS
+from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.clock import Clock
-from rocketpipe.config.live import ChangeableSettings, SettingForbidden, SettingRefused
+from rocketpipe.config.live import (
+    ChangeableSettings,
+    SettingForbidden,
+    SettingRefused,
+    texts_of,
+)
 from rocketpipe.config.setting import Setting, settings_of
 from rocketpipe.model.topic import DataVersion
 from rocketpipe.store.config import StoreConfig
@@ -50,7 +58,8 @@ class LiveSettings(ChangeableSettings[BrokerConfig]):
     def watch(self, watcher: Callable[[BrokerConfig], None], *attributes: str) -> None:
         """Have ``watcher`` called with the settings after each change.
 
-        ``attributes`` are those of ``BrokerConfig`` that it puts into force: these can be changed.
+        ``attributes`` are those of ``BrokerConfig``, or of its ``replication``, that it puts into
+        force: these can be changed.
         """
         self._watchers.append(watcher)
         self._watched.update(attributes)
@@ -82,8 +91,8 @@ class LiveSettings(ChangeableSettings[BrokerConfig]):
             if (value := getattr(self._store, one.attribute)) is not None
         }
         found |= super().items()
-        # What tools look for, and is always so here.
-        found |= {"brokerRole": "ASYNC_MASTER", "storeType": "default"}
+        # What tools look for.
+        found |= {"brokerRole": self._role(), "storeType": "default"}
         return {
             key: HIDDEN if _SECRET.search(key) and text else text
             for key, text in sorted(found.items())
@@ -91,11 +100,31 @@ class LiveSettings(ChangeableSettings[BrokerConfig]):
 
     def live(self) -> list[Setting]:
         """Return what is marked as live, some part watches, and may be reached from outside."""
+        group = REPLICATION_SETTINGS if self.now.replication is not None else ()
         return [
             one
-            for one in settings_of(BrokerConfig)
+            for one in (*settings_of(BrokerConfig), *group)
             if one.live and one.attribute in self._watched and not _NEVER.search(one.key)
         ]
+
+    def _with(self, changes: Mapping[str, Any]) -> BrokerConfig:
+        group = {one.attribute for one in REPLICATION_SETTINGS} & changes.keys()
+        own = {attribute: value for attribute, value in changes.items() if attribute not in group}
+        if group and self.now.replication is not None:
+            inner = {attribute: changes[attribute] for attribute in group}
+            own["replication"] = dataclasses.replace(self.now.replication, **inner)
+        return super()._with(own)
+
+    def _texts(self, config: BrokerConfig) -> dict[str, str]:
+        group = config.replication
+        return super()._texts(config) | (texts_of(group) if group is not None else {})
+
+    def _role(self) -> str:
+        group = self.now.replication
+        if group is not None and group.role is not None:
+            return str(group.role.value)
+        waits = group is not None and group.waits
+        return str((BrokerRole.SYNC_MASTER if waits else BrokerRole.ASYNC_MASTER).value)
 
     def _refusal(self, key: str) -> SettingRefused:
         if _NEVER.search(key) or _SECRET.search(key):

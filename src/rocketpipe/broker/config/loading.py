@@ -14,6 +14,13 @@ from typing import Any, Final
 
 from rocketpipe.broker.config.advertise import advertised_address
 from rocketpipe.broker.config.config import NOT_READ_YET, PROFILES, SMALL_FILES, BrokerConfig
+from rocketpipe.broker.config.replica_settings import (
+    HEARD,
+    REPLICATION_SETTINGS,
+    idle_keys,
+    replication_of,
+)
+from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.config.known_keys import BROKER_KEYS, ORPHANED_KEYS
 from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import Setting, setting_for, settings_of
@@ -138,8 +145,8 @@ STORE_SETTINGS: Final[tuple[Setting, ...]] = (
     ),
 )
 
-#: Read once, to refuse what they promise; or a path that is where it has to be.
-_HEARD: Final = frozenset({"brokerRole", "storePathCommitLog"})
+#: Read once: a path that is where it has to be.
+_HEARD: Final = frozenset({"storePathCommitLog"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +162,16 @@ class LoadedBroker:
         rows = {
             one.key: one.write(getattr(store, one.attribute)) for one in STORE_SETTINGS if store
         }
+        group = self.config.replication or ReplicationConfig()
+        rows |= {one.key: one.write(getattr(group, one.attribute)) for one in REPLICATION_SETTINGS}
         for one in settings_of(BrokerConfig):
             rows[one.key] = one.write(getattr(self.config, one.attribute))
         return [(key, text, self.choice.origin(key)) for key, text in rows.items()]
 
 
 def broker_settings() -> tuple[Setting, ...]:
-    """List all that a broker can be told: about itself, then about its store."""
-    return (*settings_of(BrokerConfig), *STORE_SETTINGS)
+    """List all that a broker can be told: about itself, its replicas, then about its store."""
+    return (*settings_of(BrokerConfig), *REPLICATION_SETTINGS, *STORE_SETTINGS)
 
 
 def load_broker(
@@ -180,19 +189,30 @@ def load_broker(
     known = BROKER_KEYS | ORPHANED_KEYS
     (one,) = (one for one in settings if one.attribute == "profile")
     usual = [Given(one.key, profile, "default")] if profile else []
-    chosen = Choice([*usual, *given], settings, known).read(one)
+    first = Choice([*usual, *given], settings, known)
+    chosen = first.read(one)
     weaker = [Given(key, text, f"profile {chosen}") for key, text in PROFILES[chosen].items()]
     if small_files:
         weaker += [Given(key, text, "--small-files") for key, text in SMALL_FILES.items()]
     idle = {one.key for one in settings_of(BrokerConfig) if one.attribute in NOT_READ_YET}
-    choice = Choice([*usual, *weaker, *given], settings, known, heard=_HEARD, idle=idle)
+    alone = idle_keys(first)
+    choice = Choice(
+        [*usual, *weaker, *given],
+        settings,
+        known,
+        heard=_HEARD if alone else _HEARD | HEARD,
+        idle=idle | alone,
+    )
     values = choice.values(settings_of(BrokerConfig))
     root = values.setdefault("data", DEFAULT_DATA).expanduser()
     values["data"] = root
     _refuse_promises(choice, root)
     _check_advertised(choice)
     store = _store_config(choice, StoreConfig(root=root))
-    return LoadedBroker(choice.build(BrokerConfig, **values, store=store), choice)
+    replication = replication_of(choice, values)
+    return LoadedBroker(
+        choice.build(BrokerConfig, **values, store=store, replication=replication), choice
+    )
 
 
 def _store_config(choice: Choice, base: StoreConfig) -> StoreConfig:
@@ -236,15 +256,18 @@ def _is(*texts: str) -> Callable[[str], bool]:
 _NO_ACCESS_CONTROL: Final = (
     "there is no access control yet: set it to false, and let no stranger reach the port"
 )
-_NO_REPLICATION: Final = "there is no replication yet"
+_ELECTED: Final = "set it to false, and zookeeperAddr to have a leader elected"
 _PROMISES: Final = (
     _Promise("aclEnable", _is("false"), _NO_ACCESS_CONTROL),
     _Promise("authenticationEnabled", _is("false"), _NO_ACCESS_CONTROL),
     _Promise("authorizationEnabled", _is("false"), _NO_ACCESS_CONTROL),
-    _Promise("brokerRole", _is("async_master"), f"{_NO_REPLICATION}: set it to ASYNC_MASTER"),
-    _Promise("brokerId", _is("0"), f"{_NO_REPLICATION}, so each broker is a master: set it to 0"),
-    _Promise("enableDLegerCommitLog", _is("false"), f"{_NO_REPLICATION}: set it to false"),
-    _Promise("enableControllerMode", _is("false"), f"{_NO_REPLICATION}: set it to false"),
+    _Promise("enableDLegerCommitLog", _is("false"), f"there is no DLedger: {_ELECTED}"),
+    _Promise("enableControllerMode", _is("false"), f"there is no controller: {_ELECTED}"),
+    _Promise(
+        "duplicationEnable",
+        _is("false"),
+        "nobody else can write this broker's log: set it to false, and brokerRole to have replicas",
+    ),
     _Promise("storeType", _is("default"), "only RocketMQ's files are kept: set it to default"),
 )
 

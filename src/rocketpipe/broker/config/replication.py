@@ -134,7 +134,6 @@ class ReplicationConfig:
     slave_read: bool = setting(
         "slaveReadEnable",
         default=True,
-        live=True,
         help="slaves answer pulls, of what is confirmed (RocketMQ: off)",
     )
     allow_plain: bool = setting(
@@ -154,6 +153,12 @@ class ReplicationConfig:
         if self.elected:
             return self.role is not BrokerRole.ASYNC_MASTER
         return self.role is BrokerRole.SYNC_MASTER
+
+    def listen_port(self, port: int) -> int:
+        """Where slaves connect, of a broker that listens on ``port``; 0 takes a free one."""
+        if self.ha_port >= 0:
+            return self.ha_port
+        return port + 1 if port else 0
 
     def __post_init__(self) -> None:
         for key, address in (

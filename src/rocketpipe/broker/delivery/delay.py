@@ -93,14 +93,19 @@ class DelayLevels:
         self._table = table
         self._clock = clock
         self._trouble: str | None = None
-        apart_ms = clock.now_ms() - clock.monotonic_ms()
+        self._levels: list[DelayLevel] = []
+        self._keep_ms = store.config.reserved_hours * _HOUR_MS
+        self._destinations = destinations
+        self._pin = DelayPin(store, Pins() if pins is None else pins)
+        self.begin()
+
+    def begin(self) -> None:
+        """Go on where the table says now: whoever delivered before may have come further."""
+        apart_ms = self._clock.now_ms() - self._clock.monotonic_ms()
         self._levels = [
             DelayLevel(number, delay_ms, self._start(number), apart_ms, self._end(number))
             for number, delay_ms in enumerate(self._delays_of_queues(), 1)
         ]
-        self._keep_ms = store.config.reserved_hours * _HOUR_MS
-        self._destinations = destinations
-        self._pin = DelayPin(store, Pins() if pins is None else pins)
 
     def _delays_of_queues(self) -> tuple[int, ...]:
         """The delays of all levels, of those too that only had messages when there were more."""
@@ -152,6 +157,7 @@ class DelayLevels:
 
     async def keep_delivered(self) -> None:
         """Deliver what falls due, until cancelled."""
+        self.begin()
         try:
             while True:
                 try:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rocketpipe.broker.delivery.pull_plan import PullPlan, read_limits
+from rocketpipe.broker.delivery.slave_reads import SlaveReads
 from rocketpipe.broker.fast_path.outbox import Outbox
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.offsets import OffsetTable
@@ -41,8 +42,10 @@ class PullFastPath:
         plan: Callable[[PullMessage, int], PullPlan],
         stamp: Callable[[], tuple[object, ...]],
         stats: Stats | None = None,
+        slaves: SlaveReads | None = None,
     ) -> None:
         """``plan`` checks a pull; what it gave holds until ``stamp`` gives something else."""
+        self._slaves = slaves
         self._store = store
         self._offsets = offsets
         self._outgoing = outgoing
@@ -89,10 +92,13 @@ class PullFastPath:
         if self._stats is not None:
             size = len(found.records)
             self._stats.get(asked.consumer_group, asked.topic, found.count, size)
+        suggested = 0
+        if self._slaves is not None:
+            suggested = self._slaves.suggested(asked.consumer_group, found.records)
         head = pull_reply_head(
             header.opaque,
             0,
-            0,
+            suggested,
             found.next_offset,
             found.min_offset,
             found.max_offset,

@@ -16,6 +16,7 @@ from rocketpipe.broker.intake.intake import unavailable
 from rocketpipe.broker.intake.room import PLAIN_ROOM, Room
 from rocketpipe.broker.intake.sent_properties import BrokerProperties, asks_nothing, plain_key
 from rocketpipe.broker.intake.visibility import Visibility
+from rocketpipe.broker.replication.standing import STORED, Acknowledging
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.errors import RecordError, RequestRejected, RocketPipeError, StoreError
@@ -86,6 +87,7 @@ class SendFastPath:
         self._stats = stats
         self._store = store
         self._visibility = visibility
+        self._standing = visibility.standing
         self._admission = admission
         self._outgoing = outgoing
         self._topics = topics
@@ -106,6 +108,9 @@ class SendFastPath:
         self._groups: list[list[Put]] = []
         self._bytes = 0
         self._settling: set[asyncio.Task[None]] = set()
+        #: Turns whose sends replicas do not have yet, and who waits for the last of those.
+        self._unacknowledged = 0
+        self._all_acknowledged: asyncio.Future[None] | None = None
 
     def limit_bodies(self, max_body_bytes: int) -> None:
         """Leave longer bodies than this to the router, which refuses them."""
@@ -240,31 +245,68 @@ class SendFastPath:
         if self._stats is not None:
             self._stats.stored_in(self._stats.now_ms - began_ms)
             _count(self._stats, groups, placed)
-        if not self._sync:
-            self._answer(asked, placed, ResponseCode.SUCCESS)
+        if self._sync:
+            self._settle_later(asked, placed)
+            return False
+        if self._standing.followers is not None:
+            self._acknowledge(self._standing.followers, asked, placed)
             return True
+        self._answer(asked, placed, ResponseCode.SUCCESS)
+        return True
+
+    def _settle_later(self, asked: list[_Asked], placed: list[list[Appended]]) -> None:
         task = asyncio.ensure_future(self._settle(asked, placed))
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
-        return False
+
+    def _acknowledge(
+        self, followers: Acknowledging, asked: list[_Asked], placed: list[list[Appended]]
+    ) -> None:
+        """Have a turn's sends answered together, once replicas have them."""
+        self._unacknowledged += 1
+
+        def done(code: int, remark: str) -> None:
+            self._unacknowledged -= 1
+            if code in STORED:
+                self._answer_or_refuse(asked, placed, code)
+            else:
+                self._refuse(asked, RequestRejected(code, remark))
+            self._outgoing.flush()
+            if not self._unacknowledged and self._all_acknowledged is not None:
+                self._all_acknowledged.set_result(None)
+                self._all_acknowledged = None
+
+        followers.when_acknowledged(_end(placed), done)
 
     async def finish(self) -> None:
         """Wait until everything that was stored is answered."""
         self.store()
         if self._settling:
             await asyncio.wait(self._settling)
+        if self._unacknowledged:
+            if self._all_acknowledged is None:
+                self._all_acknowledged = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._all_acknowledged)
 
     async def _settle(self, asked: list[_Asked], placed: list[list[Appended]]) -> None:
-        last = placed[-1][-1]
         try:
-            end = LogOffset(last.log_offset + last.size)
-            synced = await self._visibility.settled(end, wait=True)
+            code = await self._visibility.settled(_end(placed), wait=True)
         except StoreError as error:
             self._refuse(asked, unavailable(error))
+        except RequestRejected as error:
+            self._refuse(asked, error)
         else:
-            code = ResponseCode.SUCCESS if synced else ResponseCode.FLUSH_DISK_TIMEOUT
-            self._answer(asked, placed, code)
+            self._answer_or_refuse(asked, placed, code)
         self._outgoing.flush()
+
+    def _answer_or_refuse(
+        self, asked: list[_Asked], placed: list[list[Appended]], code: int
+    ) -> None:
+        refusal = self._visibility.refused(code)
+        if refusal is None:
+            self._answer(asked, placed, code)
+        else:
+            self._refuse(asked, RequestRejected(*refusal))
 
     def _answer(self, asked: list[_Asked], placed: list[list[Appended]], code: int) -> None:
         host, tail, post = self._host, self._tail, self._outgoing.post
@@ -287,6 +329,11 @@ class SendFastPath:
     def _give_back(self, asked: list[_Asked]) -> None:
         for each in asked:
             each.peer.take(each.buffer, [each.frame])
+
+
+def _end(placed: list[list[Appended]]) -> LogOffset:
+    last = placed[-1][-1]
+    return LogOffset(last.log_offset + last.size)
 
 
 def _count(stats: Stats, groups: list[list[Put]], placed: list[list[Appended]]) -> None:

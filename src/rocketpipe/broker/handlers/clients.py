@@ -64,7 +64,7 @@ class ClientHandlers:
         self,
         clients: ClientTable,
         groups: GroupTable,
-        topic_provider: TopicProvider,
+        topic_provider: TopicProvider | None,
         clock: Clock,
         *,
         notify: bool = True,
@@ -72,7 +72,10 @@ class ClientHandlers:
         crowd: int = CROWD,
         filters: Filters | None = None,
     ) -> None:
-        """Tell members nothing without ``notify``; know no SQL92 without ``property_filter``."""
+        """Tell members nothing without ``notify``; know no SQL92 without ``property_filter``.
+
+        Without ``topic_provider`` groups get no retry topic here.
+        """
         self._filters = filters or Filters()
         self._clients = clients
         self._groups = groups
@@ -136,6 +139,8 @@ class ClientHandlers:
         return self._clients.join(consumer.group_name, client, consuming, at_ms)
 
     async def _make_retry_topics(self, groups: Iterable[str]) -> None:
+        if self._topic_provider is None:
+            return
         making = []
         for group in groups:
             settings = self._groups.get(group)

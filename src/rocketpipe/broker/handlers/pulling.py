@@ -13,6 +13,7 @@ from typing import Final
 from rocketpipe.broker.delivery.cold_reads import WINDOW_MS, ColdReads
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullForbidden, PullPlan, PullPlanner, read_limits
+from rocketpipe.broker.delivery.slave_reads import SlaveReads
 from rocketpipe.broker.intake.intake import unreadable
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.offsets import OffsetTable
@@ -71,7 +72,10 @@ class PullHandlers:
         clock: Clock,
         cold: ColdReads,
         stats: Stats | None = None,
+        slaves: SlaveReads | None = None,
     ) -> None:
+        """``slaves`` says whom consumers are to ask next; without it they stay here."""
+        self._slaves = slaves
         self._cold = cold
         self._stats = stats
         self._store = store
@@ -150,8 +154,12 @@ class PullHandlers:
             self._cold.read(request.consumer_group, len(result.records))
         if self._stats is not None:
             self._count(request, result)
+        suggested = 0
+        if self._slaves is not None:
+            suggested = self._slaves.suggested(request.consumer_group, result.records)
         return PullMessageReply(
             code=pull_code(result.status, request.queue_offset),
+            suggest_which_broker_id=suggested,
             next_begin_offset=result.next_offset,
             min_offset=result.min_offset,
             max_offset=result.max_offset,

@@ -101,7 +101,7 @@ class SendHandlers:
             wishes = SendOptions.of(given)
             unique_key = wishes.unique_key or self._stamp.new_key()
             puts = [await self._single(request, call, topic, queue_id, wishes, unique_key)]
-        stored = await self._intake.take(puts, wait=waits(given))
+        stored = await self._intake.send(puts, wait=waits(given))
         return SendMessageReply(
             code=stored.code,
             msg_id=self._intake.ids(stored),
@@ -140,7 +140,7 @@ class SendHandlers:
             return  # this group does not want anything twice
         put = await self._retries.sent_back(request, group, call.command.version)
         # The consumer moves on with the answer: from then on this copy is all there is.
-        await self._intake.take([put], wait=True)
+        await self._intake.send([put], wait=True)
 
     # Where it goes
 

@@ -5,6 +5,9 @@ What the store says no to becomes the code and the remark that RocketMQ's produc
     too long, or not a message at all             13 MESSAGE_ILLEGAL
     disk full, store failed or closed             14 SERVICE_NOT_AVAILABLE
     stored, but not synced in time                10 FLUSH_DISK_TIMEOUT, which is an answer
+    stored, and no slave is there to have it      11 SLAVE_NOT_AVAILABLE, likewise
+    stored, but not acknowledged in time          12 FLUSH_SLAVE_TIMEOUT, likewise; where leaders
+                                                  are elected 1, as producers take 12 for success
 """
 
 from __future__ import annotations
@@ -37,15 +40,15 @@ UNSTORABLE: Final = (RecordError, RecordTooLarge, InvalidName)
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where messages went, and whether they are as durable as the broker promises."""
+    """Where messages went, and how a send that stored them is answered."""
 
     placed: Sequence[Appended]
-    synced: bool
+    code: int
 
     @property
-    def code(self) -> int:
-        """How a send that stored them is answered."""
-        return ResponseCode.SUCCESS if self.synced else ResponseCode.FLUSH_DISK_TIMEOUT
+    def is_safe(self) -> bool:
+        """Whether they are as safe as the broker can make them now, or that is not known yet."""
+        return is_safe(self.code)
 
     @property
     def first_offset(self) -> QueueOffset:
@@ -83,6 +86,18 @@ class Intake:
         if refusal is not None:
             raise RequestRejected(*refusal)
 
+    async def send(self, puts: Sequence[Put], *, wait: bool) -> Stored:
+        """Store what a client sent, as `take` does; what is not known to stay may be an error too.
+
+        Raises:
+            RequestRejected: They were not stored, or it is not known whether they stay.
+        """
+        stored = await self.take(puts, wait=wait)
+        refusal = self._visibility.refused(stored.code)
+        if refusal is not None:
+            raise RequestRejected(*refusal)
+        return stored
+
     async def take(self, puts: Sequence[Put], *, wait: bool) -> Stored:
         """Store messages together, all of them or none.
 
@@ -91,12 +106,13 @@ class Intake:
         Raises:
             RequestRejected: They were not stored, or it is not known whether they stay.
         """
+        self._visibility.check_leads()
         try:
             began_ms = self._stats.now_ms if self._stats is not None else 0
             (placed,) = self._store.append([puts])
             if self._stats is not None:
                 self._stats.stored_in(self._stats.now_ms - began_ms)
-            synced = await self._visibility.settled(_end(placed[-1]), wait=wait)
+            code = await self._visibility.settled(_end(placed[-1]), wait=wait)
         except UNSTORABLE as error:
             raise RequestRejected(
                 ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {error}"
@@ -106,7 +122,7 @@ class Intake:
                 self._stats.put_failed()
             raise unavailable(error) from error
         self._count(puts, placed)
-        return Stored(placed, synced)
+        return Stored(placed, code)
 
     async def put(self, puts: Sequence[Put]) -> LogOffset:
         """Store messages of the broker's own with one write; gives the log's end behind them.
@@ -118,6 +134,10 @@ class Intake:
             RecordError: One of them is no message; none was stored.
             InvalidName: The same.
         """
+        try:
+            self._visibility.check_leads()
+        except RequestRejected as error:
+            raise StoreError(error.remark) from error
         placed = self._store.append([[put] for put in puts])
         end = _end(placed[-1][-1])
         self._count(puts, [each for (each,) in placed])
@@ -132,6 +152,20 @@ class Intake:
     def ids(self, stored: Stored) -> str:
         """The offset ids of stored messages, joined by commas as a batch's answer has them."""
         return ",".join(offset_id(self._store_host, each.log_offset) for each in stored.placed)
+
+
+def is_safe(code: int) -> bool:
+    """Whether what was stored with this code is as safe as the broker can make it now."""
+    return code in (ResponseCode.SUCCESS, ResponseCode.SLAVE_NOT_AVAILABLE)
+
+
+def unsettled(code: int) -> RequestRejected:
+    """The refusal of what is stored with this code, where nobody may go on before it is safe."""
+    done = "synced" if code == ResponseCode.FLUSH_DISK_TIMEOUT else "acknowledged"
+    return RequestRejected(
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        f"service not available now: stored, but not {done} in time; ask again",
+    )
 
 
 def unavailable(error: StoreError) -> RequestRejected:

@@ -1,60 +1,83 @@
-"""What was appended becomes as durable as the broker promises, and then shows to consumers."""
+"""What was appended becomes as safe as the broker promises, and then shows to consumers.
+
+alone                       nothing to wait for, or the own sync        0, or 10 in the end
+with replicas that count    those that are in sync have it too          0, or 11, or 12
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, Final
 
-from rocketpipe.broker.replication.standing import Standing
+from rocketpipe.broker.replication.standing import Refusal, Standing
 from rocketpipe.clock import Clock
-from rocketpipe.errors import StoreError
+from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.model.offsets import LogOffset
+from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
+#: What who has stored something is told that nobody may acknowledge any more: without the leader's
+#: address, which says that nothing was stored.
+LEADS_NO_LONGER: Final = (
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    "this broker leads no longer: whether the message stays is not known",
+)
+
 
 class Visibility:
-    """Waits for syncs on behalf of senders, and dispatches what was confirmed."""
+    """Waits for disk and replicas on behalf of senders, and dispatches what was confirmed."""
 
     def __init__(self, store: MessageStore, clock: Clock, standing: Standing | None = None) -> None:
         self._store = store
         self._clock = clock
-        self._standing = standing or Standing()
+        #: Whether this broker leads, and who has to have what is sent.
+        self.standing = standing or Standing()
         self._sync = store.config.flush is FlushMode.SYNC
         self._timeout_ms = store.config.flush_timeout_ms
         self._stuck: str | None = None
         #: How many senders wait for a sync now.
         self.waiting = 0
 
-    async def settled(self, end: LogOffset, *, wait: bool) -> bool:
-        """Return once what was appended up to ``end`` is as durable as SEND_OK says.
+    async def settled(self, end: LogOffset, *, wait: bool) -> int:
+        """Return once what was appended up to ``end`` is as safe as SEND_OK says.
 
-        False when the sync took too long: whether the message stays is not known by then. Without
-        ``wait`` the sender does not ask for more than the page cache.
+        Gives a code of a send that is stored. It is not SUCCESS when that took too long, or where
+        nobody has a copy: whether the message stays is not known by then. Without ``wait`` the
+        sender does not ask for more than the page cache.
 
         Raises:
             StoreError: The sync failed; the message may be lost.
+            RequestRejected: This broker leads no longer; the same.
         """
-        if not self._sync:
-            self.dispatch()
-            return True
+        if self._sync:
+            return await self._settled_and_synced(end, wait=wait)
+        followers = self.standing.followers
+        code = await followers.acknowledged(end) if followers is not None and wait else 0
+        self.dispatch()
+        return code
+
+    async def _settled_and_synced(self, end: LogOffset, *, wait: bool) -> int:
         synced = self._when_synced(end)
         if not wait:
-            return True
+            return ResponseCode.SUCCESS
+        followers = self.standing.followers
+        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms
         self.waiting += 1
         try:
-            await self._first_of(synced)
+            code = await followers.acknowledged(end) if followers is not None else 0
+            await self._first_of(synced, deadline_ms)
         finally:
             self.waiting -= 1
-        if not synced.done():
-            return False
-        error = synced.result()
-        if error is not None:
+        if synced.done() and (error := synced.result()) is not None:
             raise error
-        return True
+        if self.standing.refusal is not None:
+            raise RequestRejected(*LEADS_NO_LONGER)
+        # What replicas say weighs more, as with RocketMQ.
+        return code or (0 if synced.done() else ResponseCode.FLUSH_DISK_TIMEOUT)
 
     def _when_synced(self, end: LogOffset) -> asyncio.Future[StoreError | None]:
         """Done once ``end`` is durable, or cannot become so; what is durable shows by then."""
@@ -77,16 +100,33 @@ class Visibility:
         self._store.when_durable(end, done)
         return synced
 
-    async def _first_of(self, synced: asyncio.Future[StoreError | None]) -> None:
+    async def _first_of(self, synced: asyncio.Future[StoreError | None], deadline_ms: int) -> None:
         """Wait for the sync, but not longer than the settings allow."""
-        if self._timeout_ms <= 0:
+        left_ms = deadline_ms - self._clock.monotonic_ms()
+        if synced.done() or left_ms <= 0:
             return
-        timer = asyncio.ensure_future(self._clock.sleep(self._timeout_ms))
+        timer = asyncio.ensure_future(self._clock.sleep(left_ms))
         either: list[asyncio.Future[Any]] = [synced, timer]
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
+
+    def check_leads(self) -> None:
+        """Let nothing be appended at a follower: what was let in may have waited since.
+
+        Raises:
+            RequestRejected: This broker does not lead.
+        """
+        if self.standing.refusal is not None:
+            raise RequestRejected(*self.standing.refusal)
+
+    def refused(self, code: int) -> Refusal | None:
+        """What a send is refused with that was stored with this code; None if it is answered so."""
+        followers = self.standing.followers
+        if code != ResponseCode.FLUSH_SLAVE_TIMEOUT or followers is None:
+            return None
+        return followers.late
 
     def dispatch(self) -> None:
         """Make what is confirmed readable; what stops that is no matter of the sender's.

@@ -3,8 +3,10 @@
     at the start, every 30 s     all topics
     when topics change           those topics, on a connection that has seen all of them
     after a connection was lost  all topics, within a second of the NameServer's return
+    when the broker's role does  all of it, under the new id and epoch
 
 A NameServer that cannot be reached keeps nobody waiting for longer than a second, and only once.
+Topics are the leader's to tell; a follower says only that it is there, and hears who leads.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RequestRejected, RocketPipeError
-from rocketpipe.model.route import MessageQueue
+from rocketpipe.model.route import LEADER_ID, MessageQueue
 from rocketpipe.model.topic import DataVersion, Perm, TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.registration import (
@@ -33,6 +35,7 @@ from rocketpipe.protocol.requests.registration import (
 from rocketpipe.protocol.requests.routes import (
     GetRouteInfoByTopic,
     RegisterBroker,
+    RegisterBrokerReply,
     UnregisterBroker,
 )
 from rocketpipe.remoting.caller import Caller
@@ -43,6 +46,8 @@ log = logging.getLogger(__name__)
 #: How long a change may keep a client waiting, whatever the NameServers do.
 TELL_WITHIN_MS: Final = 1000
 WATCH_EVERY_MS: Final = 1000
+#: How often a follower that knows no leader asks for one.
+SEEK_EVERY_MS: Final = 3000
 #: What RocketMQ takes for the interval, whatever is set.
 EVERY_MS: Final = (10_000, 60_000)
 #: A broker that was not heard of for so long is taken out of the routes.
@@ -61,6 +66,8 @@ class _NameServer:
     told_ms: int = 0
     #: It did not answer the last time.
     is_away: bool = False
+    #: The leader of this broker's name, and where it takes followers, if it said so.
+    master: tuple[str, str] | None = None
 
     @property
     def is_current(self) -> bool:
@@ -99,6 +106,27 @@ class Registrar:
         self._asked = 0
         self._answered = 0
         self._whole: tuple[DataVersion, RegisterBroker] | None = None
+        self._id = config.broker_id
+        self._ha_address = ""
+        self._epoch = 0
+        self._stood = 0
+
+    def stand(self, broker_id: int, ha_address: str, epoch: int) -> None:
+        """Be another of its name from now on: 0 leads in ``epoch``; the next to be told hear it.
+
+        NameServers refuse a leader of a lower epoch than the one they know. A broker with an id
+        below 0 has no place yet, and is not told of.
+        """
+        self._id, self._ha_address, self._epoch = broker_id, ha_address, epoch
+        self._stood += 1
+        self._whole = None
+        for server in self._servers:
+            server.told_on = server.master = None
+
+    @property
+    def master(self) -> tuple[str, str] | None:
+        """For a follower: the leader's address and where it takes followers, if one is known."""
+        return next((each.master for each in self._servers if each.master is not None), None)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go by other settings; the NameServers hear of them with the next registration."""
@@ -112,6 +140,8 @@ class Registrar:
         change outlives a kill.
         """
         names = set(changed)
+        if self._id < 0 or (names and self._id > 0):
+            return
         self._to_settle = self._to_settle or settle
         self._changed |= names
         self._all_changed = self._all_changed or not names
@@ -168,8 +198,10 @@ class Registrar:
             broker_name=self._config.name,
             broker_addr=self._address,
             cluster_name=self._config.cluster,
-            broker_id=self._config.broker_id,
+            broker_id=self._id,
         )
+        if self._id < 0:
+            return
 
         async def leave(server: _NameServer) -> None:
             try:
@@ -189,8 +221,12 @@ class Registrar:
         while True:
             await self._clock.sleep(WATCH_EVERY_MS)
             age_ms = self._clock.monotonic_ms() - server.told_ms
-            if not server.is_current or age_ms >= self._every_ms:
+            if self._id >= 0 and (not server.is_current or age_ms >= self._told_every_ms()):
                 await self._tell(server)
+
+    def _told_every_ms(self) -> int:
+        seeks = self._id > 0 and self.master is None
+        return min(self._every_ms, SEEK_EVERY_MS) if seeks else self._every_ms
 
     async def _at_once(
         self,
@@ -217,6 +253,7 @@ class Registrar:
         """Tell one NameServer of the topics named, or of all; see to it that it knows the rest."""
         try:
             peer = await self._caller.connect(server.address)
+            stood = self._stood
             if changed and server.told_on is peer:
                 try:
                     await peer.call(self._some_topics(changed), self._config.register_timeout_ms)
@@ -224,10 +261,14 @@ class Registrar:
                 except RequestRejected:
                     pass  # it has forgotten us, and wants all of it
             server.told_on = None
-            await peer.call(self._all_topics(), self._config.register_timeout_ms)
+            reply = await peer.call(self._all_topics(), self._config.register_timeout_ms)
         except RocketPipeError as error:
             self._miss(server, str(error))
         else:
+            if stood != self._stood:
+                return  # it was told what is no longer so
+            if self._id > 0:
+                server.master = _master(reply)
             server.told_on = peer
             server.told_ms = self._clock.monotonic_ms()
             if server.is_away:
@@ -247,13 +288,15 @@ class Registrar:
     def _all_topics(self) -> RegisterBroker:
         version = self._topics.version
         if self._whole is None or self._whole[0] != version:
-            self._whole = (version, self._request(self._topics.all()))
+            leads = self._id == LEADER_ID
+            self._whole = (version, self._request(self._topics.all() if leads else {}))
         return self._whole[1]
 
     def _request(self, topics: Mapping[str, TopicSettings]) -> RegisterBroker:
         table = TopicTableData(
             topics={name: self._permitted(topic) for name, topic in topics.items()},
-            version=self._topics.version,
+            # A table's own version begins again at 0 with each change.
+            version=msgspec.structs.replace(self._topics.version, state_version=self._epoch),
             mappings={},
         )
         body = write_registration(Registration(topic_table=table))
@@ -261,8 +304,8 @@ class Registrar:
             broker_name=self._config.name,
             broker_addr=self._address,
             cluster_name=self._config.cluster,
-            ha_server_addr="",
-            broker_id=self._config.broker_id,
+            ha_server_addr=self._ha_address,
+            broker_id=self._id,
             heartbeat_timeout_millis=LIVE_MS,
             body_crc32=registration_crc(body),
             body=body,
@@ -274,3 +317,9 @@ class Registrar:
         if allowed & _READ_WRITE == _READ_WRITE:
             return topic
         return msgspec.structs.replace(topic, perm=topic.perm & allowed)
+
+
+def _master(reply: RegisterBrokerReply) -> tuple[str, str] | None:
+    if not reply.master_addr:
+        return None
+    return reply.master_addr, reply.ha_server_addr or ""

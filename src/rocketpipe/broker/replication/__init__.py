@@ -1,1 +1,0 @@
-"""Several copies of one log: a leader ships it, followers take it in and report."""

@@ -2,27 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
+from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.model.offsets import LogOffset
+from rocketpipe.protocol.codes import ResponseCode
 
 #: The code and the remark that a send is refused with.
 Refusal = tuple[int, str]
 
+#: What a send that is stored may be answered with; broker-made messages go on with any of them.
+STORED: Final = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    }
+)
+
 
 class Acknowledging(Protocol):
     """Those whose word is needed before a send is answered."""
+
+    #: What a send is refused with that they did not acknowledge in time, though it is stored; None
+    #: where it is answered with FLUSH_SLAVE_TIMEOUT, as producers of fixed roles know it.
+    late: Refusal | None
+
+    @property
+    def waiting(self) -> int:
+        """How many answers wait for them now."""
+        ...
+
+    def reconfigure(self, config: ReplicationConfig) -> None:
+        """Go by other settings from now on, as far as they can change."""
+        ...
 
     def refusal(self) -> Refusal | None:
         """Why nothing can be acknowledged now, before anything is appended."""
         ...
 
     async def acknowledged(self, end: LogOffset) -> int:
-        """Wait until everything before ``end`` is acknowledged; gives the answer's code.
+        """Wait until everything before ``end`` is acknowledged; gives one of `STORED`.
 
         Raises:
-            RequestRejected: It will not be, by this broker: it leads no longer, or waited too long.
+            RequestRejected: It will not be, by this broker: it leads no longer.
         """
+        ...
+
+    def when_acknowledged(self, end: LogOffset, done: Callable[[int, str], None]) -> None:
+        """Call ``done``, at once or later, with the code and the remark of the answer."""
         ...
 
 

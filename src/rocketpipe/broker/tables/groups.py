@@ -7,10 +7,11 @@ its name, and bits by group and topic that forbid it something: a 4 forbids to r
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 from rocketpipe.broker.tables.limits import TableFull, TableLimits
+from rocketpipe.broker.tables.watched import Watched
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import PREDEFINED_GROUPS, check_group, is_system_group
@@ -27,11 +28,12 @@ GroupsFile = GroupTableData
 FORBID_READ: Final = int(Perm.READ)
 
 
-class GroupTable:
+class GroupTable(Watched[str]):
     """Consumer groups by name; every change is a new version."""
 
     def __init__(self, *, auto_create: bool = True, limits: TableLimits | None = None) -> None:
         """Begin with RocketMQ's own groups."""
+        super().__init__()
         #: Whether a group that nobody made is made when it first comes.
         self.auto_create = auto_create
         self._limits = limits or TableLimits()
@@ -44,6 +46,8 @@ class GroupTable:
         #: Groups that were deleted since somebody last asked (`take_deleted`).
         self._deleted: set[str] = set()
         self.version = DataVersion()
+        #: Grows with what is taken over from a leader, whose version may be known already.
+        self.replicated = 0
 
     def get(self, name: str) -> GroupSettings | None:
         return self._groups.get(name)
@@ -66,6 +70,7 @@ class GroupTable:
         if found is None and len(self._groups) >= self._limits.groups:
             raise TableFull("groups", self._limits.groups, "delete what is not used")
         self._groups[settings.name] = settings
+        self._note(settings.name)
         self.version = self.version.after_change(now_ms)
         return True
 
@@ -91,6 +96,7 @@ class GroupTable:
         forbidden = self._forbidden.pop(name, None)
         found = self._groups.pop(name, None)
         if found is not None or forbidden is not None:
+            self._note(name)
             self.version = self.version.after_change(now_ms)
         if found is not None:
             self._deleted.add(name)
@@ -124,6 +130,7 @@ class GroupTable:
             del topics[topic]
             if not topics:
                 del self._forbidden[group]
+        self._note(group)
         self.version = self.version.after_change(now_ms)
 
     def _check_forbidden(self, group: str, topic: str) -> None:
@@ -135,6 +142,58 @@ class GroupTable:
             raise TableFull(
                 f"topics forbidden to group {group}", limits.forbidden_topics, "allow some"
             )
+
+    def forbidden_of(self, group: str) -> dict[str, int]:
+        """The bits that forbid a group something, by topic."""
+        return dict(self._forbidden.get(group, ()))
+
+    def forbidden_groups(self) -> list[str]:
+        """The groups that are forbidden something, whether they are there or not."""
+        return list(self._forbidden)
+
+    def replicate(
+        self,
+        groups: Iterable[GroupSettings],
+        gone: Iterable[str],
+        forbidden: Iterable[tuple[str, str, int]],
+        version: DataVersion,
+    ) -> None:
+        """Take over what changed at the leader.
+
+        ``gone`` has the groups that are not there, and what each group is forbidden is all in
+        ``forbidden``, behind an entry without a topic; no bits allow everything.
+        """
+        for name in gone:
+            if self._groups.pop(name, None) is not None:
+                self._note_deleted(name)
+        for settings in groups:
+            try:
+                check_group(settings.name)
+            except InvalidName as error:
+                log.warning("group left out, no such name is legal: %s", error)
+                continue
+            self._groups[settings.name] = settings
+        for group, topic, bits in forbidden:
+            if not topic:
+                self._forbidden.pop(group, None)
+            elif bits:
+                self._forbidden.setdefault(group, {})[topic] = bits
+        self.version = version
+        self.replicated += 1
+
+    def _note_deleted(self, name: str) -> None:
+        # Nobody asks for them as long as this broker follows.
+        if len(self._deleted) < self._limits.groups:
+            self._deleted.add(name)
+
+    def keep_only(self, groups: Container[str], forbidden: Container[str]) -> None:
+        """Forget every group, and all that was forbidden, of which the leader does not know."""
+        for name in [name for name in self._groups if name not in groups]:
+            del self._groups[name]
+            self._note_deleted(name)
+        for name in [name for name in self._forbidden if name not in forbidden]:
+            del self._forbidden[name]
+        self.replicated += 1
 
     def to_file(self) -> GroupsFile:
         """The table as it is now."""

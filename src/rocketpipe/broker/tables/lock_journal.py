@@ -13,6 +13,9 @@ nobody. Where the file is missing though the store has messages, or a line of it
 knows who owned what else: such queues are given to nobody for as long.
 
 When there are many more lines than owners the file is written anew.
+
+A broker that follows another writes down what that one's owners are, and lets none of them go by
+its own clock: when it takes over, each has its queues for a lock's life from then on.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
 from zlib import crc32
@@ -28,6 +31,7 @@ from zlib import crc32
 import msgspec
 
 from rocketpipe.broker.tables.queue_locks import LOCK_MS, QueueLocks
+from rocketpipe.broker.tables.watched import Watched
 from rocketpipe.clock import Clock
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.store.files.disk import Disk, DiskError
@@ -47,11 +51,12 @@ Owned: TypeAlias = tuple[str, MessageQueue]
 _Line: TypeAlias = tuple[str, str, str, int, str | None]
 
 
-class LockJournal:
+class LockJournal(Watched[Owned]):
     """Writes down every change of `QueueLocks`; one write, and one sync, for all who wait."""
 
     def __init__(self, disk: Disk, path: Path, locks: QueueLocks, clock: Clock) -> None:
         """Be told by ``locks`` from now on."""
+        super().__init__()
         self.path = path
         self._disk = disk
         self._locks = locks
@@ -67,7 +72,11 @@ class LockJournal:
         #: Before this nothing is written: a file would say that all else has no owner.
         self._silent_until_ms = clock.monotonic_ms()
         self._writing = asyncio.Lock()
-        locks.listen(self._note)
+        #: Whether there may be owners that nobody here knows, and owners are another broker's.
+        self._unsure = self._follows = False
+        #: What else is waited for before an owner is told, where there are replicas.
+        self.also_kept: Callable[[Iterable[Owned] | None], Awaitable[None]] | None = None
+        locks.listen(self._changed)
 
     def load(self, *, fresh: bool) -> None:
         """Give queues back to those who owned them; in a ``fresh`` store nobody did.
@@ -80,6 +89,7 @@ class LockJournal:
         held, is_whole = ({}, fresh) if lines is None else _held(lines)
         self._owners = {at: _line_of(*at, owner) for at, owner in held.items()}
         self._locks.restore(held, now_ms, unsure=not is_whole)
+        self._unsure = not is_whole
         if is_whole:
             self._try(self._rewrite, self._everything())
             return
@@ -103,7 +113,7 @@ class LockJournal:
                 return []  # what cannot be read is as good as damaged
             raise
 
-    def _note(self, group: str, queue: MessageQueue, owner: str | None) -> None:
+    def _changed(self, group: str, queue: MessageQueue, owner: str | None) -> None:
         line = _line_of(group, queue, owner)
         if owner is None:
             self._owners.pop((group, queue), None)
@@ -111,17 +121,68 @@ class LockJournal:
         else:
             self._owners[group, queue] = self._unsaved[group, queue] = line
         self._pending.append(line)
+        self._note((group, queue))
+
+    # Replicas
+
+    def owner(self, owned: Owned) -> str | None:
+        """Who has a queue, as it is written down."""
+        line = self._owners.get(owned)
+        return None if line is None else _parsed(line.rstrip(b"\n"))[1]
+
+    def owned(self) -> list[Owned]:
+        """Every queue that has an owner."""
+        return list(self._owners)
+
+    def follow(self) -> None:
+        """Have another broker say who owns what, from now on."""
+        self._follows = True
+
+    def replicate(self, owned: Owned, owner: str | None) -> None:
+        """Take over from the leader who has a queue now."""
+        if self.owner(owned) != owner:
+            self._changed(*owned, owner)
+
+    def keep_only(self, owned: Container[Owned]) -> None:
+        """Take over from the leader that nobody has any other queue."""
+        for each in [each for each in self._owners if each not in owned]:
+            self._changed(*each, None)
+        self._unsure = False
+        self._silent_until_ms = self._clock.monotonic_ms()
+
+    def take_over(self) -> None:
+        """Be the one who says who owns what: each has its queues for a lock's life from now on."""
+        self._follows = False
+        now_ms = self._clock.monotonic_ms()
+        held = {each: owner for each in self._owners if (owner := self.owner(each)) is not None}
+        self._locks.restore(held, now_ms, unsure=self._unsure)
+        if self._unsure:
+            self._silent_until_ms = now_ms + LOCK_MS + 1
+            self._unsure = False
+
+    # The file
 
     async def kept(self, owned: Iterable[Owned] | None = None) -> None:
-        """Wait until the owners of these queues, or of all, are on disk.
+        """Wait until the owners of these queues, or of all, are on disk, and at the replicas.
 
         Whoever only renews has been there for long, and does not depend on the disk.
 
         Raises:
             DiskError: They are not; the next one who waits tries again.
+            RequestRejected: It is not known whether the replicas have them.
         """
-        if owned is not None and not any(each in self._unsaved for each in owned):
-            return
+        owned = None if owned is None else list(owned)
+        if owned is None or any(each in self._unsaved for each in owned):
+            await self.saved()
+        if self.also_kept is not None:
+            await self.also_kept(owned)
+
+    async def saved(self) -> None:
+        """Wait until the owners of this moment are on disk.
+
+        Raises:
+            DiskError: They are not; the next one who waits tries again.
+        """
         if self._is_due() or self._writing.locked():
             async with self._writing:
                 await self._write_beside()
@@ -131,18 +192,24 @@ class LockJournal:
         try:
             while True:
                 await self._clock.sleep(TIDY_EVERY_MS)
-                self._locks.expire(self._clock.monotonic_ms())
+                self._expire()
                 async with self._writing:
                     try:
                         await self._write_beside()
                     except DiskError as error:
                         _complain(error)
         finally:
-            self._locks.expire(self._clock.monotonic_ms())
+            self._expire()
             if self._is_due():
                 self._try(*self._next())
 
+    def _expire(self) -> None:
+        if not self._follows:
+            self._locks.expire(self._clock.monotonic_ms())
+
     def _is_due(self) -> bool:
+        if self._follows and self._unsure:
+            return False
         wanted = bool(self._pending) or self._written is None
         return wanted and self._clock.monotonic_ms() >= self._silent_until_ms
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
 
 from rocketpipe.broker.tables.limits import TableFull
+from rocketpipe.broker.tables.watched import Watched
 from rocketpipe.model.body import Body, Int32, Int64
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.topic import DataVersion
@@ -48,7 +49,7 @@ class OffsetsFile(Body, frozen=True, kw_only=True):
     offsets: dict[str, dict[Int32, Int64]] = msgspec.field(name="offsetTable", default_factory=dict)
 
 
-class OffsetTable:
+class OffsetTable(Watched[tuple[str, str, int]]):
     """Committed offsets by group, topic and queue.
 
     What is given out for saving, `take_changed` and `pieces`, may be used on another thread while
@@ -56,6 +57,7 @@ class OffsetTable:
     """
 
     def __init__(self, *, limit: int = MAX_PLACES, max_bytes: int = MAX_FILE_BYTES) -> None:
+        super().__init__()
         self._limit = limit
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -102,6 +104,8 @@ class OffsetTable:
         else:
             places[queue_id] = offset
         self._changed.add(key)
+        if self._news is not None:
+            self._news.add(key)
         self.changes += 1
 
     def _set(self, group: str, topic: str, queue_id: int, offset: QueueOffset) -> None:
@@ -138,13 +142,17 @@ class OffsetTable:
 
     def reset_to(self, group: str, topic: str, queue_id: int, asked: int) -> QueueOffset | None:
         """Where a pull is to go on instead of where it asks to; it is told so once."""
-        found = self.resets.pop((group, topic, queue_id), None)
+        key = (group, topic, queue_id)
+        found = self.resets.pop(key, None)
+        if found is not None:
+            self._note(key)
         return None if found == asked else found
 
     def drop_resets(self, is_online: Callable[[str], bool]) -> None:
         """Wait no longer for the pulls of groups that have nobody to pull: they begin anew."""
         for key in [key for key in self.resets if not is_online(key[0])]:
             del self.resets[key]
+            self._note(key)
 
     def all(self) -> Iterator[tuple[str, str, int, QueueOffset]]:
         """Group, topic, queue and offset of each place, as they are now."""
@@ -182,6 +190,7 @@ class OffsetTable:
                 self._unset(group, topic, queue_id)
                 self.resets.pop((group, topic, queue_id), None)
                 self._changed.add((group, topic, queue_id))
+                self._note((group, topic, queue_id))
                 self.changes += 1
 
     def _unset(self, group: str, topic: str, queue_id: int) -> None:
@@ -201,6 +210,43 @@ class OffsetTable:
                 if not index[name]:
                     del index[name]
 
+    # At a replica
+
+    def replicate(
+        self, group: str, topic: str, places: Mapping[int, int], resets: Container[int] = ()
+    ) -> None:
+        """Take over a group's places of the leader's, -1 for none.
+
+        Of ``resets`` its members have not been told yet.
+        """
+        for queue_id, offset in places.items():
+            self._replicate(group, topic, queue_id, offset)
+            if queue_id in resets and offset >= 0:
+                self.resets[group, topic, queue_id] = QueueOffset(offset)
+
+    def _replicate(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        key = (group, topic, queue_id)
+        self.resets.pop(key, None)
+        if offset < 0:
+            self._unset(*key)
+        else:
+            self._set(*key, QueueOffset(offset))
+        self._changed.add(key)
+        self.changes += 1
+
+    def keep_only(self, places: Mapping[tuple[str, str], Collection[int]]) -> None:
+        """Forget every place that the leader does not have: its queues by group and topic."""
+        for pair, mine in list(self._places.items()):
+            theirs = places.get(pair, ())
+            if len(mine) != len(theirs):
+                for queue_id in mine.keys() - set(theirs):
+                    self._replicate(*pair, queue_id, _GONE)
+
+    def take_version(self, version: DataVersion) -> None:
+        """Have the leader's version: all that changed until now is in it."""
+        self.version = version
+        self._changes_at_version = self.changes
+
     # To be saved
 
     def take_changed(self) -> set[tuple[str, str, int]]:
@@ -212,10 +258,14 @@ class OffsetTable:
         """These could not be saved."""
         self._changed.update(changed)
 
+    def can_be_kept(self, group: str, topic: str) -> bool:
+        """Whether these names could be read back from a file."""
+        return _is_text(group) and _is_text(topic)
+
     def change(self, key: tuple[str, str, int]) -> Change | None:
         """A place as a journal has it; None if it cannot be read back, and so is not saved."""
         group, topic, queue_id = key
-        if not (_is_text(group) and _is_text(topic)):
+        if not self.can_be_kept(group, topic):
             return None
         offset = self.committed(group, topic, queue_id)
         return (f"{topic}{_SEPARATOR}{group}", queue_id, _GONE if offset is None else offset)
@@ -236,7 +286,7 @@ class OffsetTable:
 
         What changes meanwhile may be in it or not: the journal of those changes says.
         """
-        self._renew_version(now_ms)
+        self.renew_version(now_ms)
         version = self.version
         yield (
             f'{{\n\t"dataVersion":{{\n\t\t"counter":{version.counter},\n\t\t"stateVersion":'
@@ -263,7 +313,7 @@ class OffsetTable:
 
     def to_file(self, now_ms: int) -> OffsetsFile:
         """The table as it is now."""
-        self._renew_version(now_ms)
+        self.renew_version(now_ms)
         offsets: dict[str, dict[int, int]] = {}
         topics: defaultdict[str, set[str]] = defaultdict(set)
         for (group, topic), places in self._places.items():
@@ -277,7 +327,8 @@ class OffsetTable:
             offsets=offsets,
         )
 
-    def _renew_version(self, now_ms: int) -> None:
+    def renew_version(self, now_ms: int) -> None:
+        """Begin a new version if there were many changes since the last."""
         if self.changes - self._changes_at_version >= COMMITS_A_VERSION:
             self.version = self.version.after_change(now_ms)
             self._changes_at_version = self.changes

@@ -45,10 +45,13 @@ class QueueLocks:
     def restore(
         self, owners: Mapping[tuple[str, MessageQueue], str], now_ms: int, *, unsure: bool
     ) -> None:
-        """Know again who owned what: as if each had just renewed it. Nobody is told.
+        """Know again who owned what, and nothing else: as if each had just renewed it.
+
+        Nobody is told.
 
         With ``unsure`` there may be other owners: they have the life of a lock to end.
         """
+        self._locks = {}
         for (group, queue), owner in owners.items():
             self._locks.setdefault(group, {})[queue] = _Lock(owner, now_ms)
         self._unsure_until_ms = now_ms + LOCK_MS if unsure else None

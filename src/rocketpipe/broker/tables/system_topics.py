@@ -23,6 +23,7 @@ from rocketpipe.model.names import (
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
     STAGING_TOPIC,
+    TABLES_TOPIC,
     TIMER_TOPIC,
     reply_topic,
     revive_topic,
@@ -39,9 +40,12 @@ _READ_WRITE: Final = int(Perm.READ | Perm.WRITE)
 
 
 def system_topics(
-    cluster: str, broker: str, *, trace_topic: str | None = None
+    cluster: str, broker: str, *, trace_topic: str | None = None, replicated: bool = False
 ) -> Iterator[TopicSettings]:
-    """Give the settings of a broker's own topics; ``trace_topic`` is one if it is named."""
+    """Give the settings of a broker's own topics; ``trace_topic`` is one if it is named.
+
+    A broker that is ``replicated`` has one for its tables.
+    """
     yield _topic(SELF_TEST_TOPIC, 1)
     yield _topic(BENCHMARK_TOPIC, BENCHMARK_QUEUES)
     yield _topic(cluster, CLUSTER_QUEUES, INHERITABLE)
@@ -58,6 +62,8 @@ def system_topics(
     yield _topic(TIMER_TOPIC, 1)
     # Nobody reads or writes it but the broker itself.
     yield _topic(STAGING_TOPIC, 2, int(Perm.INHERIT))
+    if replicated:
+        yield _topic(TABLES_TOPIC, 1, int(Perm.INHERIT))
 
 
 def _topic(name: str, queues: int, perm: int = _READ_WRITE) -> TopicSettings:

@@ -4,10 +4,12 @@
     config/subscriptionGroup.json   GroupTable
     config/consumerOffset.json      OffsetTable, and its journal where it is long
     config/delayOffset.json         DelayTable
+    config/consumerOrderInfo.json   OrderTable
+    config/messageRequestMode.json  RequestModeTable
 
 What changed is saved once a second, so a broker that is killed forgets no more than that, and when
 the broker stops. A table that did not change is left alone. Whoever makes a topic or a group is
-answered when it is `settled`: it outlives a kill.
+answered when it is `settled`: it outlives a kill, and where there are replicas they have it too.
 """
 
 from __future__ import annotations
@@ -16,33 +18,54 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from rocketpipe.broker.tables.delays import DelaysFile, DelayTable
+from rocketpipe.broker.tables.deletions import cut_off, forget_places, queues_in_use
 from rocketpipe.broker.tables.groups import GroupsFile, GroupTable
 from rocketpipe.broker.tables.limits import TableLimits
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.broker.tables.offsets_keeper import OffsetsKeeper
+from rocketpipe.broker.tables.order import OrderFile, OrderTable
+from rocketpipe.broker.tables.request_modes import RequestModeTable
 from rocketpipe.broker.tables.table_file import TableFile
 from rocketpipe.broker.tables.topics import TopicsFile, TopicTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import group_of_retry, is_retry_topic
-from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.store.errors import QueueDamaged
+from rocketpipe.protocol.requests.clients import RequestModes
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.files.snapshot import DAMAGED
 from rocketpipe.store.message_store import MessageStore
-from rocketpipe.store.queues.entries import QUEUE_ENTRY
 
 log = logging.getLogger(__name__)
 
 SAVE_EVERY_MS: Final = 1000
 
 
+class Replicas(Protocol):
+    """Those who have the tables too, in a group of brokers that takes over from each other."""
+
+    async def settled(self) -> None:
+        """Wait until they have the topics, groups and request modes of this moment.
+
+        Raises:
+            RequestRejected: Whether they have them is not known.
+        """
+        ...
+
+    async def offsets_settled(self) -> None:
+        """Wait until they have the places of groups of this moment.
+
+        Raises:
+            RequestRejected: Whether they have them is not known.
+        """
+        ...
+
+
 class Tables:
-    """Four tables and their files. Load them before the broker serves, save them after."""
+    """The tables and their files. Load them before the broker serves, save them after."""
 
     def __init__(
         self,
@@ -62,6 +85,10 @@ class Tables:
         self.groups = GroupTable(auto_create=auto_create_groups, limits=limits)
         self.offsets = OffsetTable()
         self.delays = DelayTable()
+        self.orders = OrderTable()
+        self.modes = RequestModeTable()
+        #: Who sees to it that replicas have the tables too; None where there are none.
+        self.replicas: Replicas | None = None
         self._clock = clock
         self._disk, self._directory = disk, directory
         self._offsets_name = "consumerOffset.json"
@@ -71,8 +98,10 @@ class Tables:
             disk, directory / "consumerOffset.json", self.offsets, clock
         )
         self._delays_file = TableFile(disk, directory / "delayOffset.json", DelaysFile)
+        self._orders_file = TableFile(disk, directory / "consumerOrderInfo.json", OrderFile)
+        self._modes_file = TableFile(disk, directory / "messageRequestMode.json", RequestModes)
         #: What was last saved, by a value that is another one after a change.
-        self._saved: dict[str, object] = {}
+        self._saved: dict[str, object] = {"orders": 0, "modes": 0}
         #: The groups that are on disk.
         self._kept_groups: frozenset[str] = frozenset()
         #: One at a time, or an older state of a table could replace a newer one.
@@ -97,6 +126,23 @@ class Tables:
         self._offsets_file.load()
         if (delays := self._delays_file.load()) is not None:
             self.delays.load(delays)
+        if (orders := self._orders_file.load()) is not None:
+            self.orders.load(orders)
+        if (modes := self._modes_file.load()) is not None:
+            self.modes.load(modes)
+
+    def reconcile(self, store: MessageStore) -> None:
+        """Have tables and queues agree, before this broker serves as the one that leads.
+
+        What the last run was about to delete is deleted; topics that only the store knows are known
+        from then on.
+
+        Raises:
+            DiskError: A queue cannot be read.
+            StoreFailed: That queues are gone cannot be made durable.
+        """
+        self.finish_deletions(store)
+        self.adopt(queues_in_use(store, every=self._topics_file.was_lost))
 
     def finish_deletions(self, store: MessageStore) -> None:
         """Have no queue and no offset of what was deleted, whatever the last run left of it.
@@ -105,39 +151,11 @@ class Tables:
             DiskError: A queue cannot be read.
             StoreFailed: That they are gone cannot be made durable.
         """
-        topics = self.topics
-        topics.finish_deleting(store.positions.written, self.now_ms)
-        topics.forget_deleted(store.first_offset)
-        gone = set(topics.deleted())
-        for name in {topic for _, topic, *_ in self.offsets.all() if topic in gone}:
-            self.offsets.forget_topic(name)
-        removed = 0
-        for name, queue_id in list(store.queues()):
-            end = store.max_offset(name, queue_id)
-            # Of all the others nothing is read: there may be many.
-            if topics.was_deleted_since(name, 0) and store.min_offset(name, queue_id) < end:
-                try:
-                    removed += self._cut_off(store, name, queue_id)
-                except QueueDamaged as damage:
-                    store.derived.repairs.mend_now((name, queue_id), damage)
-                    removed += self._cut_off(store, name, queue_id)
-        if removed:
+        self.topics.finish_deleting(store.positions.written, self.now_ms)
+        self.topics.forget_deleted(store.first_offset)
+        forget_places(self.topics, self.offsets)
+        if cut_off(store, self.topics):
             store.sync_derived()  # before a topic of that name is made, and has new queues
-
-    def _cut_off(self, store: MessageStore, name: str, queue_id: int) -> bool:
-        """Do without a queue of a deleted topic, or with what is of that in the queue of a new one.
-
-        That may be there again where the queue was written from the log.
-        """
-        queues, topics = store.derived.queues, self.topics
-        last = QueueOffset(store.max_offset(name, queue_id) - 1)
-        entry, queue = queues.entries(name, queue_id, last, 1), queues.queue(name, queue_id)
-        if entry and topics.was_deleted_since(name, QUEUE_ENTRY.unpack(entry)[0]):
-            queues.delete(name, queue_id)
-            return True
-        if queue is not None:
-            queue.set_min(topics.deleted_to(name))
-        return False
 
     def adopt(self, queues: Iterable[tuple[str, int]]) -> None:
         """Know every topic that the store has queues of: pairs of topic and queue id."""
@@ -158,11 +176,6 @@ class Tables:
                 self._offsets_name,
                 DAMAGED,
             )
-
-    @property
-    def topics_were_lost(self) -> bool:
-        """Whether all that is known of topics is what the store has of them."""
-        return self._topics_file.was_lost
 
     def _adopt_groups(self) -> None:
         """Know the groups that have a place, or something to consume again."""
@@ -189,7 +202,7 @@ class Tables:
             DiskError: a file could not be written; its last version is still there.
         """
         changes = self.offsets.changes
-        for write in self._writers("topics", "groups", "delays"):
+        for write in self._writers("topics", "groups", "delays", "orders", "modes"):
             write()
         if self._offsets_file.is_behind or self._saved.get("offsets") != changes:
             self._offsets_file.save()
@@ -217,28 +230,58 @@ class Tables:
                 await _beside(_try, self._offsets_file.renew)
 
     async def settled(self) -> None:
-        """Wait until the topics and groups of this moment are on disk.
+        """Wait until the topics and groups of this moment are on disk, and at the replicas.
 
         If they cannot be saved, the warning says so, and they are saved with the next.
+
+        Raises:
+            RequestRejected: It is not known whether the replicas have them.
         """
         await self._save_beside("topics", "groups")
+        if self.replicas is not None:
+            await self.replicas.settled()
 
     async def group_kept(self, name: str) -> None:
         """Wait until a group is on disk, if it is not; all who wait share one save.
 
         Raises:
             DiskError: It could not be saved; it is with the next.
+            RequestRejected: It is not known whether the replicas have it.
         """
         if name not in self._kept_groups:
             await self._save_beside("groups", guard=_insist)
+        if self.replicas is not None:
+            await self.replicas.settled()
 
     async def offsets_saved(self) -> None:
         """Wait until the offsets of this moment are on disk; all who wait share one save.
 
         Raises:
             DiskError: They could not be saved; they are with the next.
+            RequestRejected: It is not known whether the replicas have them.
         """
         await self._save_beside("offsets", guard=_insist)
+        if self.replicas is not None:
+            await self.replicas.offsets_settled()
+
+    async def modes_saved(self) -> None:
+        """Wait until the request modes of this moment are on disk, and at the replicas.
+
+        Raises:
+            DiskError: They could not be saved; they are with the next.
+            RequestRejected: It is not known whether the replicas have them.
+        """
+        await self._save_beside("modes", guard=_insist)
+        if self.replicas is not None:
+            await self.replicas.settled()
+
+    async def all_saved(self) -> None:
+        """Wait until everything of this moment is on disk.
+
+        Raises:
+            DiskError: It could not be saved; it is with the next.
+        """
+        await self._save_beside(guard=_insist)
 
     async def _save_beside(
         self, *names: str, guard: Callable[[Callable[[], None]], None] | None = None
@@ -268,12 +311,12 @@ class Tables:
 
         if_changed(
             "topics",
-            self.topics.version,
+            (self.topics.version, self.topics.replicated),
             lambda: self._topics_file.writer(self.topics.to_file()),
         )
         if_changed(
             "groups",
-            self.groups.version,
+            (self.groups.version, self.groups.replicated),
             self._groups_writer,
         )
         if_changed(
@@ -285,6 +328,16 @@ class Tables:
             "delays",
             self.delays.changes,
             lambda: self._delays_file.writer(self.delays.to_file(now_ms)),
+        )
+        if_changed(
+            "orders",
+            self.orders.changes,
+            lambda: self._orders_file.writer(self.orders.to_file(now_ms)),
+        )
+        if_changed(
+            "modes",
+            self.modes.changes,
+            lambda: self._modes_file.writer(self.modes.to_file()),
         )
         return writers
 

@@ -8,18 +8,21 @@ is in the log before that is not to be seen again, whatever waits there or is fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 
 from rocketpipe.broker.tables.limits import TableFull, TableLimits
+from rocketpipe.broker.tables.watched import Watched
 from rocketpipe.errors import InvalidName, RequestRejected
 from rocketpipe.model.body import Body, Int64
 from rocketpipe.model.names import (
     AUTO_CREATE_TOPIC,
+    STAGING_TOPIC,
     SYSTEM_TOPICS,
+    TABLES_TOPIC,
     check_topic,
     is_pop_retry_v2,
     is_system_topic,
@@ -43,7 +46,7 @@ class TopicsFile(Body, frozen=True, kw_only=True):
     deleted: dict[str, Int64] | None = msgspec.field(name="deletedTopics", default=None)
 
 
-class TopicTable:
+class TopicTable(Watched[str]):
     """Topics by name; every change is a new version."""
 
     def __init__(
@@ -54,6 +57,7 @@ class TopicTable:
         limits: TableLimits | None = None,
     ) -> None:
         """Begin with the pattern of topics that sends create, if they may."""
+        super().__init__()
         self._topics: dict[str, TopicSettings] = {}
         self._auto_create = False
         self._default_queues = default_topic_queues
@@ -63,6 +67,8 @@ class TopicTable:
         self._deleted: dict[str, int] = {}
         self._unmade: set[str] = set()
         self.version = DataVersion()
+        #: Grows with what is taken over from a leader, whose version may be known already.
+        self.replicated = 0
         self.let_sends_create(auto_create, now_ms=0)
 
     def let_sends_create(self, allowed: bool, now_ms: int) -> None:
@@ -226,6 +232,7 @@ class TopicTable:
     def _note_deleted(self, name: str, at: int, now_ms: int) -> None:
         self._deleted.pop(name, None)
         self._deleted[name] = at
+        self._note(name)
         if len(self._deleted) > self._limits.topics:
             del self._deleted[next(iter(self._deleted))]
         self.version = self.version.after_change(now_ms)
@@ -239,7 +246,11 @@ class TopicTable:
         if found is None:
             level = logging.INFO if is_system_topic(name) else logging.WARNING
             log.log(level, "topic is in the store but not in the table topic=%s", name)
-            self._put(TopicSettings(name=name, read_queues=queues, write_queues=queues), now_ms)
+            # What only brokers write nobody else is to read, as after replicas were done away with.
+            perm = int(Perm.INHERIT) if name in (STAGING_TOPIC, TABLES_TOPIC) else READ_WRITE
+            self._put(
+                TopicSettings(name=name, read_queues=queues, write_queues=queues, perm=perm), now_ms
+            )
 
     def to_file(self) -> TopicsFile:
         """The table as it is now, without names that could not be read back."""
@@ -257,6 +268,47 @@ class TopicTable:
         self._deleted = dict(file.deleted or {})
         self.version = file.version
 
+    def replicate(
+        self,
+        topics: Iterable[TopicSettings],
+        gone: Iterable[str],
+        deleted: Mapping[str, int],
+        version: DataVersion,
+    ) -> None:
+        """Take over what changed at the leader; ``deleted`` has what was deleted, and up to where.
+
+        What this broker itself has to have stays, whoever leads.
+        """
+        for name in gone:
+            if name not in self._system:
+                self._topics.pop(name, None)
+        for settings in topics:
+            error = _illegal(settings.name)
+            if error is not None:
+                log.warning("topic left out, no such name is legal: %s", error)
+                continue
+            self._topics[settings.name] = settings
+        for name, at in deleted.items():
+            self._deleted.pop(name, None)
+            self._deleted[name] = at
+        while len(self._deleted) > self._limits.topics:
+            del self._deleted[next(iter(self._deleted))]
+        self.version = version
+        self.replicated += 1
+
+    def keep_only(self, topics: Container[str], deleted: Container[str]) -> None:
+        """Forget every topic, and every deletion, that the leader does not have."""
+        for name in [name for name in self._topics if name not in topics]:
+            if name not in self._system:
+                del self._topics[name]
+        for name in [name for name in self._deleted if name not in deleted]:
+            del self._deleted[name]
+        self.replicated += 1
+
+    def deletions(self) -> dict[str, int]:
+        """Where the log ended when each of these was deleted, of those that are."""
+        return {name: at for name, at in self._deleted.items() if at > _DELETING}
+
     def _create(self, settings: TopicSettings, now_ms: int) -> TopicSettings:
         if settings.name in self._unmade:
             raise RequestRejected(
@@ -269,6 +321,7 @@ class TopicTable:
 
     def _put(self, settings: TopicSettings, now_ms: int) -> TopicSettings:
         self._topics[settings.name] = settings
+        self._note(settings.name)
         self.version = self.version.after_change(now_ms)
         return settings
 

@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from rocketpipe.broker.features.popping.assignments import AssignmentHandlers
-from rocketpipe.broker.features.popping.request_modes import RequestModeTable
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.groups import GroupTable
+from rocketpipe.broker.tables.request_modes import RequestModeTable
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.route import MessageQueue

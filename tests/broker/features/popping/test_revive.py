@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 from tests.broker.support.pop_parts import INVISIBLE_MS, REVIVE, PopParts, bodies
+from tests.broker.support.sending_parts import HOST
 from tests.broker.support.stepped_clock import HOUR_MS, SteppedClock
 
+from rocketpipe.broker.features.popping.check_points import (
+    CheckPoint,
+    ack_of,
+    check_point,
+    put_ack,
+)
 from rocketpipe.broker.features.popping.in_flight import Flight
 from rocketpipe.broker.features.popping.revive import BACK_OFF_MS, TICK_MS, UNKNOWN_MS
 from rocketpipe.broker.intake.intake import Stored
@@ -265,3 +272,38 @@ async def test_what_was_hidden_anew_and_shown_before_that_was_durable_is_shown_o
     await parts.acks.hide(got.topic, "g", got.handle, got.offset, 500)
     await parts.pass_time(INVISIBLE_MS)
     assert bodies(parts.stored("%RETRY%g+t")) == [b"once"]
+
+
+async def test_what_shows_again_is_not_read_back_while_that_is_not_confirmed(
+    parts: PopParts,
+) -> None:
+    positions = parts.store.positions
+    await parts.send(b"0")
+    now_ms = parts.clock.now_ms()
+    # Somebody's note, whom nobody waits for any more: it is only read.
+    others = ack_of(_point(now_ms), [QueueOffset(7)])
+    await parts.intake.put([put_ack(others, now_ms, REVIVE, 1, HOST, now_ms)])
+    await parts.pop()
+    positions.begin_acknowledged(positions.written)
+    parts.visibility.dispatch()
+    await parts.clock.advance(INVISIBLE_MS)
+    await parts.revivals.revive_due()
+    parts.revive_log.arrived(REVIVE, 1, QueueOffset(1))
+    await parts.revive_log.tend()
+    await parts.revivals.revive_due()
+    positions.acknowledged = positions.written
+    parts.visibility.dispatch()
+    assert bodies(await parts.pop()) == [b"0"]
+
+
+def _point(now_ms: int) -> CheckPoint:
+    return check_point(
+        topic="t",
+        group="g",
+        queue_id=1,
+        start=QueueOffset(7),
+        offsets=[QueueOffset(7)],
+        pop_ms=now_ms,
+        invisible_ms=INVISIBLE_MS,
+        broker="broker-a",
+    )

@@ -10,6 +10,7 @@ from tests.broker.support.sending_parts import SendingParts
 
 from rocketpipe.broker.config.live import LiveSettings
 from rocketpipe.broker.features.timers.feature import timers
+from rocketpipe.protocol.requests.replication import GetTimerCheckPoint, GetTimerMetrics
 from rocketpipe.protocol.requests.sending import RecallMessage
 from rocketpipe.remoting.router import handled_requests
 from rocketpipe.store.files.disk import Disk
@@ -30,8 +31,9 @@ async def test_it_answers_recalls_and_delivers(tmp_path: Path) -> None:
         retention=Retention(parts.store, disk=Disk(), clock=parts.clock, pins=parts.pins),
     )
     feature = timers(cast("Any", core))
-    (handlers,) = feature.handlers
-    assert handled_requests(type(handlers)) == [RecallMessage]
+    recalls, state = feature.handlers
+    assert handled_requests(type(recalls)) == [RecallMessage]
+    assert set(handled_requests(type(state))) == {GetTimerCheckPoint, GetTimerMetrics}
     assert list(feature.loops) == ["timed messages"]
     assert "timed messages" in {pin.owner for pin in parts.pins._pins}
     parts.abandon()

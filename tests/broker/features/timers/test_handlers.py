@@ -10,14 +10,16 @@ from typing import Any, cast
 import pytest
 from tests.broker.support.sending_parts import Sender, SendingParts, sent
 
-from rocketpipe.broker.features.timers.handlers import TimerHandlers
+from rocketpipe.broker.features.timers.handlers import TimerHandlers, TimerStateHandlers
 from rocketpipe.broker.features.timers.timers import Timers
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.ids import RecallHandle
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.protocol.request import read_reply, to_command
+from rocketpipe.protocol.requests.replication import GetTimerCheckPoint, GetTimerMetrics
 from rocketpipe.protocol.requests.sending import RecallMessage
 from rocketpipe.remoting.router import Router
+from rocketpipe.store.timers.handover import CHECK, TimerCheck
 from rocketpipe.testing.clock import ManualClock
 
 
@@ -98,3 +100,40 @@ async def test_where_it_is_switched_off_it_is_forbidden(tmp_path: Path) -> None:
         await broker.recall(str(handle))
     assert refused.value.code == 16
     broker.parts.abandon()
+
+
+class Timing:
+    """A broker whose timed messages a slave of Apache's follows."""
+
+    def __init__(self, root: Path) -> None:
+        self.parts = SendingParts(root, ManualClock())
+        self._router = Router(TimerStateHandlers(self.parts.store, self.parts.clock))
+
+    async def ask(self, request: Any) -> Any:
+        answer = await self._router.answer(to_command(request, 1), cast("Any", Sender()))
+        return read_reply(request, answer)
+
+    async def check(self) -> TimerCheck:
+        numbers = (await self.ask(GetTimerCheckPoint())).numbers
+        assert len(numbers) == 56
+        return TimerCheck(*CHECK.unpack(numbers))
+
+
+async def test_a_slave_is_told_up_to_when_timed_messages_were_delivered(tmp_path: Path) -> None:
+    broker = Timing(tmp_path)
+    parts = broker.parts
+    now_ms = parts.clock.now_ms()
+    first = await broker.check()
+    assert (first.last_read_ms, first.master_queue_offset) == (now_ms // 1000 * 1000, 0)
+    await parts.ask(sent(properties="UNIQ_KEY\x01K\x02TIMER_DELAY_SEC\x0110"))
+    await parts.clock.advance(60_000)
+    late = await broker.check()
+    assert late.master_queue_offset == late.queue_offset == 1
+    assert now_ms <= late.last_read_ms <= now_ms + 10_000, "it is not delivered yet"
+    due = parts.store.derived.timer.due(parts.clock.now_ms(), 1)
+    assert (await broker.check()).last_read_ms == late.last_read_ms, "nor while it is handed out"
+    parts.store.derived.timer.done(*due)
+    assert (await broker.check()).last_read_ms == (now_ms + 60_000) // 1000 * 1000
+    metrics = (await broker.ask(GetTimerMetrics())).metrics
+    assert metrics.counts == {}
+    parts.abandon()

@@ -14,8 +14,8 @@ import msgspec
 
 from rocketpipe.broker.features.popping.check_points import CheckPoint, check_point
 from rocketpipe.broker.features.popping.in_flight import Flight
-from rocketpipe.broker.features.popping.order import NotPopped, OrderedPop, OrderTable
 from rocketpipe.broker.features.popping.revive_log import ReviveLog
+from rocketpipe.broker.tables.order import NotPopped, OrderedPop, OrderTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.ids import ReceiptHandle

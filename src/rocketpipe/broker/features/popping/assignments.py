@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from rocketpipe.broker.features.popping.pop_assignment import STRATEGIES, shared, shared_by_pop
-from rocketpipe.broker.features.popping.request_modes import RequestModeTable
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.groups import GroupTable
+from rocketpipe.broker.tables.request_modes import RequestModeTable
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.names import is_retry_topic

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -11,20 +9,12 @@ from rocketpipe.broker.core import Core, Feature
 from rocketpipe.broker.features.popping.acks import Acks
 from rocketpipe.broker.features.popping.assignments import AssignmentHandlers
 from rocketpipe.broker.features.popping.handlers import AckHandlers, PopGate, PopHandlers
-from rocketpipe.broker.features.popping.order import OrderFile, OrderTable
 from rocketpipe.broker.features.popping.pop import PopRules, Pops
-from rocketpipe.broker.features.popping.request_modes import RequestModeTable
 from rocketpipe.broker.features.popping.revive import Revivals
 from rocketpipe.broker.features.popping.revive_log import ReviveLog
 from rocketpipe.broker.features.popping.waiting_pops import WaitingPops
-from rocketpipe.broker.tables.table_file import TableFile
-from rocketpipe.broker.tables.tables import SAVE_EVERY_MS
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.broker.tables.order import OrderTable
 from rocketpipe.model.names import revive_topic
-from rocketpipe.protocol.requests.clients import RequestModes
-from rocketpipe.store.layout import StoreLayout
-
-log = logging.getLogger(__name__)
 
 
 def popping(core: Core) -> Feature:
@@ -32,15 +22,9 @@ def popping(core: Core) -> Feature:
 
     Raises:
         StoreError: What was in flight cannot be read.
-        SnapshotDamaged: A table of it cannot.
     """
     config, clock = core.config, core.clock
-    order_file = TableFile(
-        core.disk, StoreLayout(config.data).config / "consumerOrderInfo.json", OrderFile
-    )
-    orders = OrderTable()
-    if (saved := order_file.load()) is not None:
-        orders.load(saved)
+    orders = core.tables.orders
     revive_log = ReviveLog(
         core.store,
         core.intake,
@@ -112,29 +96,20 @@ def popping(core: Core) -> Feature:
         loops={
             "revivals": revivals.keep_reviving,
             "waiting pops": partial(waiting.keep_time, unblocking.look),
-            "ordered pops": partial(_keep_saved, core, orders, order_file),
         },
         on_close=waiting.wake_all,
     )
 
 
 def _assignments(core: Core) -> AssignmentHandlers:
-    path = StoreLayout(core.config.data).config / "messageRequestMode.json"
-    file = TableFile(core.disk, path, RequestModes)
-    modes = RequestModeTable()
-    if (saved := file.load()) is not None:
-        modes.load(saved)
-
-    async def save() -> None:
-        await asyncio.to_thread(file.writer(modes.to_file()))
-
+    tables = core.tables
     return AssignmentHandlers(
         core.registrar.readable_queues,
         core.connected,
-        modes,
-        core.tables.topics,
-        core.tables.groups,
-        save,
+        tables.modes,
+        tables.topics,
+        tables.groups,
+        tables.modes_saved,
     )
 
 
@@ -164,22 +139,3 @@ class _Unblocking:
             if free_ms <= now_ms:
                 del self._blocked[place]
                 self._wake(*place)
-
-
-async def _keep_saved(core: Core, orders: OrderTable, file: TableFile[OrderFile]) -> None:
-    """Save what was popped in order, once a second and at the end, if it changed."""
-    saved = orders.changes
-    try:
-        while True:
-            await core.clock.sleep(SAVE_EVERY_MS)
-            if orders.changes != saved:
-                changes, write = orders.changes, file.writer(orders.to_file(core.clock.now_ms()))
-                try:
-                    await asyncio.to_thread(write)
-                except RocketPipeError as error:
-                    log.warning("ordered pops could not be saved, and are tried again: %s", error)
-                else:
-                    saved = changes
-    finally:
-        if orders.changes != saved:
-            file.save(orders.to_file(core.clock.now_ms()))

@@ -17,9 +17,9 @@ from typing import Final
 from rocketpipe.broker.delivery.filtering import EVERYTHING, Choice, Expression
 from rocketpipe.broker.delivery.sieve import Sieve
 from rocketpipe.broker.features.popping.check_points import MAX_MESSAGES, check_point
-from rocketpipe.broker.features.popping.order import OrderedPop, OrderTable
 from rocketpipe.broker.features.popping.revive_log import ReviveLog
 from rocketpipe.broker.intake.intake import unreadable
+from rocketpipe.broker.tables.order import OrderedPop, OrderTable
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RequestRejected, StoreError

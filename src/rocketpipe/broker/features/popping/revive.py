@@ -20,11 +20,11 @@ from typing import Final
 
 from rocketpipe.broker.delivery.retry import DLQ_QUEUES, explained
 from rocketpipe.broker.features.popping.in_flight import Flight
-from rocketpipe.broker.features.popping.order import OrderTable
 from rocketpipe.broker.features.popping.revive_log import ReviveLog
 from rocketpipe.broker.intake.room import Room
 from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.tables.groups import GroupTable
+from rocketpipe.broker.tables.order import OrderTable
 from rocketpipe.clock import STEP_MS, Clock
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.model import properties

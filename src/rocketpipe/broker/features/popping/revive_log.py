@@ -34,7 +34,6 @@ from rocketpipe.broker.features.popping.check_points import (
     was_timed,
 )
 from rocketpipe.broker.features.popping.in_flight import Flight, InFlight
-from rocketpipe.broker.features.popping.order import OrderTable
 from rocketpipe.broker.features.popping.pop_offsets import (
     NOTED_GROUP,
     REVIVE_GROUP,
@@ -43,6 +42,7 @@ from rocketpipe.broker.features.popping.pop_offsets import (
 )
 from rocketpipe.broker.intake.intake import Intake
 from rocketpipe.broker.tables.offsets import OffsetTable
+from rocketpipe.broker.tables.order import OrderTable
 from rocketpipe.broker.tables.system_topics import REVIVE_QUEUES
 from rocketpipe.clock import Clock
 from rocketpipe.errors import BodyError, RecordError, RequestRejected, StoreError
@@ -104,6 +104,8 @@ class ReviveLog:
         self._turn = 0
         #: Up to where each queue's notes are known here.
         self._known = [QueueOffset(0)] * REVIVE_QUEUES
+        #: Notes of our own behind that: they count already, and are not read.
+        self._ahead: list[set[int]] = [set() for _ in range(REVIVE_QUEUES)]
         #: Notes of our own that were read from the log before who wrote them went on.
         self._read_back: set[LogOffset] = set()
         self._revived = [-1] * REVIVE_QUEUES
@@ -256,9 +258,18 @@ class ReviveLog:
         if adds and first.queue_offset < self._known[puts[0].queue_id]:
             self._read_back.add(first.log_offset)
         for put, placed in zip(puts, stored.placed, strict=True):
-            if put.topic == self._topic and placed.queue_offset == self._known[put.queue_id]:
-                self._known[put.queue_id] = QueueOffset(placed.queue_offset + 1)
+            if put.topic == self._topic and placed.queue_offset >= self._known[put.queue_id]:
+                self._ahead[put.queue_id].add(placed.queue_offset)
+                self._pass_over(put.queue_id)
         return stored.placed
+
+    def _pass_over(self, queue_id: int) -> None:
+        """Move on over notes that count already."""
+        known, ahead = self._known[queue_id], self._ahead[queue_id]
+        while known in ahead:
+            ahead.remove(known)
+            known = QueueOffset(known + 1)
+        self._known[queue_id] = known
 
     def _add(self, key: Key, point: CheckPoint, queue_id: int, placed: Appended) -> Flight | None:
         """Have a check point that was written count, unless it was read from the log meanwhile.
@@ -314,11 +325,17 @@ class ReviveLog:
                 log.error("note of a pop is damaged, and passed over reason=%s", error)
                 self._known[queue_id] = QueueOffset(at + 1)
                 continue
+            ahead = self._ahead[queue_id]
             for record in view_records(found.records):
-                self._take_in(record, noted)
+                # A pop that was noted here may be over by now, by a note that is not shown yet.
+                if record.queue_offset in ahead:
+                    ahead.remove(record.queue_offset)
+                else:
+                    self._take_in(record, noted)
             if found.next_offset <= at:
                 return
             self._known[queue_id] = found.next_offset
+            self._pass_over(queue_id)
 
     def _take_in(self, record: RecordView, noted: QueueOffset | None) -> None:
         try:

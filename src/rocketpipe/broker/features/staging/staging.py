@@ -57,7 +57,7 @@ from rocketpipe.broker.features.staging.records import (
 )
 from rocketpipe.broker.features.staging.replay import replay
 from rocketpipe.broker.features.staging.stages import Batch, Place, StageTable
-from rocketpipe.broker.intake.intake import UNSTORABLE, unavailable
+from rocketpipe.broker.intake.intake import UNSTORABLE, is_safe, unavailable, unsettled
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError, RequestRejected, StoreError
@@ -270,6 +270,7 @@ class Staging:
     def _move(self, commit: Commit, place: Place, part: Part) -> LogOffset:
         """Append the next part's messages, unless they went with their topic, and say so."""
         app, number = commit.batch
+        self._visibility.check_leads()
         try:
             noted = Delivered(app=app, batch=number, parts=commit.moved + 1)
             group = [ledger_put(self._own, noted)]
@@ -425,6 +426,7 @@ class Staging:
             self._hold()
 
     def _append(self, put: Put) -> Place:
+        self._visibility.check_leads()
         try:
             ((placed,),) = self._store.append([[put]])
         except UNSTORABLE as error:
@@ -435,14 +437,11 @@ class Staging:
 
     async def _settled(self, end: LogOffset, *, wait: bool = True) -> None:
         try:
-            synced = await self._visibility.settled(end, wait=wait)
+            code = await self._visibility.settled(end, wait=wait)
         except StoreError as error:
             raise unavailable(error) from error
-        if not synced:
-            raise RequestRejected(
-                ResponseCode.SERVICE_NOT_AVAILABLE,
-                "service not available now: stored, but not synced in time; ask again",
-            )
+        if not is_safe(code):
+            raise unsettled(code)
 
 
 def _place(placed: Appended) -> Place:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocketpipe.broker.core import Core, Feature
-from rocketpipe.broker.features.timers.handlers import TimerHandlers
+from rocketpipe.broker.features.timers.handlers import TimerHandlers, TimerStateHandlers
 from rocketpipe.broker.features.timers.timers import Timers
 
 
@@ -16,6 +16,6 @@ def timers(core: Core) -> Feature:
     )
     core.settings.watch(handlers.reconfigure)
     return Feature(
-        handlers=(handlers,),
+        handlers=(handlers, TimerStateHandlers(core.store, core.clock)),
         loops={"timed messages": delivery.keep_delivered},
     )

@@ -1,18 +1,31 @@
-"""Answers to producers who take a message back before it falls due."""
+"""Answers to producers who take a message back before it falls due, and to Apache's slaves."""
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.features.timers.timers import Timers
-from rocketpipe.broker.intake.intake import Intake
+from rocketpipe.broker.intake.intake import Intake, unreadable
 from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.clock import Clock
-from rocketpipe.errors import InvalidName, RequestRejected
+from rocketpipe.errors import InvalidName, RequestRejected, StoreError
 from rocketpipe.model.host import Host
 from rocketpipe.model.ids import RecallHandle
+from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.replication import (
+    GetTimerCheckPoint,
+    GetTimerMetrics,
+    TimerCheckPointReply,
+    TimerMetrics,
+    TimerMetricsReply,
+)
 from rocketpipe.protocol.requests.sending import RecallMessage, RecallMessageReply
 from rocketpipe.remoting.router import Call, handles
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.timers.entry import PRECISION_MS
+from rocketpipe.store.timers.handover import CHECK, TimerCheck
 
 
 class TimerHandlers:
@@ -63,6 +76,35 @@ class TimerHandlers:
         born_host = Host.parse(call.peer.address).pack()
         await self._timers.recall(handle, request.producer_group or "", born_host)
         return RecallMessageReply(msg_id=handle.unique_key)
+
+
+class TimerStateHandlers:
+    """Tells Apache's slaves how far timed messages are: they take over there."""
+
+    def __init__(self, store: MessageStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    @handles(GetTimerCheckPoint)
+    async def check_point(self, request: GetTimerCheckPoint, call: Call) -> TimerCheckPointReply:
+        now_ms = self._clock.now_ms()
+        try:
+            delivered_ms = self._store.derived.timer.delivered_to_ms(now_ms)
+            noted = self._store.max_offset(TIMER_TOPIC, 0)
+        except StoreError as error:
+            raise unreadable(error) from error
+        check = TimerCheck(
+            last_read_ms=delivered_ms // PRECISION_MS * PRECISION_MS,
+            queue_offset=noted,
+            master_queue_offset=noted,
+            changed_ms=now_ms,
+        )
+        return TimerCheckPointReply(numbers=CHECK.pack(*astuple(check)))
+
+    @handles(GetTimerMetrics)
+    async def metrics(self, request: GetTimerMetrics, call: Call) -> TimerMetricsReply:
+        """How many wait is not counted by topic here, so nothing is said of any."""
+        return TimerMetricsReply(metrics=TimerMetrics())
 
 
 def _illegal(reason: str) -> RequestRejected:

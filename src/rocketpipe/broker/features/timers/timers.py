@@ -395,7 +395,7 @@ class Timers:
             # Whether or not anybody waits for it, it may be in the log: then the wheel sees it.
             for timed in some:
                 self._recalling[timed.origin] = self._store.positions.written
-        return stored.synced
+        return stored.is_safe
 
     def _is_recalled(self, timed: Timed) -> bool:
         """Whether a message is being taken back, and the wheel does not know yet."""

@@ -25,7 +25,7 @@ from rocketpipe.broker.features.transactions.open_transactions import (
 )
 from rocketpipe.broker.intake import half_messages
 from rocketpipe.broker.intake.half_messages import Half
-from rocketpipe.broker.intake.intake import Intake, Stored, unavailable
+from rocketpipe.broker.intake.intake import Intake, is_safe, unavailable
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.errors import RecordError, RequestRejected, StoreError
 from rocketpipe.model import properties
@@ -174,7 +174,7 @@ class Decisions:
         finally:
             if ended.end is None:
                 ended.end = self._store.positions.written
-        _check_synced(stored)
+        _check_safe(stored.code)
 
     async def resume(self, message: RecordView) -> None:
         """Have a transaction asked about from the first check on, given up or open still.
@@ -207,7 +207,7 @@ class Decisions:
             stored = await self._intake.take([half_messages.resumed(message)], wait=True)
         finally:
             self._resuming.discard(key)
-        _check_synced(stored)
+        _check_safe(stored.code)
 
     async def _begin_again(self, message: RecordView) -> None:
         origin = Half.of(message).origin
@@ -253,11 +253,10 @@ class Decisions:
             raise _decided(ended.outcome)
         end = ended.end or self._store.positions.written
         try:
-            synced = await self._visibility.settled(end, wait=True)
+            code = await self._visibility.settled(end, wait=True)
         except StoreError as error:
             raise unavailable(error) from error
-        if not synced:
-            raise _not_sure()
+        _check_safe(code)
 
     def _find_outcome(self, half: RecordView) -> Outcome:
         """How a transaction ended long ago, as the log has it."""
@@ -322,13 +321,9 @@ def _decided(outcome: Outcome) -> RequestRejected:
     )
 
 
-def _check_synced(stored: Stored) -> None:
-    if not stored.synced:
-        raise _not_sure()
-
-
-def _not_sure() -> RequestRejected:
-    return RequestRejected(
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        "the decision is stored and not durable yet: repeat it, and the answer says when it is",
-    )
+def _check_safe(code: int) -> None:
+    if not is_safe(code):
+        raise RequestRejected(
+            code,
+            "the decision is stored and not durable yet: repeat it, and the answer says when it is",
+        )

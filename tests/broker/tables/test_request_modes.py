@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketpipe.broker.features.popping.request_modes import RequestModeTable
 from rocketpipe.broker.tables.limits import TableFull
+from rocketpipe.broker.tables.request_modes import RequestModeTable
 from rocketpipe.broker.tables.table_file import TableFile
 from rocketpipe.model.subscription import MessageRequestMode
 from rocketpipe.protocol import fastjson

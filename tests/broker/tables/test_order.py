@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from rocketpipe.broker.features.popping.order import (
+from rocketpipe.broker.tables.limits import TableFull
+from rocketpipe.broker.tables.order import (
     FORGOTTEN_MS,
     NotPopped,
     OrderedPop,
     OrderFile,
     OrderTable,
 )
-from rocketpipe.broker.tables.limits import TableFull
 from rocketpipe.broker.tables.table_file import TableFile
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol import fastjson

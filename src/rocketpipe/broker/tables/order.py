@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from rocketpipe.broker.tables.limits import TableFull
+from rocketpipe.broker.tables.watched import Watched
 from rocketpipe.model.body import Body, Int32, Int64
 from rocketpipe.model.offsets import QueueOffset
 
@@ -79,10 +80,11 @@ class NotPopped(Exception):
     """An offset was acknowledged that the last pop in order did not give."""
 
 
-class OrderTable:
+class OrderTable(Watched[tuple[str, str, int]]):
     """The last ordered pop of each group from each queue."""
 
     def __init__(self, *, limit: int = MAX_QUEUES) -> None:
+        super().__init__()
         self._limit = limit
         self._pops: dict[tuple[str, str, int], OrderedPop] = {}
         #: Grows with every change, so that one can tell whether there was any.
@@ -218,7 +220,9 @@ class OrderTable:
 
     def clear(self, topic: str, group: str, queue_id: int) -> None:
         """Unblock a queue: its group goes on elsewhere."""
-        if self._pops.pop((topic, group, queue_id), None) is not None:
+        key = (topic, group, queue_id)
+        if self._pops.pop(key, None) is not None:
+            self._note(key)
             self.changes += 1
 
     def blocked(self, now_ms: int) -> Iterator[tuple[tuple[str, str, int], int]]:
@@ -230,6 +234,7 @@ class OrderTable:
 
     def _put(self, key: tuple[str, str, int], pop: OrderedPop) -> None:
         self._pops[key] = pop
+        self._note(key)
         self.changes += 1
 
     def to_file(self, now_ms: int) -> OrderFile:
@@ -237,10 +242,23 @@ class OrderTable:
         for key, pop in list(self._pops.items()):
             if now_ms - pop.last_ms > FORGOTTEN_MS and pop.free_ms() <= now_ms:
                 del self._pops[key]
+                self._note(key)
         table: dict[str, dict[int, OrderedPop]] = {}
         for (topic, group, queue_id), pop in self._pops.items():
             table.setdefault(f"{topic}{_SEPARATOR}{group}", {})[queue_id] = pop
         return OrderFile(table=table)
+
+    def keys(self) -> list[tuple[str, str, int]]:
+        """Topic, group and queue of each pop."""
+        return list(self._pops)
+
+    def replicate(self, key: tuple[str, str, int], pop: OrderedPop | None) -> None:
+        """Take over a pop of the leader's, or that there is none."""
+        if pop is not None:
+            self._pops[key] = pop
+        else:
+            self._pops.pop(key, None)
+        self.changes += 1
 
     def load(self, file: OrderFile) -> None:
         """Take over a table that was saved."""

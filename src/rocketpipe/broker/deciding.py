@@ -1,0 +1,160 @@
+"""Who decides which role a replica has: a coordinator, or its settings.
+
+zookeeperAddr              the coordinator elects; `RoleKeeper` does what it says
+ASYNC_MASTER, SYNC_MASTER  it leads, in an epoch of its own since it started
+SLAVE                      it follows whom the settings or the NameServers name
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Final, NoReturn
+
+from rocketpipe.background import running
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
+from rocketpipe.broker.replica import Replica
+from rocketpipe.broker.replica_status import status_of
+from rocketpipe.broker.replication.role import RoleKeeper
+from rocketpipe.clock import Clock
+from rocketpipe.coordination.coordinator import (
+    Coordinator,
+    GroupState,
+    IdTaken,
+    Leader,
+    Leadership,
+    NotInSync,
+)
+from rocketpipe.errors import RocketPipeError
+
+log = logging.getLogger(__name__)
+
+#: How often a slave looks who its master is.
+LOOK_EVERY_MS: Final = 1000
+NAMED_EVERY_MS: Final = 100
+#: How long a slave that was told where its master is waits for NameServers to say who that is: only
+#: then it can be asked how it speaks. One that is followed as RocketMQ's slaves do stays so.
+NAMED_WITHIN_MS: Final = 10_000
+#: How long a replica waits whose id another one has.
+TAKEN_AGAIN_MS: Final = 5_000
+
+
+@asynccontextmanager
+async def elected(
+    replica: Replica, coordinator: Coordinator, clock: Clock, chance: random.Random
+) -> AsyncIterator[RoleKeeper]:
+    """Have a coordinator decide inside the block; a leader hands over at its end."""
+    keeper = RoleKeeper(coordinator, replica, clock, chance, me=replica.me)
+    replica.change_in_sync = keeper.change_in_sync
+    replica.members = lambda: keeper.state.members.keys()
+    replica.became_clean = keeper.member_changed
+    replica.stand_aside = keeper.resign
+
+    async def resign(to: int | None) -> None:
+        await hand_over(replica, keeper, to)
+
+    replica.resign = replica.run.core.group.resign = resign
+    replica.status = replica.run.core.group.status = partial(status_of, replica, keeper)
+    async with running(_keep_role(keeper, clock), "role"):
+        try:
+            yield keeper
+        finally:
+            if replica.leads:
+                with suppress(RocketPipeError):
+                    await hand_over(replica, keeper)
+
+
+async def _keep_role(keeper: RoleKeeper, clock: Clock) -> NoReturn:
+    while True:
+        try:
+            await keeper.run()
+        except IdTaken as error:
+            log.error("this replica takes no part in its group, and tries again: %s", error)
+        except (RocketPipeError, OSError):
+            log.exception("this replica could not do as its group says, and tries again")
+        await clock.sleep(TAKEN_AGAIN_MS)
+
+
+async def hand_over(replica: Replica, keeper: RoleKeeper, wanted: int | None = None) -> None:
+    """Have an in-sync follower lead in this one's place, the one that is wanted or any.
+
+    Raises:
+        NotInSync: None has everything, so this broker goes on leading.
+        Fenced: It does not lead.
+    """
+    to = await replica.hand_over(wanted)
+    if to is None:
+        raise NotInSync("no in-sync replica has everything: this broker goes on leading")
+    await keeper.resign(to)
+
+
+async def leads(replica: Replica) -> None:
+    """Lead, as the settings say.
+
+    Raises:
+        StoreError: The store does not let it.
+    """
+    run = replica.run
+    epoch = max(run.epochs.last_epoch, run.joined.epoch) + 1
+    leader = Leader(
+        id=replica.me, epoch=epoch, address=replica.address, ha_address=replica.ha_address
+    )
+    await replica.lead(
+        Leadership(
+            leader=leader,
+            state=GroupState(epoch=epoch, leader=leader, in_sync=frozenset({replica.me})),
+        )
+    )
+
+
+async def keep_following(
+    replica: Replica, replication: ReplicationConfig, clock: Clock
+) -> NoReturn:
+    """Follow the master, whoever that is."""
+    #: Whom it was told to follow, in a list of its own: nobody is an answer too.
+    told: list[Leader | None] = []
+    named_until_ms = clock.monotonic_ms() + NAMED_WITHIN_MS
+    while True:
+        master = _master(replica, replication) or (told[0] if told else None)
+        # Who knows only where its log comes from takes the master for an Apache one.
+        unnamed = (
+            master is not None
+            and not master.address
+            and bool(replica.run.core.settings.now.name_servers)
+            and clock.monotonic_ms() < named_until_ms
+        )
+        if unnamed:
+            master = None
+        if told != [master]:
+            if master is not None:
+                log.info("follows master=%s ha=%s", master.address or "unknown", master.ha_address)
+            elif not unnamed:
+                log.warning(
+                    "no master of this name is registered yet: start it, or set haMasterAddress"
+                )
+            try:
+                await replica.follow(master)
+                told = [master]
+            except (RocketPipeError, OSError):
+                log.exception("this slave could not do as it was told, and tries again")
+        await clock.sleep(NAMED_EVERY_MS if unnamed else LOOK_EVERY_MS)
+        if not replica.is_connected:
+            # The answer says who the master is now.
+            await replica.run.core.registrar.register(settle=False)
+
+
+def _master(replica: Replica, replication: ReplicationConfig) -> Leader | None:
+    address, ha_address = replica.run.core.registrar.master or ("", "")
+    ha_address = replication.master or ha_address
+    if not ha_address:
+        return None
+    return Leader(id=0, epoch=0, address=address, ha_address=ha_address)
+
+
+def follows(config: BrokerConfig) -> bool:
+    """Whether the settings say that this broker is a slave."""
+    return config.replication is not None and config.replication.role is BrokerRole.SLAVE

@@ -1,0 +1,463 @@
+"""A broker that has replicas: it follows or leads, in one run of its store after another.
+
+    follow     the role for readers, and a connection to the leader, whose log is taken in
+    lead       an epoch of its own, what it inherits, the role for everybody, the port for followers
+    step down  at once, without waiting: nothing is acknowledged from then on
+
+The coordinator decides, through `RoleKeeper`, or the settings do: see ``deciding``. A log that has
+to be cut, or begun anew, ends the run; the next one goes on with the same leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from typing import Final
+
+from rocketpipe.background import running
+from rocketpipe.broker.config.replication import ReplicationConfig
+from rocketpipe.broker.core import Core, Loop
+from rocketpipe.broker.delivery.slave_reads import SlaveReads
+from rocketpipe.broker.duties import Role, background, role
+from rocketpipe.broker.follow_loop import FollowLoop, Offline
+from rocketpipe.broker.follower_duties import follower_role, not_leading
+from rocketpipe.broker.replication.following.following import Following
+from rocketpipe.broker.replication.leading.followers import Followers
+from rocketpipe.broker.replication.leading.ha_port import HaPort
+from rocketpipe.broker.replication.status import ReplicationStatus
+from rocketpipe.broker.run import Run
+from rocketpipe.broker.switchboard import Switchboard
+from rocketpipe.clock import Clock
+from rocketpipe.coordination.coordinator import (
+    CoordinatorAway,
+    Fenced,
+    Leader,
+    Leadership,
+    Member,
+)
+from rocketpipe.errors import RocketPipeError
+from rocketpipe.model.names import TABLES_TOPIC
+from rocketpipe.model.offsets import LogOffset
+from rocketpipe.store.files.disk import DiskError
+
+log = logging.getLogger(__name__)
+
+#: For so long after a planned switch sends are passed on: Java clients look at routes every 30 s.
+PASS_ON_MS: Final = 35_000
+#: How often a new leader looks whether what it inherited shows.
+SHOWS_EVERY_MS: Final = 5
+#: How often a replica whose machine crashed looks whether it has everything again.
+WHOLE_EVERY_MS: Final = 100
+#: How often a leader looks whether its store still takes anything.
+STORE_EVERY_MS: Final = 100
+#: The id of a broker that NameServers are not told of: a master that does not lead yet.
+NO_PLACE: Final = -1
+#: How long a planned switch waits for a follower that has everything.
+CATCH_UP_MS: Final = 5_000
+
+
+class LeadershipLost(RocketPipeError):
+    """Somebody else leads, or may, before this broker had begun to."""
+
+
+class Replica:
+    """One broker of a group: what its `RoleKeeper`, or its settings, have it do."""
+
+    def __init__(
+        self,
+        replication: ReplicationConfig,
+        *,
+        me: int,
+        address: str,
+        ha: HaPort,
+        ha_address: str,
+        board: Switchboard,
+        clock: Clock,
+        runs: Callable[[int | None], AbstractAsyncContextManager[Run]],
+        offline: Offline,
+    ) -> None:
+        """``me`` is its id among the replicas.
+
+        ``runs`` opens the store, with files of the given length where it has none.
+        """
+        self.settings = self._replication = replication
+        self.me = me
+        self.address = address
+        ha.serve(lambda: self._open_to)
+        self.ha_address = ha_address
+        self._board = board
+        self._clock = clock
+        self._runs = runs
+        self._segment_bytes: int | None = None
+        #: One change of role, or of run, at a time.
+        self._turn = asyncio.Lock()
+        self._life: AsyncExitStack | None = None
+        self._run: Run | None = None
+        self.leader: Leader | None = None
+        self._leading: Leadership | None = None
+        self.followers: Followers | None = None
+        #: Who takes connections of followers now.
+        self._open_to: Followers | None = None
+        self._following = FollowLoop(
+            replication, lambda: self.run, self._reopen, offline, clock, me=me
+        )
+        self._tending: AsyncExitStack | None = None
+        self._pass_sends_until_ms = 0
+        #: How it stands in its group, for those who ask.
+        self.status: Callable[[], ReplicationStatus] | None = None
+        #: Has another lead, where a coordinator decides.
+        self.resign: Callable[[int | None], Awaitable[None]] | None = None
+        #: Has any other lead that may, without waiting for one that has all.
+        self.stand_aside: Callable[[], Awaitable[None]] | None = None
+        #: The ids of its group, where a coordinator knows them.
+        self.members: Callable[[], Collection[int]] | None = None
+        #: Has the others hear that nothing is missing here any more.
+        self.became_clean: Callable[[], None] = lambda: None
+        #: Has the in-sync set changed, where a coordinator keeps it.
+        self.change_in_sync: Callable[[frozenset[int]], Awaitable[None]] | None = None
+
+    @property
+    def run(self) -> Run:
+        """The run of this moment; while its log is being changed, the last one."""
+        assert self._run is not None, "a replica is opened first"
+        return self._run
+
+    @property
+    def leads(self) -> bool:
+        """Whether it leads now."""
+        return self._leading is not None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it takes in the log of a leader now."""
+        return self.following is not None and self.following.status().connected
+
+    # Runs
+
+    async def open(self) -> None:
+        """Begin the first run, with nobody to follow yet.
+
+        Raises:
+            StoreError: The directory cannot be used.
+        """
+        async with self._turn:
+            await self._begin()
+
+    async def close(self) -> None:
+        """End the run: the store is closed in good order."""
+        self.step_down("it is stopping")
+        await self._following.end()
+        async with self._turn:
+            if self._life is None:
+                return
+            try:
+                if self.followers is not None:
+                    await self._leave_leading()
+                await self.run.core.registrar.unregister()
+            finally:
+                await self._end()
+
+    async def _begin(self) -> None:
+        async with AsyncExitStack() as stack:
+            self._run = await stack.enter_async_context(self._runs(self._segment_bytes))
+            core = self._run.core
+            core.standing.refusal = not_leading(self.leader)
+            # Whoever is not told otherwise would register it as the master.
+            core.registrar.stand(self.me or NO_PLACE, self.ha_address, 0)
+            core.group.resign = self.resign
+            if self.status is not None:
+                core.group.status = self.status
+            await self._enter_follower()
+            self._life = stack.pop_all()
+
+    async def _end(self) -> None:
+        life, self._life = self._life, None
+        if life is not None:
+            await life.aclose()
+
+    async def _reopen(self, change: Callable[[], object], segment_bytes: int | None = None) -> None:
+        """End the run, change the log, and begin another one, with files of a length if given.
+
+        Where the log could not be changed, another run begins with it as it is.
+        """
+        async with self._turn:
+            self._segment_bytes = segment_bytes or self._segment_bytes
+            try:
+                await self.run.leave("its log is being changed")
+                await self._board.drained()
+                await self._end()
+                await asyncio.to_thread(change)
+            finally:
+                await self._end()
+                await self._begin()
+
+    # Following
+
+    async def follow(self, leader: Leader | None) -> None:
+        """Follow a leader, or wait for one; whatever it did before has ended then."""
+        self.step_down("it follows another leader")
+        await self._following.end()
+        async with self._turn:
+            self.leader = leader
+            if self._life is None:
+                await self._begin()
+            elif self.followers is not None or not self.run.serves:
+                await self._leave_leading()
+                await self._enter_follower()
+            core = self.run.core
+            core.standing.refusal = not_leading(leader)
+            core.registrar.stand(self.me, self.ha_address, 0)
+            core.waiting.wake_all()
+            if leader is not None:
+                self._following.begin(leader)
+        await core.registrar.register(settle=False)
+
+    def stop_following(self) -> None:
+        """End the connection to the leader at once: nothing of it is taken in or reported."""
+        self._following.close()
+
+    @property
+    def following(self) -> Following | None:
+        """The connection to the leader, while it follows one."""
+        return self._following.following
+
+    @property
+    def refused(self) -> str | None:
+        """Why its leader cannot be followed."""
+        return self._following.refused
+
+    async def _enter_follower(self) -> None:
+        core = self.run.core
+        block = follower_role(core, lambda: self.leader, self._passes_sends, me=self.me)
+        await self.run.enter(block, self._followers_loops)
+
+    def _followers_loops(self, serving: Role) -> Mapping[str, Loop]:
+        core, table_log = self.run.core, self.run.table_log
+        core.arrivals.listen(
+            lambda topic, *_: table_log.arrived() if topic == TABLES_TOPIC else None
+        )
+        return {
+            **background(core, serving, leads=False),
+            "tables of the leader": table_log.keep_applied,
+            "what was lost": self._keep_looking,
+        }
+
+    async def _keep_looking(self) -> None:
+        while not self.run.is_clean:
+            await self._clock.sleep(WHOLE_EVERY_MS)
+            self._look_whole()
+
+    def _passes_sends(self) -> bool:
+        return self._clock.monotonic_ms() < self._pass_sends_until_ms
+
+    # Leading
+
+    async def lead(self, lead: Leadership) -> None:
+        """Lead in an epoch: sends are taken when this returns.
+
+        Raises:
+            LeadershipLost: `step_down` was called meanwhile.
+            StoreError: The store does not let it.
+        """
+        self._leading = lead
+        try:
+            await self._following.end()
+            async with self._turn:
+                self._check_leads(lead)
+                self.leader = lead.leader
+                if self._life is None:
+                    await self._begin()
+                try:
+                    await self._promote(lead)
+                except BaseException:
+                    await self._retreat()
+                    raise
+        finally:
+            if self._leading is lead and self.run.core.standing.refusal is not None:
+                self.step_down("it could not begin to lead")
+
+    async def _retreat(self) -> None:
+        """Be a follower, after a promotion that failed."""
+        self.step_down("it could not begin to lead")
+        try:
+            await self._leave_leading()
+            await self._enter_follower()
+        finally:
+            self._board.go_on()  # if there is no role now, `follow` builds one
+
+    async def _promote(self, lead: Leadership) -> None:
+        """Begin the epoch, then wait until all that was inherited shows, then serve.
+
+        Behind what it knows to be confirmed, a new leader has records that the last one may have
+        acknowledged and shown: to answer anybody before its in-sync set has them too would take
+        consumers back, or hand out again what was acknowledged.
+        """
+        run, epoch = self.run, lead.leader.epoch
+        core, store = run.core, run.core.store
+        self._board.hold()
+        if self.followers is not None:  # it led before, and nobody did in between
+            await self._leave_leading()
+        await run.leave("it is about to lead")
+        inherited = store.positions.written
+        run.joined.join(epoch)
+        # Bytes of before there were epochs are of the first one.
+        run.epochs.append(epoch, inherited if run.epochs.entries else store.first_offset)
+        store.adopt_tail()
+        await run.table_log.apply_tail()
+        self._begin_acknowledging(core, inherited)
+        self.followers = followers = Followers(
+            store,
+            run.epochs,
+            self._clock,
+            core.settings.now.replication or self._replication,
+            me=self.me,
+            epoch=epoch,
+            in_sync=lead.state.in_sync if self._replication.elected else None,
+            change_in_sync=self.change_in_sync,
+            moved=core.visibility.dispatch,
+            hold=core.pins.hold,
+            members=self.members,
+        )
+        core.standing.followers = followers if self._replication.waits else None
+        run.table_log.write_snapshot()
+        self._check_leads(lead)
+        self._open_to = followers
+        self._tending = tending = AsyncExitStack()
+        await tending.enter_async_context(running(_tend(followers), "in-sync replicas"))
+        core.visibility.dispatch()
+        while store.positions.dispatched < inherited:
+            await self._clock.sleep(SHOWS_EVERY_MS)
+            self._check_leads(lead)
+            if store.health.failure is not None:
+                raise store.health.failure
+        slaves = SlaveReads(core.cold, core.tables.groups, self._has_readers)
+        await run.enter(role(core, slaves), self._leaders_loops)
+        self._check_leads(lead)
+        if not run.is_clean:  # whatever was lost, this is the log from now on
+            run.became_clean()
+        core.standing.refusal = None
+        core.registrar.stand(0, self.ha_address, epoch)
+        log.info("leads epoch=%d end=%d in_sync=%s", epoch, inherited, sorted(lead.state.in_sync))
+        await core.registrar.register(settle=False)
+
+    def _has_readers(self) -> bool:
+        """Whether a follower is there that clients may read."""
+        return self._replication.slave_read and self._has_in_sync()
+
+    def _check_leads(self, lead: Leadership) -> None:
+        if self._leading is not lead:
+            raise LeadershipLost("it was replaced before it had begun to lead")
+
+    def _leaders_loops(self, serving: Role) -> Mapping[str, Loop]:
+        core, table_log = self.run.core, self.run.table_log
+        return {
+            **background(core, serving, leads=True),
+            "tables in the log": table_log.keep_written,
+            "its store": self._mind_store,
+        }
+
+    async def _mind_store(self) -> None:
+        """Have another lead once the store has failed, as soon as there is one that can."""
+        health = self.run.core.store.health
+        while health.failure is None or not self._has_in_sync() or self.stand_aside is None:
+            await self._clock.sleep(STORE_EVERY_MS)
+        log.error("has another lead, as its store has failed reason=%s", health.failure)
+        with suppress(CoordinatorAway, Fenced):  # then it has stepped down all the same
+            await self.stand_aside()
+
+    def _has_in_sync(self) -> bool:
+        return self.followers is not None and self.followers.has_in_sync
+
+    def _begin_acknowledging(self, core: Core, inherited: LogOffset) -> None:
+        """Where confirmed begins: what the last leader said, or where nobody else may lead, all."""
+        positions = core.store.positions
+        if not self._replication.waits:
+            positions.begin_acknowledged(None)
+        elif self._replication.elected:
+            positions.begin_acknowledged(positions.confirmed)
+        else:
+            positions.begin_acknowledged(inherited)
+
+    def step_down(self, reason: str) -> None:
+        """Lead no longer, from this moment on: whoever waits is told, nothing more is taken."""
+        if self._leading is None:
+            return
+        self._leading = self.leader = None
+        log.warning("leads no longer reason=%s", reason)
+        refusal = not_leading(None)
+        if self._run is not None:
+            self._run.core.standing.refusal = refusal
+        self._open_to = None
+        if self._run is not None:
+            self._run.table_log.step_down()
+        if self.followers is not None:
+            self.followers.fail(*refusal)
+
+    async def _leave_leading(self) -> None:
+        """Take the role down, once nothing is acknowledged any more."""
+        run = self.run
+        await run.leave("it does not lead any more")
+        tending, self._tending = self._tending, None
+        if tending is not None:
+            await tending.aclose()
+        # ``standing.followers`` stays: whoever has stored something and comes to ask is told 14.
+        if self.followers is not None:
+            await self.followers.finish()
+            self.followers = None
+        positions = run.core.store.positions
+        positions.begin_acknowledged(positions.confirmed)
+
+    async def hand_over(self, wanted: int | None = None) -> int | None:
+        """Take no more sends, and wait for a follower that has all; its id, None if none has."""
+        if self.followers is None or self._run is None:
+            return None
+        found: int | None = None
+        self._board.hold()
+        deadline_ms = self._clock.monotonic_ms() + CATCH_UP_MS
+        try:
+            while (
+                self._clock.monotonic_ms() < deadline_ms
+                and self.followers is not None
+                and any(each.in_sync for each in self.followers.status())
+            ):
+                found = self.followers.caught_up(wanted)
+                if found is not None:
+                    self._pass_sends_until_ms = self._clock.monotonic_ms() + PASS_ON_MS
+                    break
+                await self._clock.sleep(10)
+        finally:
+            if found is None:
+                self._board.go_on()
+        return found
+
+    # What others see of it
+
+    def _look_whole(self) -> None:
+        """Be clean again once everything is here that the leader has confirmed."""
+        if not self.run.is_clean and self.following is not None:
+            now = self.following.status()
+            written = self.run.core.store.positions.written
+            if now.connected and written >= max(now.confirmed, now.leader_end):
+                with suppress(DiskError):  # it looks again
+                    self.run.became_clean()
+                    self.became_clean()
+
+    def member(self) -> Member:
+        """This replica, as the others of its group see it now."""
+        run, store = self.run, self.run.core.store
+        return Member(
+            id=self.me,
+            address=self.address,
+            ha_address=self.ha_address,
+            log_end=store.positions.written,
+            last_epoch=max(run.epochs.last_epoch, run.joined.epoch),
+            # One whose store has failed could not lead.
+            clean=run.is_clean and store.health.failure is None,
+        )
+
+
+async def _tend(followers: Followers) -> None:
+    with suppress(Fenced):  # it has stepped down by then
+        await followers.keep_current()

@@ -1,0 +1,173 @@
+"""A broker with replicas, put together: its ports, its replica and who decides its role."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rocketpipe.background import running
+from rocketpipe.broker.assembly import build_core, open_store, store_config
+from rocketpipe.broker.config.advertise import advertised_address
+from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.replication import ReplicationConfig
+from rocketpipe.broker.core import Core
+from rocketpipe.broker.deciding import elected, follows, keep_following, leads
+from rocketpipe.broker.follow_loop import Offline
+from rocketpipe.broker.intake.arrivals import Arrivals
+from rocketpipe.broker.replica import Replica
+from rocketpipe.broker.replica_status import status_of
+from rocketpipe.broker.replication.identity import Identity
+from rocketpipe.broker.replication.leading.ha_port import HaPort, ha_port
+from rocketpipe.broker.run import Run
+from rocketpipe.broker.switchboard import Switchboard
+from rocketpipe.clock import Clock
+from rocketpipe.coordination.coordinator import Coordinator
+from rocketpipe.errors import ConfigError
+from rocketpipe.remoting.caller import Caller
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.upkeep.cutting import cut, drop_log
+
+if TYPE_CHECKING:
+    from rocketpipe.coordination.zookeeper import ZkCoordinator
+
+
+@asynccontextmanager
+async def replicated(
+    config: BrokerConfig,
+    replication: ReplicationConfig,
+    *,
+    address: str,
+    store_host: bytes,
+    clock: Clock,
+    chance: random.Random,
+    disk: Disk,
+    caller: Caller,
+    listening: Callable[[Switchboard], AbstractAsyncContextManager[None]],
+    watch: Callable[[Core], None] | None = None,
+    coordinator: Coordinator | None = None,
+) -> AsyncIterator[Replica]:
+    """Run a broker that has replicas inside the block; ``listening`` answers peers meanwhile.
+
+    Raises:
+        OSError: If the port for followers is taken.
+        StoreError: If the data directory cannot be used.
+        RocketPipeError: If the data is another replica's.
+    """
+    async with AsyncExitStack() as stack:
+        ha = await stack.enter_async_context(
+            ha_port(config.host, replication.listen_port(config.port))
+        )
+        zookeeper = None
+        if coordinator is None and replication.elected:
+            zookeeper = coordinator = await _zookeeper(stack, config, replication, clock)
+        me = await _replica_id(config, address, disk, zookeeper)
+        board = Switchboard(clock)
+        settings = [config]
+
+        def keep(now: BrokerConfig) -> None:
+            settings[0] = now
+
+        def runs(segment_bytes: int | None) -> AbstractAsyncContextManager[Run]:
+            arrivals = Arrivals()
+            (here,) = settings
+            if segment_bytes is not None:
+                files = dataclasses.replace(store_config(config), segment_bytes=segment_bytes)
+                here = dataclasses.replace(here, store=files)
+
+            def built(store: MessageStore) -> Core:
+                core = build_core(
+                    here,
+                    store,
+                    address=address,
+                    store_host=store_host,
+                    clock=clock,
+                    chance=chance,
+                    disk=disk,
+                    caller=caller,
+                    arrivals=arrivals,
+                )
+                # What operators changed lasts until the broker stops.
+                core.settings.watch(keep)
+                if watch is not None:
+                    watch(core)
+                return core
+
+            opening = partial(open_store, here, disk, clock, store_host, arrivals, replicated=True)
+            return Run.opened(opening, built, board)
+
+        replica = Replica(
+            replication,
+            me=me,
+            address=address,
+            ha=ha,
+            ha_address=_ha_address(config, replication, ha),
+            board=board,
+            clock=clock,
+            runs=runs,
+            offline=Offline(
+                cut=partial(cut, store_config(config), disk, clock),
+                drop=partial(drop_log, store_config(config), disk),
+            ),
+        )
+        replica.status = partial(status_of, replica)
+        await replica.open()
+        stack.push_async_callback(replica.close)
+        await stack.enter_async_context(listening(board))
+        if coordinator is not None:
+            await stack.enter_async_context(elected(replica, coordinator, clock, chance))
+        elif follows(config):
+            following = keep_following(replica, replication, clock)
+            await stack.enter_async_context(running(following, "following"))
+        else:
+            await leads(replica)
+        yield replica
+
+
+def _ha_address(config: BrokerConfig, replication: ReplicationConfig, ha: HaPort) -> str:
+    """Where others find the port for followers: as they find the broker, unless told otherwise."""
+    told = replication.ha_host
+    if told is None and config.advertise is not None:
+        told = config.advertise.rpartition(":")[0] or config.advertise
+    return advertised_address(told, ha.address)
+
+
+async def _zookeeper(
+    stack: AsyncExitStack, config: BrokerConfig, replication: ReplicationConfig, clock: Clock
+) -> ZkCoordinator:
+    try:
+        # Here, as kazoo is an extra.
+        from rocketpipe.coordination.zookeeper import ZkCoordinator
+    except ImportError as error:
+        raise ConfigError(
+            "zookeeperAddr", "an elected leader needs kazoo: pip install 'rocketpipe[cluster]'"
+        ) from error
+    coordinator = ZkCoordinator(
+        replication.zookeepers,
+        config.cluster,
+        config.name,
+        session_ms=replication.session_ms,
+        clock=clock,
+    )
+    stack.push_async_callback(coordinator.close)
+    await coordinator.start()
+    return coordinator
+
+
+async def _replica_id(
+    config: BrokerConfig, address: str, disk: Disk, zookeeper: ZkCoordinator | None
+) -> int:
+    """The id of this replica: what its data says, what the settings say, or the next one."""
+    if zookeeper is None:
+        return config.broker_id
+    identity = Identity(disk, config.data, cluster=config.cluster, name=config.name)
+    kept = identity.load()
+    if kept is not None:
+        return kept
+    chosen = config.broker_id if config.broker_id > 0 else await zookeeper.id_for(address)
+    identity.keep(chosen)
+    return chosen

@@ -1,0 +1,169 @@
+"""One run of a replica: a store that is open, the core on it, and the role of the moment.
+
+A role is taken down and another built while the run goes on. What changes the log from outside, as
+a cut does, ends the run; another one begins with the store that is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing
+from pathlib import Path
+from typing import Final, Self
+
+from rocketpipe.background import running
+from rocketpipe.broker.core import Core, Loop
+from rocketpipe.broker.duties import Role
+from rocketpipe.broker.replication.epochs import EpochTable
+from rocketpipe.broker.replication.joined import JoinedEpoch
+from rocketpipe.broker.replication.tables.table_log import TableLog
+from rocketpipe.broker.switchboard import Switchboard
+from rocketpipe.broker.tables.tables import Tables
+from rocketpipe.model.offsets import LogOffset
+from rocketpipe.store.config import FlushMode
+from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.log.puts import Put
+from rocketpipe.store.message_store import MessageStore
+
+#: Apache's name for the file of epochs.
+EPOCHS_FILE: Final = "epochFileCheckpoint"
+JOINED_FILE: Final = "replication.json"
+#: Stands where the start of the machine is kept while something may be missing.
+LOST: Final = "lost"
+
+
+class Run:
+    """The store, the core and the tables of one run, and what is built on them."""
+
+    def __init__(
+        self, core: Core, epochs: EpochTable, joined: JoinedEpoch, board: Switchboard
+    ) -> None:
+        self.core = core
+        self.epochs = epochs
+        self.joined = joined
+        self._board = board
+        self._role: AsyncExitStack | None = None
+        #: Whether what was acknowledged is surely in its log.
+        self.is_clean = _is_clean(core.store, joined)
+        self.table_log = TableLog(
+            core.store,
+            core.tables,
+            core.owners,
+            core.clock,
+            joined,
+            self._append,
+            acknowledged=lambda end: core.visibility.settled(end, wait=True),
+            pins=core.pins,
+            host=core.store_host,
+        )
+
+    def _append(self, puts: Sequence[Put]) -> LogOffset:
+        """Store records of the broker's own as one group, before it takes anything from others."""
+        ((*_, last),) = self.core.store.append([puts])
+        return LogOffset(last.log_offset + last.size)
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls,
+        open_store: Callable[[], MessageStore],
+        build_core: Callable[[MessageStore], Core],
+        board: Switchboard,
+    ) -> AsyncIterator[Self]:
+        """Have a store open inside the block; its tables are saved, and it is closed, at its end.
+
+        Raises:
+            StoreError: The directory cannot be used.
+        """
+        async with AsyncExitStack() as stack:
+            # Beside the loop: the session with a coordinator has to go on.
+            store = stack.enter_context(closing(await asyncio.to_thread(open_store)))
+            core = build_core(store)
+            layout = StoreLayout(core.config.data)
+            epochs = EpochTable(core.disk, core.config.data / EPOCHS_FILE)
+            epochs.load()
+            epochs.drop_before(store.first_offset)
+            # What a cut, or a crash of the machine, has taken from the log.
+            epochs.cut(store.positions.written)
+            joined = JoinedEpoch(core.disk, layout.config / JOINED_FILE)
+            joined.load()
+            await stack.enter_async_context(saved(core.tables, core.config.save_offsets_every_ms))
+            run = cls(core, epochs, joined, board)
+            await stack.enter_async_context(
+                running(core.registrar.keep_registered(), "registration")
+            )
+            try:
+                yield run
+            finally:
+                await run.leave("it is closing its store")
+
+    def became_clean(self) -> None:
+        """All that was acknowledged is here again: the next run may count on it.
+
+        Raises:
+            DiskError: That could not be saved.
+        """
+        self.joined.save(boot_id=boot_id())
+        self.is_clean = True
+
+    @property
+    def serves(self) -> bool:
+        """Whether it has a role."""
+        return self._role is not None
+
+    async def enter(
+        self, block: AbstractContextManager[Role], loops: Callable[[Role], Mapping[str, Loop]]
+    ) -> None:
+        """Build a role, start what runs beside it, and have peers answered by it.
+
+        Raises:
+            StoreError: What the log has for it cannot be read.
+        """
+        assert self._role is None
+        async with AsyncExitStack() as stack:
+            role = stack.enter_context(block)
+            for name, loop in loops(role).items():
+                await stack.enter_async_context(running(loop(), name))
+            self._role = stack.pop_all()
+        self._board.connect(role, self.core.waiting)
+
+    async def leave(self, reason: str) -> None:
+        """Take the role down, if there is one; peers are told the reason until the next."""
+        await self._board.disconnect(reason)
+        role, self._role = self._role, None
+        if role is not None:
+            await role.aclose()
+
+
+@asynccontextmanager
+async def saved(tables: Tables, every_ms: int) -> AsyncIterator[None]:
+    """Tables are saved inside the block again and again, and once more at its end."""
+    try:
+        async with running(tables.keep_saved(every_ms), "tables"):
+            yield
+    finally:
+        tables.save()
+
+
+def _is_clean(store: MessageStore, joined: JoinedEpoch) -> bool:
+    """Whether nothing that was acknowledged can be missing.
+
+    A killed process loses nothing that was written. A machine that crashed does, and a store that
+    has failed: unless the log was synced before anything was acknowledged. What was lost stays so
+    until a leader has sent it again, however often the replica is started meanwhile.
+    """
+    before, now = joined.boot_id, boot_id()
+    synced = store.config.flush is FlushMode.SYNC
+    kept = store.ended_well or (before == now and not store.had_failed) or synced
+    clean = kept and before != LOST
+    joined.save(boot_id=now if clean else LOST)
+    return clean
+
+
+def boot_id() -> str:
+    """What is another text after each start of the machine; empty where nobody tells."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

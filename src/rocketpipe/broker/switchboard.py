@@ -1,0 +1,113 @@
+"""What peers are answered by while roles come and go: their connections stay."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final
+
+from rocketpipe.broker.delivery.long_poll import WaitingPulls
+from rocketpipe.broker.duties import Role
+from rocketpipe.clock import Clock, within
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.command import Command, refusal
+from rocketpipe.protocol.connection import Frame
+from rocketpipe.remoting.connection import PeerConnection
+
+log = logging.getLogger(__name__)
+
+#: How long a request waits for the next role where one is sure to come; clients wait longer.
+PATIENCE_MS: Final = 2500
+#: How long a store that is to be closed is left open for those who read it.
+DRAIN_MS: Final = 5000
+#: So many that left meanwhile are known by name; whoever else did is found silent later.
+MOST_LEFT: Final = 10_000
+
+
+class Switchboard:
+    """Hands what peers ask to the role of the moment, and says no while there is none."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._role: Role | None = None
+        self._waiting: WaitingPulls | None = None
+        self._reason = "it is starting"
+        self._is_over = False
+        #: Set unless requests wait for the next role.
+        self._taken = asyncio.Event()
+        self._taken.set()
+        #: Who left while nobody was there to be told.
+        self._left: deque[PeerConnection] = deque(maxlen=MOST_LEFT)
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def connect(self, role: Role, waiting: WaitingPulls) -> None:
+        """Answer by a role from now on."""
+        self._role, self._waiting = role, waiting
+        while self._left:
+            role.clients.forget_peer(self._left.popleft())
+        self._taken.set()
+
+    async def disconnect(self, reason: str) -> None:
+        """Take nothing more for the role, and let it finish what it was asked."""
+        role, waiting = self._role, self._waiting
+        self._role, self._waiting, self._reason = None, None, reason
+        if role is not None and waiting is not None:
+            await role.finish(waiting)
+
+    async def drained(self) -> None:
+        """Wait until nobody is answered any more by a role that was, so that its store may go."""
+        if not await within(self._clock, DRAIN_MS, self._idle.wait()):
+            log.warning("store is closed though %d answers are under way", self._under_way)
+
+    def hold(self) -> None:
+        """Have everybody wait for the next role: one is about to come."""
+        self._taken.clear()
+
+    def go_on(self) -> None:
+        """Have nobody wait any longer."""
+        self._taken.set()
+
+    async def answer(self, command: Command, peer: PeerConnection) -> Command:
+        """Answer a command as the role of this moment does."""
+        if not self._taken.is_set():
+            await within(self._clock, PATIENCE_MS, self._taken.wait())
+        role = self._role
+        if role is None:
+            return refusal(
+                command,
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                f"service not available now: {self._reason}, ask again",
+            )
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            return await role.answer(command, peer)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+
+    def lane(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
+        """The fast path of the role, where it has one and nothing holds it back."""
+        role = self._role
+        if role is None or role.fast_path is None or not self._taken.is_set():
+            peer.take(buffer, frames)
+        else:
+            role.fast_path(buffer, frames, peer)
+
+    def forget_peer(self, peer: PeerConnection) -> None:
+        """A connection ended."""
+        if self._role is not None:
+            self._role.clients.forget_peer(peer)
+        elif not self._is_over:
+            self._left.append(peer)
+
+    async def finish(self) -> None:
+        """Answer what was asked, as the broker closes."""
+        self._taken.set()
+        self._is_over = True
+        self._left.clear()
+        await self.disconnect("it is stopping")

@@ -1,0 +1,84 @@
+"""Brokers of one name in this process whose leader a coordinator in memory elects."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from tests.broker.support.replica_group import ReplicaGroup, Running
+from tests.waiting import until
+
+from rocketpipe.background import running
+from rocketpipe.broker.broker import broker
+from rocketpipe.broker.config.replication import ReplicationConfig
+from rocketpipe.broker.core import Core
+from rocketpipe.clock import SystemClock
+from rocketpipe.namesrv.config import NamesrvConfig
+from rocketpipe.namesrv.server import name_server
+from rocketpipe.testing.coordinator import SimCoordinator, SimEnsemble
+
+#: Never looked at: the coordinator is in memory.
+NOWHERE = ("127.0.0.1:1",)
+
+
+class ElectedGroup(ReplicaGroup):
+    """Replicas by their id."""
+
+    def __init__(
+        self, root: Path, name_server: str, stack: AsyncExitStack, ensemble: SimEnsemble
+    ) -> None:
+        super().__init__(root, name_server, stack)
+        self.ensemble = ensemble
+        self.replicas: dict[int, Running] = {}
+        self.coordinators: dict[int, SimCoordinator] = {}
+
+    async def replica(self, number: int, **settings: object) -> Running:
+        """Start a replica; its data stays when it is stopped."""
+        settings.setdefault("max_lag_ms", 500)
+        replication = ReplicationConfig(zookeepers=NOWHERE, **settings)  # type: ignore[arg-type]
+        config = self.config(f"replica-{number}", None, broker_id=number)
+        config = replace(config, replication=replication)
+        cores: list[Core] = []
+        stack = AsyncExitStack()
+        coordinator = self.coordinators[number] = self.ensemble.coordinator()
+        stack.push_async_callback(coordinator.close)
+        address = await stack.enter_async_context(
+            broker(config, watch=cores.append, coordinator=coordinator)
+        )
+        self._stack.push_async_callback(stack.aclose)
+        self.replicas[number] = Running(address, cores, stack)
+        return self.replicas[number]
+
+    async def stop(self, number: int) -> None:
+        await self.replicas.pop(number).stop()
+
+    def leading(self) -> int | None:
+        """The id of the replica that leads."""
+        for number, each in self.replicas.items():
+            if each.core.group.status().leads and each.core.standing.refusal is None:
+                return number
+        return None
+
+    async def leader(self) -> int:
+        """Wait for a leader, and give its id."""
+        await until(lambda: self.leading() is not None)
+        found = self.leading()
+        assert found is not None
+        return found
+
+    async def in_sync(self, *numbers: int) -> None:
+        """Wait until just these are in sync."""
+        await until(lambda: self.ensemble.state().in_sync == frozenset(numbers))
+
+
+@asynccontextmanager
+async def elected_group(root: Path) -> AsyncIterator[ElectedGroup]:
+    """Have a NameServer and a coordinator inside the block."""
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(name_server(NamesrvConfig(port=0)))
+        ensemble = SimEnsemble(SystemClock(), random.Random(1), session_ms=1000)
+        await stack.enter_async_context(running(ensemble.run(), "ensemble"))
+        yield ElectedGroup(root, address, stack, ensemble)
