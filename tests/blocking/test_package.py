@@ -51,6 +51,7 @@ ASYNCHRONOUS_PARTS = {
     "caller",
     "directory",
     "routes",
+    "leaders",
 }
 LEFT_OUT = {
     rocketpipe.Session: FOR_MEMBERS | ASYNCHRONOUS_PARTS,

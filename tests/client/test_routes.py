@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.client.support.name_server_parts import KnownTopics, cache_of, route, served
 
-from rocketpipe.client.routes import FRESH_MS, LOST_MS
-from rocketpipe.errors import ConnectionLost, NoRoute
+from rocketpipe.client.routes import CALM_MS, FRESH_MS, LOST_MS, RouteCache
+from rocketpipe.errors import CallTimeout, ConnectionLost, NoRoute, RequestRejected
+from rocketpipe.model.route import BrokerAddresses
 from rocketpipe.testing import ManualClock, cluster
 
 
@@ -170,3 +173,88 @@ async def test_what_is_asked_when_the_cache_closes_ends_with_an_error() -> None:
         await cache.close()
         with pytest.raises(ConnectionLost, match="closed meanwhile"):
             await waiting
+
+
+async def test_a_route_is_renewed_at_once_and_then_after_ever_longer_pauses() -> None:
+    known, clock = KnownTopics(t=route(4)), ManualClock()
+    async with served(known) as address, cache_of(address, clock=clock) as cache:
+        asked_ms: list[int] = []
+        for _ in range(7):
+            renewing = asyncio.gather(*(cache.renew("t") for _ in range(100)))
+            before = len(known.asked)
+            await clock.advance(0)  # for tasks to begin
+            while "t" in cache._pausing:
+                await clock.advance(1)
+            await renewing
+            assert len(known.asked) == before + 1
+            asked_ms.append(clock.monotonic_ms())
+        pauses = [later - sooner for sooner, later in pairwise(asked_ms)]
+        assert pauses == [100, 200, 400, 400, 400, 400]
+        assert not cache.is_calm("t")
+        await clock.advance(CALM_MS)
+        assert cache.is_calm("t")
+        await cache.renew("t")
+
+
+async def test_a_name_server_that_says_nothing_new_is_followed_by_another() -> None:
+    stale, told, clock = KnownTopics(t=route(4)), KnownTopics(t=route(8)), ManualClock()
+    async with served(stale) as one, served(told) as other:
+        async with cache_of(one, other, clock=clock) as cache:
+            await cache.renew("t")
+            renewing = asyncio.create_task(cache.renew("t"))
+            await asyncio.sleep(0)
+            await clock.advance(100)
+            await renewing
+            assert cache.remembered("t") == route(8)
+
+
+async def test_what_is_said_of_a_broker_counts_for_all_its_topics() -> None:
+    changed: list[str] = []
+    known = KnownTopics(t=route(4, "a", "b"), u=route(2, "b", "c"), v=route(2, "c"))
+    async with served(known) as address, cache_of(address, on_changed=changed.append) as cache:
+        for topic in "tuv":
+            await cache.get(topic)
+        changed.clear()
+        moved = BrokerAddresses(cluster="c", broker_name="b", addresses={0: "127.0.0.1:2"})
+        known.routes["t"] = replace(known.routes["t"], brokers=(route(4, "a").brokers[0], moved))
+        await cache.refresh("t")
+        assert sorted(changed) == ["t", "u"]
+        other = cache.remembered("u")
+        assert other is not None
+        assert [each.leader for each in other.brokers] == ["127.0.0.1:2", "127.0.0.1:1"]
+
+
+async def test_the_leader_that_a_broker_names_counts_until_name_servers_have_news() -> None:
+    known, clock = KnownTopics(t=route(4), u=route(4)), ManualClock()
+    async with served(known) as address, cache_of(address, clock=clock) as cache:
+        for topic in "tu":
+            await cache.get(topic)
+        refusal = RequestRejected(14, "not the leader leader=127.0.0.1:2")
+        cache.learn("t", "a", "127.0.0.1:1", refusal)
+        assert leader(cache, "t") == leader(cache, "u") == "127.0.0.1:2"  # nobody was asked yet
+        await cache.renew("t")
+        assert leader(cache, "t") == "127.0.0.1:2"
+        known.routes["u"] = replace(
+            route(4),
+            brokers=(BrokerAddresses(cluster="c", broker_name="a", addresses={0: "127.0.0.1:3"}),),
+        )
+        await cache.refresh("u")
+        assert leader(cache, "t") == leader(cache, "u") == "127.0.0.1:3"
+
+
+async def test_errors_that_say_nothing_of_leaders_renew_nothing() -> None:
+    known = KnownTopics(t=route(4))
+    async with served(known) as address, cache_of(address) as cache:
+        await cache.get("t")
+        for code in (1, 2, 13):
+            cache.learn("t", "a", "127.0.0.1:1", RequestRejected(code, "no"))
+        assert cache.is_calm("t")
+        assert known.asked == ["t"]
+        cache.learn("t", "a", "127.0.0.1:1", CallTimeout("127.0.0.1:1", "SendMessage", 5))
+        await cache.renew("t")
+        assert known.asked == ["t", "t"]
+
+
+def leader(cache: RouteCache, topic: str) -> str | None:
+    found = cache.remembered(topic)
+    return found.brokers[0].leader if found is not None else None

@@ -18,6 +18,7 @@ from rocketpipe.pipeline.java import (
     JavaNotFound,
     ensure_java,
     find_java,
+    java_program,
     java_version,
     wrapped_home,
     wrapper_directories,
@@ -228,3 +229,9 @@ def test_ensuring_twice_changes_nothing_more(
     assert home.is_relative_to(tmp_path / "venv")
     assert environ["JAVA_HOME"] == str(home)
     assert ensure_java(environ) == home
+
+
+def test_others_that_need_a_java_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketpipe.pipeline.java.find_java", lambda *_, **__: None)
+    with pytest.raises(JavaNotFound, match="ZooKeeper needs Java 17 or newer and none was found"):
+        java_program({}, "ZooKeeper")

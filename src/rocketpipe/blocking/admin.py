@@ -18,6 +18,7 @@ from rocketpipe.client.admin.messages import MessageAdmin as AsyncMessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin as AsyncNameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin as AsyncOffsetAdmin
 from rocketpipe.client.admin.progress import ProgressAdmin as AsyncProgressAdmin
+from rocketpipe.client.admin.replicas import ReplicaAdmin as AsyncReplicaAdmin
 from rocketpipe.client.admin.topics import TopicAdmin as AsyncTopicAdmin
 from rocketpipe.client.admin.waiting import WaitingAdmin as AsyncWaitingAdmin
 
@@ -106,6 +107,17 @@ class WaitingAdmin(Blocking[AsyncWaitingAdmin]):
     timed = blocking(AsyncWaitingAdmin.timed)
 
 
+class ReplicaAdmin(Blocking[AsyncReplicaAdmin]):
+    """Shows how the copies of a log stand, and has another lead."""
+
+    all = blocking(AsyncReplicaAdmin.all)
+    of_group = blocking(AsyncReplicaAdmin.of_group)
+    ha_status = blocking(AsyncReplicaAdmin.ha_status)
+    epochs = blocking(AsyncReplicaAdmin.epochs)
+    in_sync = blocking(AsyncReplicaAdmin.in_sync)
+    elect = blocking(AsyncReplicaAdmin.elect)
+
+
 class ProgressAdmin(Blocking[AsyncProgressAdmin]):
     """Shows how far groups have come, and has them go on elsewhere."""
 
@@ -160,3 +172,4 @@ class Admin(Client[AsyncAdmin]):
         self.progress = ProgressAdmin(inner.progress, life)
         self.clients = ClientAdmin(inner.clients, life)
         self.waiting = WaitingAdmin(inner.waiting, life)
+        self.replicas = ReplicaAdmin(inner.replicas, life)

@@ -76,6 +76,7 @@ class Session(Client[AsyncSession]):
         """
         self._life.here().check()
 
+    addresses_of = passed_on(AsyncSession.addresses_of)
     beat = blocking(AsyncSession.beat)
     ends_of = blocking(AsyncSession.ends_of)
     leader_of = passed_on(AsyncSession.leader_of)

@@ -80,6 +80,10 @@ class NameServerClient:
         """
         self._caller.check_process()
 
+    def turn(self) -> None:
+        """Begin with the next one from now on."""
+        self._turn += 1
+
     async def ask(self, request: Request[ReplyT]) -> ReplyT:
         """Ask one NameServer, the next one if it does not answer.
 

@@ -6,6 +6,10 @@ started again knows a topic when its brokers have registered, half a minute late
 
 A topic that no NameServer knows may still be sent to: the route of TBW102 names the brokers that
 would create it. Such a route is a guess and is not remembered.
+
+What is said of a broker's addresses counts for every topic that it holds, so that one question is
+enough when its leader is another. Whoever finds a route wanting has it renewed: one question at a
+time, however many wait for it, at once and then after 100, 200, 400 … 1000 ms.
 """
 
 from __future__ import annotations
@@ -18,11 +22,19 @@ from typing import Final
 
 import msgspec
 
+from rocketpipe.client.leaders import Leaders, is_moved
 from rocketpipe.client.name_servers import NameServerClient
 from rocketpipe.clock import Clock, SystemClock
-from rocketpipe.errors import ConnectionLost, NoRoute
+from rocketpipe.errors import (
+    CallTimeout,
+    ConnectionLost,
+    NoRoute,
+    RequestRejected,
+    RocketPipeError,
+)
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.model.route import BrokerAddresses, TopicRoute
+from rocketpipe.protocol.refusals import leader_in
 from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)
@@ -38,6 +50,12 @@ LOST_MS: Final = 60_000
 
 MAX_ROUTES: Final = 4096
 
+#: The pauses between renewals of a route that is found wanting again and again.
+FIRST_PAUSE_MS: Final = 100
+LONGEST_PAUSE_MS: Final = 400
+#: After so long without one, the next renewal does not wait.
+CALM_MS: Final = 3000
+
 _unanswered = LogBudget()
 
 
@@ -49,6 +67,14 @@ class _Entry:
     fresh_until_ms: int
     #: When a NameServer first said that it does not know the topic, if none gave it since.
     denied_ms: int | None = None
+
+
+@dataclass(slots=True)
+class _Pace:
+    """When a route was last renewed, and how long the next renewal waits after that."""
+
+    asked_ms: int
+    pause_ms: int
 
 
 class RouteCache:
@@ -72,6 +98,10 @@ class RouteCache:
         self._asking: dict[str, asyncio.Task[TopicRoute | None]] = {}
         #: The brokers that make topics on a send, as last told: what was sent is at one of them.
         self._makers: dict[str, BrokerAddresses] = {}
+        self.leaders = Leaders(self._clock)
+        self._paces: dict[str, _Pace] = {}
+        self._renewing: dict[str, asyncio.Task[None]] = {}
+        self._pausing: set[str] = set()
 
     async def get(self, topic: str) -> TopicRoute:
         """The route of a topic that exists.
@@ -104,6 +134,7 @@ class RouteCache:
         pattern = await self._ask(AUTO_CREATE_TOPIC)
         if pattern is None:
             raise await self._no_route(topic, "no broker creates topics on a send: create it first")
+        pattern = self._addressed(pattern)
         self._makers = {broker.broker_name: broker for broker in pattern.brokers}
         return _narrowed(pattern, new_queues)
 
@@ -127,6 +158,69 @@ class RouteCache:
                     _unanswered.suppressed(),
                 )
             return entry.route
+
+    # Routes that are found wanting
+
+    def learn(self, topic: str, name: str, address: str | None, error: RocketPipeError) -> None:
+        """Take what an error says of the brokers of a name, one of which was asked about a topic.
+
+        If the leader may be another, the route is renewed; nobody waits for it here.
+        """
+        if address is not None:
+            leader = leader_in(error.remark) if isinstance(error, RequestRejected) else None
+            if leader is not None and self.leaders.told(name, address, leader):
+                log.info("leader named broker=%s leader=%s by=%s", name, leader, address)
+                self._readdress(name)
+            elif leader is None and is_moved(error) and self.leaders.failed(name, address):
+                log.info("leader as named fails broker=%s leader=%s", name, address)
+        if is_moved(error) or isinstance(error, CallTimeout):
+            self._renew(topic)
+
+    def suspect(self, topic: str) -> None:
+        """Have a route renewed; nobody waits for it here."""
+        self._renew(topic)
+
+    async def renew(self, topic: str) -> None:
+        """Wait until a route was asked for anew, by whoever did so; see ``remembered``."""
+        await asyncio.wait([self._renew(topic)])
+
+    def is_calm(self, topic: str) -> bool:
+        """Whether a renewal would ask at once, or is asking."""
+        if topic in self._renewing:
+            return topic not in self._pausing
+        pace = self._paces.get(topic)
+        return pace is None or self._clock.monotonic_ms() >= pace.asked_ms + pace.pause_ms
+
+    def _renew(self, topic: str) -> asyncio.Task[None]:
+        renewing = self._renewing.get(topic)
+        if renewing is None:
+            renewing = asyncio.create_task(self._renew_in_time(topic), name=f"renew {topic}")
+            self._renewing[topic] = renewing
+            renewing.add_done_callback(lambda _: self._renewing.pop(topic, None))
+        return renewing
+
+    async def _renew_in_time(self, topic: str) -> None:
+        now_ms = self._clock.monotonic_ms()
+        pace = self._paces.get(topic)
+        if pace is None or now_ms - pace.asked_ms >= CALM_MS:
+            while len(self._paces) >= self._max_routes:
+                del self._paces[next(iter(self._paces))]
+            pace = self._paces[topic] = _Pace(now_ms, FIRST_PAUSE_MS)
+        else:
+            wait_ms = pace.asked_ms + pace.pause_ms - now_ms
+            if wait_ms > 0:
+                self._pausing.add(topic)
+                try:
+                    await self._clock.sleep(wait_ms)
+                finally:
+                    self._pausing.discard(topic)
+            pace.asked_ms = self._clock.monotonic_ms()
+            pace.pause_ms = min(2 * pace.pause_ms, LONGEST_PAUSE_MS)
+            self._directory.turn()  # one that was not told yet would go on saying the same
+        try:
+            await self.refresh(topic)
+        except RocketPipeError as error:
+            log.debug("route not renewed topic=%s reason=%s", topic, error)
 
     def remembered(self, topic: str) -> TopicRoute | None:
         """The route as it was last known, if it is known; nobody is asked."""
@@ -152,10 +246,10 @@ class RouteCache:
 
     async def close(self) -> None:
         """Ask no more; whoever waits for an answer gets none."""
-        asking = list(self._asking.values())
-        for task in asking:
+        tasks = [*self._renewing.values(), *self._asking.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask(self, topic: str) -> TopicRoute | None:
         self._directory.check_process()  # before waiting for what another process began
@@ -189,13 +283,41 @@ class RouteCache:
             log.info("route gone topic=%s", topic)
             self._on_changed(topic)
             return None
-        route = _ordered(found)
+        route = self._addressed(_ordered(found))
         while len(self._entries) >= self._max_routes:
             del self._entries[next(iter(self._entries))]
         self._entries[topic] = _Entry(route, now_ms, now_ms + FRESH_MS)
         if before is None or before.route != route:
             self._on_changed(topic)
+            self._spread(route)
         return route
+
+    def _addressed(self, route: TopicRoute) -> TopicRoute:
+        brokers = tuple(map(self.leaders.seen, route.brokers))
+        if brokers == route.brokers:
+            return route
+        return msgspec.structs.replace(route, brokers=brokers)
+
+    def _readdress(self, name: str) -> None:
+        """Have the leader of a name be the one that was named, in every route."""
+        for entry in self._entries.values():
+            broker = entry.route.broker(name)
+            if broker is not None:
+                self._spread(self._addressed(entry.route))
+                return
+
+    def _spread(self, newest: TopicRoute) -> None:
+        """Have other topics' routes say of these brokers what the newest one does."""
+        told = {broker.broker_name: broker for broker in newest.brokers}
+        changed: list[str] = []
+        for topic, entry in self._entries.items():
+            route = entry.route
+            brokers = tuple(told.get(each.broker_name, each) for each in route.brokers)
+            if brokers != route.brokers:
+                entry.route = msgspec.structs.replace(route, brokers=brokers)
+                changed.append(topic)
+        for topic in changed:
+            self._on_changed(topic)
 
     async def _no_route(self, topic: str, next_step: str) -> NoRoute:
         known = await self._directory.hint(topic)

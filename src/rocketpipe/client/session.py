@@ -11,6 +11,7 @@ import logging
 import os
 import random
 import threading
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Final, Self
 
@@ -18,6 +19,7 @@ from rocketpipe.background import running
 from rocketpipe.client.callbacks import CallbackHandlers
 from rocketpipe.client.heartbeat import Heartbeats, heartbeat_data
 from rocketpipe.client.identity import Identity
+from rocketpipe.client.leader_calls import LeaderCalls
 from rocketpipe.client.members import Member
 from rocketpipe.client.name_servers import NameServerClient, NameServers
 from rocketpipe.client.routes import RouteCache
@@ -95,6 +97,7 @@ class Session:
         self.routes = RouteCache(
             self.directory, clock=self.clock, on_changed=self._on_routes_changed
         )
+        self.leaders = LeaderCalls(self.caller, self.routes, self.clock, self.leader_of)
         self._heartbeats = self._new_heartbeats()
         self._wake = asyncio.Event()
         self._users = 0
@@ -222,7 +225,7 @@ class Session:
         Raises:
             NoRoute: If the route names no leader for the queue's broker, or is not known.
         """
-        address = self._addresses(queue, route).get(LEADER_ID)
+        address = self.addresses_of(queue, route).get(LEADER_ID)
         if address is None:
             raise self._no_route(queue, f"broker {queue.broker_name!r} has no leader now")
         return address
@@ -243,7 +246,7 @@ class Session:
         Raises:
             NoRoute: If the route names no such broker, or is not known.
         """
-        addresses = self._addresses(queue, route)
+        addresses = self.addresses_of(queue, route)
         address = addresses.get(broker_id)
         if address is None and broker_id != LEADER_ID:
             address = addresses.get(broker_id + 1)
@@ -264,24 +267,25 @@ class Session:
             ConnectionLost: If the broker is out of reach.
             RequestRejected: If it has no such queue.
         """
-        if address is None:
-            address = self.leader_of(queue, await self.routes.get(queue.topic))
         topic, queue_id, name = queue.topic, queue.queue_id, queue.broker_name
-        least, greatest = await asyncio.gather(
-            self.caller.call(
-                address,
-                GetMinOffset(topic=topic, queue_id=queue_id, broker_name=name),
-                self.timeout_ms,
-            ),
-            self.caller.call(
-                address,
-                GetMaxOffset(topic=topic, queue_id=queue_id, broker_name=name),
-                self.timeout_ms,
-            ),
-        )
-        return least.offset, greatest.offset
+        least = GetMinOffset(topic=topic, queue_id=queue_id, broker_name=name)
+        greatest = GetMaxOffset(topic=topic, queue_id=queue_id, broker_name=name)
+        if address is None:
+            first, end = await asyncio.gather(
+                self.leaders.ask(queue, least, self.timeout_ms),
+                self.leaders.ask(queue, greatest, self.timeout_ms),
+            )
+        else:
+            first, end = await asyncio.gather(
+                self.caller.call(address, least, self.timeout_ms),
+                self.caller.call(address, greatest, self.timeout_ms),
+            )
+        return first.offset, end.offset
 
-    def _addresses(self, queue: MessageQueue, route: TopicRoute | None) -> dict[int, str]:
+    def addresses_of(
+        self, queue: MessageQueue, route: TopicRoute | None = None
+    ) -> Mapping[int, str]:
+        """The brokers that hold a queue, by their ids; without a route, as is remembered."""
         if route is None:
             route = self.routes.remembered(queue.topic)
         broker = route.broker(queue.broker_name) if route else None

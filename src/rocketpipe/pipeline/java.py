@@ -1,4 +1,4 @@
-"""Which Java runs Spark.
+"""Which Java runs Spark, and whatever else of ours needs one.
 
 The first of these that answers with version 17 or newer is taken:
 
@@ -47,11 +47,11 @@ _HOME = re.compile(r"^\s+java\.home = (.+)$", re.MULTILINE)
 class JavaNotFound(RocketPipeError):
     """No Java that Spark can run on; the message names the line that installs one."""
 
-    def __init__(self, rejected: Iterable[str]) -> None:
+    def __init__(self, rejected: Iterable[str], who: str = "Spark") -> None:
         self.rejected = tuple(rejected)
         seen = f" (passed over: {'; '.join(self.rejected)})" if self.rejected else ""
         super().__init__(
-            f"Spark needs Java {OLDEST_JAVA} or newer and none was found{seen}. Install one into "
+            f"{who} needs Java {OLDEST_JAVA} or newer and none was found{seen}. Install one into "
             "this Python with `pip install 'rocketpipe[java]'`, or for the whole machine with "
             "`sudo apt-get install -y openjdk-21-jre-headless` "
             "(Debian 12: openjdk-17-jre-headless)"
@@ -101,6 +101,19 @@ def ensure_java(environ: MutableMapping[str, str] | None = None) -> Path:
         log.info("java chosen version=%d origin=%s home=%s", java.version, java.origin, home)
         environ["JAVA_HOME"] = str(home)
     return home
+
+
+def java_program(environ: Mapping[str, str], who: str) -> Path:
+    """The program ``java`` itself, for who runs on any Java that Spark runs on.
+
+    Raises:
+        JavaNotFound: neither the machine nor this Python's packages have one.
+    """
+    rejected: list[str] = []
+    java = find_java(environ, rejected=rejected)
+    if java is None:
+        raise JavaNotFound(rejected, who)
+    return java.home / "bin" / "java"
 
 
 def find_java(

@@ -11,6 +11,8 @@ from rocketpipe.client.admin.fleet import AT_ONCE, Fleet, NoBroker, PartlyDone, 
 from rocketpipe.client.session import Session
 from rocketpipe.errors import ConnectionLost, RequestRejected
 from rocketpipe.protocol.requests.kv import GetKeyValue, PutKeyValue
+from rocketpipe.remoting.router import Call, Router, handles
+from rocketpipe.remoting.server import Server
 from rocketpipe.testing import Cluster
 
 NOBODY = "127.0.0.1:1"
@@ -74,3 +76,27 @@ async def test_only_so_many_are_asked_at_a_time() -> None:
     results = await each(range(100), act)
     assert results == {key: key * 2 for key in range(100)}
     assert most == AT_ONCE
+
+
+async def test_a_follower_that_names_its_leader_is_not_the_end_of_it(
+    fleet: Fleet, servers: Cluster
+) -> None:
+    request = PutKeyValue(namespace="n", key="moved", value="v")
+    async with Server.bound("127.0.0.1", 0) as server:
+        refusal = RequestRejected(14, f"not the leader leader={servers.name_server}")
+        async with server.serving(Router(Refusing(refusal)).answer):
+            await fleet.tell({"it": server.address}, request)
+            asked = GetKeyValue(namespace="n", key="moved")
+            assert (await fleet.call(servers.name_server, asked)).value == "v"
+            for refusal.remark in ("not the leader", f"it is me leader={server.address}"):
+                with pytest.raises(RequestRejected):
+                    await fleet.tell({"it": server.address}, request)
+
+
+class Refusing:
+    def __init__(self, refusal: RequestRejected) -> None:
+        self.refusal = refusal
+
+    @handles(PutKeyValue)
+    async def put(self, request: PutKeyValue, call: Call) -> None:
+        raise self.refusal

@@ -227,7 +227,7 @@ async def test_a_callback_hears_of_failure_and_may_itself_fail(
         raise RuntimeError("broken")
 
     async with world("a") as here, Producer(here.session()) as producer:
-        here["a"].next = [14]
+        here["a"].next = [2]
         await producer.send_async("t", b"x", callback=told.append)
         await until(lambda: len(told) == 1)
         assert isinstance(told[0], RequestRejected)  # not tried again: it was answered

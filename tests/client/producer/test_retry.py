@@ -20,11 +20,9 @@ from rocketpipe.errors import (
 @pytest.mark.parametrize(
     "error",
     [
-        ConnectionLost("a:1", "gone"),
         CallTimeout("a:1", "SendMessage", 5),
-        NoRoute("t", "n:1", "no leader"),
         HeaderError("an answer that cannot be read"),
-        *(RequestRejected(code, "no") for code in (17, 14, 1, 2, 16, 204, 205, 1500)),
+        *(RequestRejected(code, "no") for code in (17, 1, 2, 16, 204, 205, 1500)),
     ],
 )
 def test_what_another_broker_may_take_is_tried_again_twice(error: RocketPipeError) -> None:
@@ -34,6 +32,32 @@ def test_what_another_broker_may_take_is_tried_again_twice(error: RocketPipeErro
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionLost("a:1", "gone"),
+        NoRoute("t", "n:1", "no leader"),
+        RequestRejected(14, "no longer master"),
+        RequestRejected(1, "in-sync replicas not enough: 1 of 2"),
+    ],
+)
+def test_a_leader_is_waited_for_while_there_is_time(error: RocketPipeError) -> None:
+    assert Retries().after_error(error, 3, 1)
+    assert Retries().after_error(error, 99, 1)
+    assert not Retries().after_error(error, 1, 0)
+
+
+def test_with_one_attempt_nothing_is_sent_again_that_may_be_stored() -> None:
+    once = Retries(attempts=1)
+    lost, refused = ConnectionLost("a:1", "gone"), RequestRejected(14, "no longer master")
+    assert not once.after_error(lost, 1, 1000)
+    assert once.after_error(lost, 1, 1000, sent=False)
+    assert not once.after_error(refused, 1, 1000)
+    assert once.after_error(RequestRejected(14, "not the leader leader=b:1"), 1, 1000)
+    assert once.after_error(RequestRejected(1, "in-sync replicas not enough"), 1, 1000)
+    assert not once.after_error(RequestRejected(2, "busy"), 1, 1000)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +81,7 @@ def test_which_refusals_pass_can_be_said() -> None:
     as_4_9 = Retries(codes=Retries().codes - {2})
     assert not as_4_9.after_error(RequestRejected(2, "busy"), 1, 1000)
     assert as_4_9.after_error(RequestRejected(14, "no"), 1, 1000)
+    assert not Retries(codes=frozenset()).after_error(RequestRejected(14, "no"), 1, 1000)
 
 
 def test_doubtful_results_are_final_unless_asked_for() -> None:
@@ -78,7 +103,9 @@ def test_an_attempt_may_have_less_than_all_the_time_but_for_the_last() -> None:
 
 def test_callbacks_hear_of_refusals_at_once() -> None:
     retries = Retries(attempts=5, not_durable=True, attempt_timeout_ms=7).unanswered_only
-    assert not retries.after_error(RequestRejected(14, "no"), 1, 1000)
+    assert not retries.after_error(RequestRejected(2, "no"), 1, 1000)
+    assert not retries.after_error(RequestRejected(1, "no"), 1, 1000)
+    assert retries.after_error(RequestRejected(14, "not the leader"), 1, 1000)
     assert retries.after_error(ConnectionLost("a:1", "gone"), 4, 1000)
     assert retries.after_doubt(1, 1000)
     assert retries.time_for(1, 1000) == 7

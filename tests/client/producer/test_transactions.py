@@ -8,7 +8,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.client.producer.support.broker_parts import LOST, SILENT, Taker, World, world
+from tests.client.producer.support.broker_parts import (
+    LOST,
+    SILENT,
+    Taker,
+    World,
+    turned,
+    world,
+)
 from tests.waiting import until
 
 from rocketpipe import Decision, Producer
@@ -219,3 +226,56 @@ async def test_what_makes_no_sense_is_refused_at_once() -> None:
             producer.transaction("t", b"x")
         with pytest.raises(SessionClosed):
             await producer.recall("t", "x")
+
+
+# Leaders that change
+
+
+async def test_a_half_message_that_was_not_stored_follows_the_leader() -> None:
+    async with world("a", "b") as here:
+        here.known.routes.clear()
+        here.led_by("g", "a", "b")
+        async with producing(here) as producer:
+            here["a"].follows = RequestRejected(14, f"not me leader={here['b'].address}")
+            here["b"].follows = None
+            async with producer.transaction("t", b"x") as tx:
+                pass
+            assert tx.sent is not None
+            assert (len(here["b"].taken), len(here["b"].ended)) == (1, 1)
+            here["b"].next = [14]  # it may have been stored before the broker stopped to lead
+            with pytest.raises(RequestRejected):
+                async with producer.transaction("t", b"x"):
+                    pytest.fail("there is no half message")
+
+
+async def test_a_decision_goes_to_the_leader_that_the_queue_has_by_then() -> None:
+    async with world("a", "b") as here:
+        here.known.routes.clear()
+        here.led_by("g", "a", "b")
+
+        async def decided() -> None:
+            async with producer.transaction("t", b"x"):
+                here.led_by("g", None, "a", "b")
+                asked = len(here.known.asked)
+                moving.append(asyncio.create_task(led_again(asked)))
+
+        async def led_again(asked: int) -> None:
+            await until(lambda: len(here.known.asked) >= asked + 3)
+            here.led_by("g", "b", "a")
+
+        moving: list[asyncio.Task[None]] = []
+        async with producing(here, timeout_ms=60_000) as producer:
+            await turned(here.clock, decided())
+            assert (len(here["a"].taken), len(here["b"].ended)) == (1, 1)
+            await moving[0]
+
+
+async def test_a_check_is_answered_to_who_leads_in_place_of_who_asked() -> None:
+    async with world("a", "b") as here, producing(here) as producer:
+        async with producer.transaction("t", b"x") as tx:
+            pass
+        one, other = ("a", "b") if here["a"].ended else ("b", "a")
+        here[one].follows = RequestRejected(14, f"not me leader={here[other].address}")
+        ask(here[one], tx.message_id)
+        await until(lambda: here[other].ended)
+        assert here[other].ended[0].from_transaction_check

@@ -7,15 +7,19 @@ import contextlib
 from typing import Any
 
 import pytest
+from tests.client.consumer.support.fake_broker import desk_and_session
+from tests.waiting import until
 
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.errors import ConnectionLost
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.pipeline.broker.offsets import BrokerOffsets
+from rocketpipe.pipeline.broker.offsets import SETTLING_MS, BrokerOffsets
 from rocketpipe.pipeline.planning.offset_reader import OffsetReader, UnknownTopic
 from rocketpipe.pipeline.planning.ranges import QueueRange
+from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
 from rocketpipe.testing import Cluster
+from rocketpipe.testing.clock import ManualClock
 
 
 @pytest.fixture
@@ -91,3 +95,48 @@ def test_progress_is_told_also_for_a_group_that_no_broker_knew(
             return (await admin.offsets.of_group("planners", "places-lag"))[0].lag
 
     assert asyncio.run(lag()) == 1
+
+
+# Queues that several brokers have
+
+
+async def test_planners_wait_for_a_new_leader_and_do_not_ask_followers() -> None:
+    queue = queue_of("t", 0, "a")
+    async with desk_and_session(t={"a": 1}) as (desk, _):
+        led = {0: desk.address, 1: "127.0.0.1:1"}
+        desk.replicas["a"] = led
+        with contextlib.closing(BrokerOffsets(desk.address, "planners")) as places:
+            assert await asyncio.to_thread(places.ends, [queue]) == {queue: (0, 100)}
+            desk.replicas["a"] = {1: "127.0.0.1:1"}
+            places._routes.clear()
+            asking = asyncio.create_task(asyncio.to_thread(places.ends, [queue]))
+            asked = desk.count(GetRouteInfoByTopic)
+            await until(lambda: desk.count(GetRouteInfoByTopic) >= asked + 3)
+            assert not asking.done()
+            desk.replicas["a"] = led
+            assert await asking == {queue: (0, 100)}
+            await asyncio.to_thread(places.close)
+
+
+async def test_a_queue_that_a_new_leader_has_less_of_is_left_out_for_a_while() -> None:
+    queue = queue_of("t", 0, "a")
+    async with desk_and_session(t={"a": 1}) as (desk, _):
+        desk.replicas["a"] = {0: desk.address, 1: "127.0.0.1:1"}
+        places, clock = BrokerOffsets(desk.address, "planners"), ManualClock()
+        places._session.clock = clock
+        try:
+            assert await asyncio.to_thread(places.ends, [queue]) == {queue: (0, 100)}
+            desk.ends = (0, 90)
+            assert await asyncio.to_thread(places.ends, [queue]) == {}
+            desk.ends = (0, 110)
+            assert await asyncio.to_thread(places.ends, [queue]) == {queue: (0, 110)}
+            desk.ends = (0, 90)
+            assert await asyncio.to_thread(places.ends, [queue]) == {}
+            await clock.advance(SETTLING_MS)
+            assert await asyncio.to_thread(places.ends, [queue]) == {queue: (0, 90)}
+            desk.replicas["a"] = {0: desk.address}
+            await clock.advance(60_000)
+            desk.ends = (0, 80)
+            assert await asyncio.to_thread(places.ends, [queue]) == {queue: (0, 80)}
+        finally:
+            await asyncio.to_thread(places.close)

@@ -50,6 +50,31 @@ def test_nothing_is_shown_that_was_not_flushed(store: MessageStore, tmp_path: Pa
         assert directory.ends("plain", 0) == (0, 3)
 
 
+def test_nothing_is_shown_that_replicas_have_not_acknowledged(
+    store: MessageStore, tmp_path: Path
+) -> None:
+    append(store, 2)
+    store.positions.begin_acknowledged(store.positions.written)
+    append(store, 3)
+    store.flush()
+    with LogDirectory(tmp_path / "store") as directory:
+        assert directory.ends("plain", 0) == (0, 2)
+    # RocketMQ's slaves count bytes: the fourth is there in part.
+    third = store.positions.written - (store.positions.written // 5) - 1
+    store.positions.acknowledged = LogOffset(third)
+    append(store, 0)
+    store.append([[put()]])
+    store.flush()
+    with LogDirectory(tmp_path / "store") as directory:
+        assert directory.ends("plain", 0) == (0, 3)
+    store.positions.acknowledged = store.positions.written
+    store.dispatch()
+    store.append([[put()]])
+    store.flush()
+    with LogDirectory(tmp_path / "store") as directory:
+        assert directory.ends("plain", 0) == (0, 6)
+
+
 def test_entries_that_a_running_broker_keeps_back_are_found_in_the_log(
     store: MessageStore, tmp_path: Path
 ) -> None:

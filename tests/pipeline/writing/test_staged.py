@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from pathlib import Path
 
 import pytest
-from tests.pipeline.support.sinks import messages_in
+from tests.client.support.moving_broker import moving_broker
+from tests.pipeline.support.sinks import messages_in, read_topic
 
 from rocketpipe.client.producer.staging.stages import Batch
 from rocketpipe.client.session import Session
@@ -73,3 +75,35 @@ def test_a_broker_of_ours_serves_it(servers: Cluster) -> None:
             return await is_served(WriteOptions(servers.name_server), session)
 
     assert asyncio.run(ask())
+
+
+async def test_a_task_goes_on_at_the_next_leader(tmp_path: Path) -> None:
+    async with moving_broker(tmp_path, **{TOPIC: 4}) as moving:
+        batch, name, options = (
+            Batch("spark", 1),
+            str(uuid.uuid4()),
+            WriteOptions(moving.name_server),
+        )
+        session = Session(moving.name_server)
+        way = StagedSink(session, "sparks", batch, name)
+        sender = TaskSender(options, session, way)
+        await asyncio.to_thread(sender.__enter__)
+
+        def send(body: bytes) -> None:
+            sender.send(SendUnit(TOPIC, encode_batch([Entry(0, body, b"")]), 1, "B" * 32, 18))
+
+        try:
+            await asyncio.to_thread(send, b"one")
+            await asyncio.to_thread(sender.finish)
+            await moving.register(1, "127.0.0.1:1")  # a follower, who stays in the routes
+            await moving.stop()
+            going_on = asyncio.create_task(moving.start_and_lead())
+            for body in (b"two", b"three"):
+                await asyncio.to_thread(send, body)
+            await asyncio.to_thread(sender.finish)
+            await going_on
+        finally:
+            await asyncio.to_thread(sender.__exit__, None, None, None)
+        assert await commit(options, batch, [(name, dict(way.parts))])
+        found = await read_topic(moving.name_server, TOPIC)
+        assert sorted(each.body for each in found) == [b"one", b"three", b"two"]

@@ -13,6 +13,7 @@ from rocketpipe.client.admin.messages import MessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin
 from rocketpipe.client.admin.progress import ProgressAdmin
+from rocketpipe.client.admin.replicas import ReplicaAdmin
 from rocketpipe.client.admin.topics import TopicAdmin
 from rocketpipe.client.admin.waiting import WaitingAdmin
 from rocketpipe.client.session import Session
@@ -42,6 +43,7 @@ class Admin:
         self.progress = ProgressAdmin(fleet, self.offsets)
         self.clients = ClientAdmin(fleet)
         self.waiting = WaitingAdmin(fleet)
+        self.replicas = ReplicaAdmin(fleet)
 
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()

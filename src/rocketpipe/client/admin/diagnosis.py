@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from rocketpipe.client.admin import findings
+from rocketpipe.client.admin import findings, replica_findings
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.clients import ConnectedGroup, NotOnline
 from rocketpipe.client.admin.findings import Finding, Wants, ok, problem, unknown, warning
 from rocketpipe.client.admin.fleet import Fleet, each
+from rocketpipe.client.admin.replicas import ReplicaInfo
 from rocketpipe.client.session import Session
 from rocketpipe.config.conf_file import read_conf
 from rocketpipe.errors import RocketPipeError
@@ -127,12 +128,32 @@ class Diagnosis:
         for name, addresses in sorted(brokers.items()):
             if 0 not in addresses:
                 seen.silent.append(name)
-                yield problem(f"broker {name}", "has no leader", "start it, or wait for one")
+                yield problem(
+                    f"broker {name}",
+                    "has no leader",
+                    "start it, or wait for one; rocketpipe cluster status says who is there",
+                )
             for broker_id, address in sorted(addresses.items()):
                 async for finding in self._broker(name, broker_id, address, seen):
                     yield finding
+            async for finding in self._replicas(name, seen):
+                yield finding
         if seen.versions:
             yield findings.versions(seen.versions)
+
+    async def _replicas(self, name: str, seen: _Seen) -> AsyncIterator[Finding]:
+        """The copies of a broker, at every address that any NameServer has for it."""
+        rows: dict[str, ReplicaInfo] = {}
+        for known in seen.known.values():
+            group = known.brokers.get(name)
+            if group is None or all(address in rows for address in group.addresses.values()):
+                continue
+            for one in await self._admin.replicas.of_group(group.cluster, name, group.addresses):
+                rows[one.address] = one
+        leaders = [one.address for one in rows.values() if one.role == "leader"]
+        settings = await self._settings(leaders[0]) if leaders else None
+        for finding in replica_findings.replicas(name, list(rows.values()), settings or {}):
+            yield finding
 
     async def _broker(
         self, name: str, broker_id: int, address: str, seen: _Seen

@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from rocketpipe.client.session import Session
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.names import TOOLS_CONSUMER_GROUP
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import BrokerAddresses, ClusterBrokers
 from rocketpipe.model.subscription import EVERYTHING, TAG
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.refusals import leader_in
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
@@ -148,8 +150,16 @@ class Fleet:
             raise PartlyDone([name for name in results if name not in failed], failed)
 
     async def call(self, address: str, request: Request[ReplyT]) -> ReplyT:
-        """Ask one server."""
-        return await self.session.caller.call(address, request, self.session.timeout_ms)
+        """Ask one server; or the leader that it names, if it refuses because it is none."""
+        caller, timeout_ms = self.session.caller, self.session.timeout_ms
+        try:
+            return await caller.call(address, request, timeout_ms)
+        except RequestRejected as error:
+            leader = leader_in(error.remark)
+            is_elsewhere = error.code == ResponseCode.SERVICE_NOT_AVAILABLE and leader != address
+            if leader is None or not is_elsewhere:
+                raise
+            return await caller.call(leader, request, timeout_ms)
 
     async def pull(
         self,

@@ -63,7 +63,7 @@ class OffsetAdmin:
         route = await session.routes.get(topic)
 
         async def ends_of(queue: MessageQueue) -> Ends:
-            return Ends(*await session.ends_of(queue, session.leader_of(queue, route)))
+            return Ends(*await session.ends_of(queue))
 
         return await each(route.readable_queues(topic), ends_of)
 

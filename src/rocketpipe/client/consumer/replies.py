@@ -56,11 +56,11 @@ class Replies:
         now_ms = session.clock.now_ms()
         message_id = session.keys.next(now_ms)
         request = reply_to(question, body, properties or {}, self.group, message_id, now_ms)
-        address = session.leader_of(queue, await session.routes.get(queue.topic))
         if oneway:
+            address = session.leader_of(queue, await session.routes.get(queue.topic))
             await session.caller.tell(address, request)
         else:
-            await session.caller.call(address, request, timeout_ms)
+            await session.leaders.ask(queue, request, timeout_ms, patient=True)
 
 
 def reply_to(

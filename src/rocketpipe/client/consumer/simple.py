@@ -26,8 +26,9 @@ from rocketpipe.client.consumer.popping.popper import (
     Popper,
     Source,
 )
+from rocketpipe.client.leaders import is_moved
 from rocketpipe.client.session import Session
-from rocketpipe.clock import Clock
+from rocketpipe.clock import Clock, within
 from rocketpipe.errors import RocketPipeError, SessionClosed
 from rocketpipe.model.names import check_consumer_group, check_topic
 from rocketpipe.model.subscription import (
@@ -166,14 +167,22 @@ class SimpleConsumer:
             sources = await self._sources()
             alone = len(sources) == 1
             left_ms = max(0, until_ms - clock.monotonic_ms())
-            found = await self._receive_from(
-                sources, max_messages, invisible_ms, left_ms if alone else 0
-            )
-            left_ms = until_ms - clock.monotonic_ms()
-            if found or left_ms <= 0:
-                return found
-            if not alone:
-                await self._wait(sources, left_ms)
+            try:
+                found = await self._receive_from(
+                    sources, max_messages, invisible_ms, left_ms if alone else 0
+                )
+                left_ms = until_ms - clock.monotonic_ms()
+                if found or left_ms <= 0:
+                    return found
+                if not alone:
+                    await self._wait(sources, left_ms)
+            except RocketPipeError as error:
+                left_ms = until_ms - clock.monotonic_ms()
+                if not is_moved(error) or left_ms <= 0:
+                    raise
+                # Another leader is there soon, and will have something then.
+                if not await within(clock, left_ms, self._session.routes.renew(sources[0].topic)):
+                    raise
 
     async def ack(self, message: PoppedMessage | Iterable[PoppedMessage]) -> None:
         """Be done with a message, or with several: they never come again.

@@ -423,9 +423,8 @@ class Producer:
         self._intake.check_open()
         named = RecallHandle.parse(handle)
         queue = MessageQueue(topic=topic, broker_name=named.broker, queue_id=0)
-        address = self._session.leader_of(queue, await self._session.routes.get(topic))
         request = RecallMessage(topic=topic, recall_handle=handle, producer_group=self._group)
-        return (await self._session.caller.call(address, request, self._timeout_ms)).msg_id
+        return (await self._session.leaders.ask(queue, request, self._timeout_ms)).msg_id
 
 
 def _pick(

@@ -2,11 +2,14 @@
 
     answered, and stored                      done
     stored, but flush or replica in doubt     done; again only with ``not_durable``
-    no connection, no answer, no leader       again
+    no connection, no leader, not the leader  again, until the time is up
+    too few replicas to take it               again, until the time is up
+    no answer                                 again
     refused with one of ``codes``             again
     refused otherwise                         an error at once
 
-The time of a send covers all its attempts.
+The time of a send covers all its attempts. Those that failed for want of a leader are not counted:
+another one is there soon. With one attempt only, what may have been stored is not sent again.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from rocketpipe.client.leaders import is_moved
 from rocketpipe.errors import (
     CallTimeout,
     ConnectionLost,
@@ -23,6 +27,7 @@ from rocketpipe.errors import (
     RocketPipeError,
 )
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.refusals import lacks_replicas, stored_nothing
 
 #: Those of RocketMQ 5.x; 4.9 did not try again on SYSTEM_BUSY.
 RETRY_CODES: Final = frozenset(
@@ -38,6 +43,9 @@ RETRY_CODES: Final = frozenset(
     }
 )
 
+#: What tells of a leader that is gone, or of replicas that are: an asynchronous send goes on too.
+_PASSES: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE})
+
 _UNANSWERED: Final = (ConnectionLost, CallTimeout, NoRoute, RemoteProtocolError)
 
 
@@ -49,7 +57,7 @@ class Retries:
         ValueError: If a number makes no sense.
     """
 
-    #: How often a send is tried in all.
+    #: How often a send is tried in all, apart from waiting for a leader.
     attempts: int = 3
     #: The broker's refusals that another broker may not share.
     codes: frozenset[int] = RETRY_CODES
@@ -64,9 +72,18 @@ class Retries:
         if self.attempt_timeout_ms is not None and self.attempt_timeout_ms < 1:
             raise ValueError(f"attempt_timeout_ms {self.attempt_timeout_ms}: at least 1")
 
-    def after_error(self, error: RocketPipeError, attempt: int, left_ms: int) -> bool:
-        """Whether another attempt follows the ``attempt``-th, counted from 1, which failed so."""
-        if attempt >= self.attempts or left_ms <= 0:
+    def after_error(
+        self, error: RocketPipeError, attempt: int, left_ms: int, *, sent: bool = True
+    ) -> bool:
+        """Whether another attempt follows the ``attempt``-th, counted from 1, which failed so.
+
+        ``sent`` says whether a broker may have got it.
+        """
+        if left_ms <= 0:
+            return False
+        if awaits_leader(error) and (self.attempts > 1 or not sent or _stored_nothing(error)):
+            return not isinstance(error, RequestRejected) or error.code in self.codes
+        if attempt >= self.attempts:
             return False
         if isinstance(error, RequestRejected):
             return error.code in self.codes
@@ -84,10 +101,24 @@ class Retries:
 
     @property
     def unanswered_only(self) -> Retries:
-        """The same without the broker's refusals: an asynchronous send tells its callback those."""
+        """The same without the broker's refusals: an asynchronous send tells its callback those.
+
+        That a broker does not lead any more is none of the message's.
+        """
         return Retries(
             attempts=self.attempts,
-            codes=frozenset(),
+            codes=self.codes & _PASSES,
             not_durable=self.not_durable,
             attempt_timeout_ms=self.attempt_timeout_ms,
         )
+
+
+def awaits_leader(error: RocketPipeError) -> bool:
+    """Whether a send failed because its broker has no leader now, or that one no replicas."""
+    if isinstance(error, RequestRejected) and lacks_replicas(error.code, error.remark):
+        return True
+    return is_moved(error)
+
+
+def _stored_nothing(error: RocketPipeError) -> bool:
+    return isinstance(error, RequestRejected) and stored_nothing(error.code, error.remark)

@@ -28,11 +28,19 @@ from rocketpipe.client.producer.sending.delivery import Delivery
 from rocketpipe.client.producer.sending.outgoing import Checks, Outgoing
 from rocketpipe.client.producer.sending.sender import result_of
 from rocketpipe.client.session import Session
-from rocketpipe.errors import CallTimeout, ConnectionLost, NoRoute, RecordError, RocketPipeError
+from rocketpipe.errors import (
+    CallTimeout,
+    ConnectionLost,
+    NoRoute,
+    RecordError,
+    RequestRejected,
+    RocketPipeError,
+)
 from rocketpipe.model import properties
 from rocketpipe.model.flags import Transaction as State
 from rocketpipe.model.ids import OffsetId
 from rocketpipe.model.offsets import LogOffset, QueueOffset
+from rocketpipe.protocol.refusals import leader_in
 from rocketpipe.protocol.requests.callbacks import CheckTransactionState
 from rocketpipe.protocol.requests.transactions import EndTransaction
 from rocketpipe.record.codec import RecordView
@@ -43,8 +51,7 @@ log = logging.getLogger(__name__)
 MAX_CHECKS: Final = 2000
 #: So many decisions are remembered, for brokers that did not hear them.
 REMEMBERED: Final = 10_000
-_RETRY_MS: Final = 100
-#: A half message that is sent twice would be decided once, and asked about for ever after.
+#: A half message that is stored twice would be decided once, and asked about for ever after.
 _ONCE: Final = Retries(attempts=1)
 
 
@@ -116,24 +123,11 @@ class Transactions:
             topic,
             decision,
         )
-        clock = self._session.clock
-        deadline_ms = clock.monotonic_ms() + time_ms
-        while True:
-            left_ms = max(1, deadline_ms - clock.monotonic_ms())
-            try:
-                address = self._delivery.address(sent.queue)
-                if address is None:
-                    address = self._session.leader_of(
-                        sent.queue, await self._session.routes.get(topic)
-                    )
-                await self._session.caller.call(address, request, left_ms)
-            except (ConnectionLost, CallTimeout, NoRoute) as error:
-                if deadline_ms - clock.monotonic_ms() <= _RETRY_MS:
-                    error.add_note("the broker asks how the transaction ended, and is told then")
-                    raise
-                await clock.sleep(_RETRY_MS)
-            else:
-                return
+        try:
+            await self._session.leaders.ask(sent.queue, request, time_ms, patient=True)
+        except (ConnectionLost, CallTimeout, NoRoute) as error:
+            error.add_note("the broker asks how the transaction ended, and is told then")
+            raise
 
     def _note(self, message_id: str, decision: Decision) -> None:
         self._known[message_id] = decision
@@ -196,11 +190,22 @@ class Transactions:
                 decision,
                 asked=True,
             )
-            await self._session.caller.call(address, request, self._session.timeout_ms)
+            await self._tell(address, request)
         except (RocketPipeError, RecordError) as error:
             log.warning("transaction stays open, and is asked about again reason=%s", error)
         except Exception:
             log.exception("a check failed group=%s message=%s", self._group, message.message_id)
+
+    async def _tell(self, address: str, request: EndTransaction) -> None:
+        """Tell who asked; or who leads in its place, if that is what it says by now."""
+        caller, timeout_ms = self._session.caller, self._session.timeout_ms
+        try:
+            await caller.call(address, request, timeout_ms)
+        except RequestRejected as error:
+            leader = leader_in(error.remark)
+            if leader is None:
+                raise
+            await caller.call(leader, request, timeout_ms)
 
     async def _decision(self, message: RecordView) -> Decision:
         known = self._known.get(message.message_id)

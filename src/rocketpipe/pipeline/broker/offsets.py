@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from rocketpipe.blocking.background import BackgroundLoop
 from rocketpipe.client.admin.fleet import Fleet, each
@@ -17,13 +17,16 @@ from rocketpipe.client.consumer.pull import PULL_TIMEOUT_MS, pull_request
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.route import MessageQueue, TopicRoute
+from rocketpipe.model.route import LEADER_ID, MessageQueue, TopicRoute
 from rocketpipe.model.subscription import EVERYTHING
 from rocketpipe.pipeline.planning.offset_reader import Ends, UnknownTopic
 from rocketpipe.pipeline.planning.ranges import QueueRange
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.offsets import (
     GetEarliestStoreTime,
+    GetMaxOffset,
+    GetMinOffset,
     SearchOffsetByTimestamp,
     UpdateConsumerOffset,
 )
@@ -32,8 +35,14 @@ from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger("rocketpipe.pipeline")
 
+ReplyT = TypeVar("ReplyT")
+
 #: So long a route is good for planning: a queue that is added is seen after this.
 ROUTE_MS: Final = 1000
+#: So long a planner waits for the new leader of a broker that has lost its own.
+LEADER_MS: Final = 15_000
+#: So long a queue that others of its broker's name have too may seem shorter than it was.
+SETTLING_MS: Final = 30_000
 
 _unreachable = LogBudget()
 _uncommitted = LogBudget()
@@ -54,6 +63,8 @@ class BrokerOffsets:
         self._loop: BackgroundLoop | None = None
         self._routes: dict[str, tuple[TopicRoute, int]] = {}
         self._addresses: dict[str, str] = {}
+        #: How far queues reached, and since when they seem shorter.
+        self._reached: dict[MessageQueue, tuple[QueueOffset, int | None]] = {}
 
     def topics(self) -> frozenset[str]:
         """Every topic of users.
@@ -151,9 +162,14 @@ class BrokerOffsets:
         return route
 
     async def _ends_of(self, queue: MessageQueue) -> Ends | None:
+        topic, number, name = queue.topic, queue.queue_id, queue.broker_name
         try:
-            address = self._session.reader_of(queue, route=await self._route(queue.topic))
-            return await self._session.ends_of(queue, address)
+            least = await self._ask(
+                queue, GetMinOffset(topic=topic, queue_id=number, broker_name=name)
+            )
+            greatest = await self._ask(
+                queue, GetMaxOffset(topic=topic, queue_id=number, broker_name=name)
+            )
         except RocketPipeError as error:
             if _unreachable.allows():
                 log.warning(
@@ -165,14 +181,43 @@ class BrokerOffsets:
                     _unreachable.suppressed(),
                 )
             return None
+        if self._is_settling(queue, greatest.offset):
+            return None
+        return least.offset, greatest.offset
+
+    async def _ask(self, queue: MessageQueue, request: Request[ReplyT]) -> ReplyT:
+        """Ask the leader, whose word counts: a follower may be behind. One that is to come too."""
+        await self._route(queue.topic)
+        session = self._session
+        patient = self._has_followers(queue) and session.routes.leaders.is_awaited(
+            queue.broker_name
+        )
+        timeout_ms = LEADER_MS if patient else session.timeout_ms
+        return await session.leaders.ask(queue, request, timeout_ms, patient=patient)
+
+    def _has_followers(self, queue: MessageQueue) -> bool:
+        return any(number != LEADER_ID for number in self._session.addresses_of(queue))
+
+    def _is_settling(self, queue: MessageQueue, end: QueueOffset) -> bool:
+        """Whether a queue ends before it did because its leader is new, and not ready yet."""
+        now_ms = self._session.clock.monotonic_ms()
+        reached, since_ms = self._reached.get(queue, (end, None))
+        if end >= reached or not self._has_followers(queue):
+            self._reached[queue] = (end, None)
+            return False
+        since_ms = now_ms if since_ms is None else since_ms
+        if now_ms - since_ms >= SETTLING_MS:
+            self._reached[queue] = (end, None)
+            return False
+        self._reached[queue] = (reached, since_ms)
+        return True
 
     async def _oldest_ms(self, queue: MessageQueue) -> int:
         request = GetEarliestStoreTime(
             topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name
         )
         try:
-            address = self._session.reader_of(queue, route=await self._route(queue.topic))
-            reply = await self._session.caller.call(address, request, self._session.timeout_ms)
+            reply = await self._ask(queue, request)
         except RocketPipeError:
             return -1
         return reply.timestamp
@@ -191,15 +236,13 @@ class BrokerOffsets:
         return False
 
     async def _at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
-        address = self._session.reader_of(queue, route=await self._route(queue.topic))
         request = SearchOffsetByTimestamp(
             topic=queue.topic,
             queue_id=queue.queue_id,
             timestamp=timestamp_ms,
             broker_name=queue.broker_name,
         )
-        reply = await self._session.caller.call(address, request, self._session.timeout_ms)
-        return reply.offset
+        return (await self._ask(queue, request)).offset
 
     async def _size_of(self, whole: QueueRange) -> int | None:
         queue, start = whole.queue, whole.start
@@ -216,8 +259,7 @@ class BrokerOffsets:
 
     async def _put(self, queue: MessageQueue, offset: QueueOffset) -> bool:
         try:
-            address = self._session.leader_of(queue, await self._route(queue.topic))
-            await self._update(queue, offset, address)
+            await self._update(queue, offset)
         except RocketPipeError as error:
             if _uncommitted.allows():
                 log.warning(
@@ -232,8 +274,7 @@ class BrokerOffsets:
             return False
         return True
 
-    async def _update(self, queue: MessageQueue, offset: QueueOffset, address: str) -> None:
-        caller, timeout_ms = self._session.caller, self._session.timeout_ms
+    async def _update(self, queue: MessageQueue, offset: QueueOffset) -> None:
         request = UpdateConsumerOffset(
             consumer_group=self._group,
             topic=queue.topic,
@@ -242,11 +283,11 @@ class BrokerOffsets:
             broker_name=queue.broker_name,
         )
         try:
-            await caller.call(address, request, timeout_ms)
+            await self._ask(queue, request)
         except RequestRejected as error:
             if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                 raise
             # Who reads the log has not made the group by pulling.
             pull = pull_request(self._group, queue, offset, EVERYTHING, suspend_ms=0)
-            await caller.call(address, pull, PULL_TIMEOUT_MS)
-            await caller.call(address, request, timeout_ms)
+            await self._session.leaders.ask(queue, pull, PULL_TIMEOUT_MS)
+            await self._ask(queue, request)

@@ -4,7 +4,8 @@ A thread of its own asks for the next ones while a task decodes those that came.
 for in stretches, a few of them at a time, so that the broker has work while an answer travels; what
 an answer had no room for is asked for when its turn has come. Answers are put together until they
 are worth decoding; no more than two such portions wait. When a connection is lost the route is
-asked for anew, and the pull repeated, until nothing came for `PATIENCE_MS`.
+asked for anew, and the pull repeated, until nothing came for `PATIENCE_MS`. So it is where one of
+several brokers that have the queue says that it ends before the range does.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rocketpipe.client.consumer.pull import PULL_TIMEOUT_MS, pull_request
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute, RecordError, RequestRejected, RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import LEADER_ID
 from rocketpipe.model.subscription import EVERYTHING
 from rocketpipe.pipeline.columns.bad_messages import Unreadable, damaged_rows
 from rocketpipe.pipeline.columns.byte_runs import Ints, Mask
@@ -301,12 +303,15 @@ class _Pulls:
             max_msg_bytes=self._options.max_pull_bytes,
             bulk=True,
         )
+        name, topic = part.queue.broker_name, part.queue.topic
         while True:
+            address: str | None = None
             try:
                 address = await self._address(part)
                 reply = await self._session.caller.call(address, request, PULL_TIMEOUT_MS)
                 is_busy = reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY
-                if not is_busy or reply.next_begin_offset > at:
+                is_final = not is_busy or reply.next_begin_offset > at
+                if is_final and not await self._is_doubtful(part, at, reply, address):
                     return reply
                 if clock.monotonic_ms() >= until_ms:
                     return reply
@@ -314,9 +319,33 @@ class _Pulls:
                 may_help = error.retryable or error.stale_route
                 if not may_help or clock.monotonic_ms() >= until_ms:
                     raise
-                self._addresses.pop(part.queue.broker_name, None)
-                self._session.routes.forget(part.queue.topic)
+                self._addresses.pop(name, None)
+                self._session.routes.learn(topic, name, address, error)
+                self._session.routes.forget(topic)
             await clock.sleep(AGAIN_MS)
+
+    async def _is_doubtful(
+        self, part: QueueRange, at: QueueOffset, reply: PullMessageReply, address: str
+    ) -> bool:
+        """Whether a queue that ends before its part does may only seem to.
+
+        A follower may be behind, and so may a new leader, for a moment. Another one is asked then.
+        """
+        moved = reply.code == ResponseCode.PULL_OFFSET_MOVED
+        if reply.messages or (reply.next_begin_offset > at and not moved):
+            return False
+        session, queue = self._session, part.queue
+        try:
+            addresses = session.addresses_of(queue, await session.routes.get(queue.topic))
+        except NoRoute:
+            return False
+        if addresses.get(LEADER_ID) == address and (
+            reply.next_begin_offset > at or len(addresses) == 1
+        ):
+            return False
+        self._addresses.pop(queue.broker_name, None)
+        session.routes.forget(queue.topic)
+        return True
 
     async def _address(self, part: QueueRange) -> str:
         name = part.queue.broker_name

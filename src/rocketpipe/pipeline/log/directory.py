@@ -84,7 +84,7 @@ class LogDirectory(Closing):
             raise LogNotFound(path, f"cannot be read ({error})") from error
         own = None if checkpoint.foreign else checkpoint.own
         #: Nothing at or behind this is shown; None where nobody has said.
-        self.confirmed = own.confirmed if own is not None else None
+        self.confirmed = min(own.confirmed, checkpoint.confirmed) if own is not None else None
         self._complete_to = own.derived if own is not None else 0
         self._queues: dict[tuple[str, int], QueueView] = {}
         self._segment: tuple[int, DiskFile] | None = None

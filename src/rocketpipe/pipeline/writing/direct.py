@@ -74,7 +74,7 @@ class DirectSink:
         self.ends: dict[MessageQueue, int] = {}
 
     async def queues(self, topic: str, timeout_ms: int) -> Sequence[MessageQueue]:
-        return (await self._delivery.line(topic, timeout_ms)).queues
+        return self._delivery.choice(await self._delivery.line(topic, timeout_ms))
 
     async def send(self, parcel: SendUnit, queue: MessageQueue | None, timeout_ms: int) -> None:
         pick = None if queue is None else lambda _: queue

@@ -58,12 +58,14 @@ class StagedSink:
         return self._writer.parts
 
     async def queues(self, topic: str, timeout_ms: int) -> Sequence[MessageQueue]:
-        line = self._lines.known(topic) or await self._lines.find(topic)
-        return line.queues
+        queues = self._choice_of(await self._line(topic))
+        if not queues:
+            raise NoRoute(topic, str(self._session.name_servers), "its brokers have no leader now")
+        return queues
 
     async def send(self, parcel: SendUnit, queue: MessageQueue | None, timeout_ms: int) -> None:
         topic = parcel.topic
-        line = self._lines.known(topic) or await self._lines.find(topic)
+        line = await self._line(topic)
         if parcel.ticket is None:
             chosen = queue or self._one_of(line, parcel.broker)
             if chosen.broker_name in self._writer.committed_at:
@@ -72,18 +74,27 @@ class StagedSink:
             parcel.ticket = self._writer.ticket(chosen)
         broker = parcel.ticket.queue.broker_name
         address = line.address(broker)
-        if address is None:
-            self._lines.drop(topic)
-            asked = str(self._session.name_servers)
-            raise NoRoute(topic, asked, f"broker {broker!r} has no leader now")
         body = bytes(parcel.body)
         if parcel.properties is not None:
             entry = (0, body, parcel.properties.encode())
             body = encode_batch([entry], max_bytes=_ANY_BYTES)
-        await self._writer.put(parcel.ticket, body, parcel.born_ms, address, timeout_ms)
+        try:
+            if address is None:
+                asked = str(self._session.name_servers)
+                raise NoRoute(topic, asked, f"broker {broker!r} has no leader now")
+            await self._writer.put(parcel.ticket, body, parcel.born_ms, address, timeout_ms)
+        except RocketPipeError as error:
+            self._session.routes.learn(topic, broker, address, error)
+            raise
+
+    async def _line(self, topic: str) -> PublishRoute:
+        return self._lines.current(topic) or await self._lines.find(topic)
+
+    def _choice_of(self, line: PublishRoute) -> Sequence[MessageQueue]:
+        return line.choice(self._session.routes.leaders.is_awaited)
 
     def _one_of(self, line: PublishRoute, broker: str | None) -> MessageQueue:
-        queues = [queue for queue in line.queues if broker in (None, queue.broker_name)]
+        queues = [each for each in self._choice_of(line) if broker in (None, each.broker_name)]
         if not queues:
             self._lines.drop(line.topic)
             asked = str(self._session.name_servers)

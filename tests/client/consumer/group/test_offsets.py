@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.client.consumer.support.fake_broker import desk_and_session
+from tests.client.consumer.support.fake_broker import Desk, desk_and_session
 
 from rocketpipe.client.consumer.group.offsets import (
     AT_ONCE,
@@ -19,7 +19,13 @@ from rocketpipe.client.consumer.group.offsets import (
     starting_offset,
 )
 from rocketpipe.client.session import Session
-from rocketpipe.errors import InvalidName, NoRoute, OffsetsTaken, RequestRejected
+from rocketpipe.errors import (
+    ConnectionLost,
+    InvalidName,
+    NoRoute,
+    OffsetsTaken,
+    RequestRejected,
+)
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeFromWhere
@@ -30,6 +36,8 @@ from rocketpipe.protocol.requests.offsets import (
     SearchOffsetByTimestamp,
     UpdateConsumerOffset,
 )
+from rocketpipe.remoting.router import Router
+from rocketpipe.remoting.server import Server
 from rocketpipe.store.files.disk import DiskError
 from rocketpipe.store.files.snapshot import SnapshotDamaged
 from rocketpipe.testing.clock import ManualClock
@@ -308,3 +316,28 @@ async def test_a_moment_that_was_left_out_is_half_an_hour_ago() -> None:
     async with desk_and_session(clock, t={"a": 1}) as (_, session):
         store = BrokerOffsets(session, "g")
         assert await starting_offset(session, store, queue(), StartFrom(AT)) == 8200
+
+
+# Replicas
+
+
+async def test_offsets_are_the_leaders_or_else_anybodys() -> None:
+    async with desk_and_session(t={"a": 1}) as (desk, session):
+        follower = Desk()
+        follower.offsets["t", 0] = 5
+        async with Server.bound("127.0.0.1", 0) as server:
+            async with server.serving(Router(follower).answer):
+                desk.offsets["t", 0] = 7
+                desk.replicas["a"] = {0: desk.address, 1: server.address}
+                offsets = BrokerOffsets(session, "g")
+                assert await offsets.read(queue()) == 7
+                desk.replicas["a"] = {0: "127.0.0.1:1", 1: server.address}
+                await session.routes.refresh("t")
+                assert await offsets.read(queue()) == 5
+                offsets.update(queue(), at(9))
+                await offsets.persist([queue()])
+                assert follower.offsets["t", 0] == 9
+                # A follower that knows of none is no reason to begin anew.
+                follower.offsets.clear()
+                with pytest.raises((ConnectionLost, NoRoute)):
+                    await offsets.read(queue())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from tests.client.consumer.support.fake_broker import PullDesk, found
@@ -197,3 +198,38 @@ def test_a_plain_pull_waits_unless_it_is_told_not_to() -> None:
     assert waiting.suspend_timeout_millis == 15_000
     at_once = pull_request("g", queue(), QueueOffset(3), "*", suspend_ms=0)
     assert at_once.sys_flag == PullFlag.SUBSCRIPTION
+
+
+# Followers
+
+
+async def test_pulls_go_where_it_is_suggested_and_to_a_follower_without_a_leader() -> None:
+    desk, other = one_queue(), PullDesk()
+    other.answers = [found(record(8), next_offset=9, broker_id=1)]
+    async with Server.bound("127.0.0.1", 0) as server, server.serving(Router(other).answer):
+        desk.answers = [found(record(7), next_offset=8, broker_id=1)]
+        desk.replicas["a"] = {1: server.address}
+        clock = ManualClock()
+        async with pulling(desk, clock=clock) as (buffer, _):
+            await until(lambda: len(other.pulls) == 1)  # there is no leader yet
+            desk.replicas["a"] = {0: desk.address, 1: server.address}
+            await until(lambda: len(other.pulls) == 2)
+            taken = buffer.take(9)
+            assert taken is not None
+            assert [message.queue_offset for message in taken[1]] == [8]
+
+
+async def test_what_a_follower_says_of_the_ends_of_a_queue_moves_nobody() -> None:
+    desk, other = one_queue(), PullDesk()
+    moved = replace(found(next_offset=3), code=ResponseCode.PULL_OFFSET_MOVED)
+    other.answers = [moved, RequestRejected(13, "not here"), found(next_offset=2)]
+    async with Server.bound("127.0.0.1", 0) as server, server.serving(Router(other).answer):
+        desk.replicas["a"] = {1: server.address}
+        clock = ManualClock()
+        async with pulling(desk, clock=clock) as (buffer, place):
+            while len(other.pulls) < 4:
+                await clock.advance(HURRIED_MS)
+                await asyncio.sleep(0.001)
+            assert {pull.queue_offset for pull in other.pulls} == {7}
+            assert (place.position, place.next_offset) == (7, 7)
+            assert buffer.take(1) is None  # nor does the application hear of it

@@ -13,6 +13,7 @@ from rocketpipe.client.consumer.handling.handlers import subscription_to
 from rocketpipe.client.consumer.pushing.fetch_loop import FetchLoop
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue, Lease
 from rocketpipe.client.consumer.received import ReceivedMessage
+from rocketpipe.client.consumer.replica_choice import FIRST_AVOIDED_MS
 from rocketpipe.client.consumer.tuning import PushTuning, Room
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RequestRejected
@@ -100,16 +101,17 @@ async def test_messages_are_taken_in_hand_and_the_pull_goes_on_behind_them() -> 
 
 
 async def test_a_pull_carries_what_may_be_committed_to_the_leader_only() -> None:
-    async with bench() as at:
+    async with bench() as at, follower(at) as other:
         at.held.committable = QueueOffset(3)
         at.counter.suggests = 1
         at.counter.store(QUEUE, stored(3))
         at.start(3)
-        await until(lambda: len(at.pulls) == 2)
-        first, second = at.pulls
+        await until(lambda: other.asked_for(PullMessage))
+        (first,), (second,) = at.pulls, pulls_of(other)
         assert first.sys_flag == PullFlag.SUSPEND | PullFlag.COMMIT_OFFSET
         assert first.commit_offset == 3
         assert second.sys_flag == PullFlag.SUSPEND
+        assert second.queue_offset == 4
 
 
 async def test_broadcast_pulls_commit_nothing() -> None:
@@ -252,3 +254,84 @@ async def test_a_span_does_not_stop_a_queue_that_is_consumed_in_order() -> None:
         at.counter.store(QUEUE, stored(3), stored(9))
         at.start(3)
         await until(lambda: len(at.pulls) == 2)
+
+
+# Leaders that go, and followers that are behind
+
+
+async def test_a_follower_is_read_while_the_leader_is_gone_and_not_longer() -> None:
+    async with bench() as at, follower(at) as other:
+        at.held.committable = QueueOffset(3)
+        here, there = at.counter.address, other.address
+        at.counter.replicas["broker-a"] = {0: "127.0.0.1:1", 1: there}
+        await at.session.routes.refresh("orders")
+        at.start(3)
+        await until(lambda: other.asked_for(PullMessage))  # no time passed
+        assert pulls_of(other)[0].sys_flag == PullFlag.SUSPEND
+        other.store(QUEUE, stored(3))
+        await until(lambda: len(pulls_of(other)) == 2)
+        at.counter.replicas["broker-a"] = {0: here, 1: there}
+        await at.session.routes.refresh("orders")
+        other.store(QUEUE, stored(4))
+        await until(lambda: len(at.pulls) == 1)
+        assert at.buffer.taken == [3, 4]
+        assert at.pulls[0].queue_offset == 5
+
+
+async def test_a_leader_that_comes_back_at_its_address_is_read_again() -> None:
+    async with bench() as at, follower(at) as other:
+        at.counter.refuse["PullMessage"] = RequestRejected(14, "starting")
+        at.start(3)
+        await until(lambda: other.asked_for(PullMessage))
+        assert len(at.pulls) == 1
+        del at.counter.refuse["PullMessage"]
+        other.store(QUEUE, stored(3))
+        await until(lambda: len(pulls_of(other)) == 2)
+        await at.clock.advance(FIRST_AVOIDED_MS)
+        other.store(QUEUE, stored(4))
+        await until(lambda: len(at.pulls) == 2)
+        assert at.pulls[1].queue_offset == 5
+
+
+async def test_a_follower_that_is_behind_moves_nobody() -> None:
+    async with bench() as at, follower(at) as other:
+        at.counter.replicas["broker-a"] = {1: other.address}
+        await at.session.routes.refresh("orders")
+        other.least = 50  # as it says, the queue begins there
+        at.start(9)
+        while len(pulls_of(other)) < 4:
+            await at.clock.advance(100)
+            await asyncio.sleep(0.001)
+        assert {pull.queue_offset for pull in pulls_of(other)} == {9}
+        assert at.task is not None
+        assert not at.task.done()
+        at.counter.least = 60
+        at.counter.replicas["broker-a"] = {0: at.counter.address, 1: other.address}
+        await at.session.routes.refresh("orders")
+        while not at.task.done():
+            await at.clock.advance(100)
+            await asyncio.sleep(0.001)
+        assert at.task.result() == 60  # the leader is believed
+
+
+async def test_what_a_follower_refuses_is_asked_of_the_leader() -> None:
+    async with bench() as at, follower(at) as other:
+        at.counter.suggests = 1
+        at.counter.store(QUEUE, stored(3))
+        other.refuse["PullMessage"] = RequestRejected(ResponseCode.TOPIC_NOT_EXIST, "not yet")
+        at.start(3)
+        await until(lambda: len(at.pulls) == 2)
+        assert [pull.queue_offset for pull in at.pulls] == [3, 4]
+
+
+@asynccontextmanager
+async def follower(at: Bench) -> AsyncIterator[Counter]:
+    """A second broker of the name, with messages of its own."""
+    async with Counter.serving() as other:
+        at.counter.replicas["broker-a"] = {0: at.counter.address, 1: other.address}
+        await at.session.routes.refresh("orders")
+        yield other
+
+
+def pulls_of(counter: Counter) -> list[Any]:
+    return counter.asked_for(PullMessage)

@@ -3,12 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.client.consumer.support.counter import REFUSED, counter_and_session
+from tests.client.consumer.support.counter import REFUSED, Counter, counter_and_session
 from tests.client.consumer.support.sample_messages import QUEUE
 
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue
 from rocketpipe.client.consumer.pushing.locks import QueueLocks
-from rocketpipe.errors import NoRoute, RequestRejected
+from rocketpipe.errors import ConnectionLost, NoRoute, RequestRejected
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.requests.clients import LockBatch
 from rocketpipe.testing.clock import ManualClock
@@ -87,3 +87,20 @@ async def test_a_renewal_counts_from_when_it_was_asked_for(
         assert await locks.renew([held]) == []
         assert held.lease is not None
         assert held.lease.renewed_ms == clock.monotonic_ms() - 2500
+
+
+async def test_followers_are_not_asked_for_locks() -> None:
+    async with counter_and_session(orders={"broker-a": 2}) as (counter, session):
+        async with Counter.serving() as follower:
+            counter.replicas["broker-a"] = {0: "127.0.0.1:1", 1: follower.address}
+            locks = QueueLocks(session, "g", LIFE_MS)
+            with pytest.raises((ConnectionLost, NoRoute)):
+                await locks.lock(QUEUE)
+            counter.replicas["broker-a"] = {1: follower.address}
+            await session.routes.refresh("orders")
+            with pytest.raises(NoRoute):
+                await locks.lock(QUEUE)
+            assert not follower.asked_for(LockBatch)
+            counter.replicas["broker-a"] = {0: counter.address, 1: follower.address}
+            await session.routes.refresh("orders")
+            assert await locks.lock(QUEUE) is not None

@@ -41,6 +41,8 @@ class Desk:
         self.address = ""
         #: Queues by topic and broker.
         self.topics: dict[str, dict[str, int]] = {}
+        #: The brokers of a name by their ids, where there are more than this one, or others.
+        self.replicas: dict[str, dict[int, str]] = {}
         #: What brokers say who the members are; None: what heartbeats say.
         self.members: list[str] | None = None
         self.beating: dict[str, int] = {}
@@ -79,7 +81,11 @@ class Desk:
                     for name, count in brokers.items()
                 ),
                 brokers=tuple(
-                    BrokerAddresses(cluster="c", broker_name=name, addresses={0: self.address})
+                    BrokerAddresses(
+                        cluster="c",
+                        broker_name=name,
+                        addresses=self.replicas.get(name, {0: self.address}),
+                    )
                     for name in brokers
                 ),
             )

@@ -27,7 +27,7 @@ async def test_patience_pauses_longer_each_time_and_ends_with_its_time() -> None
             pauses.append(clock.monotonic_ms() - began_ms)
     except ConnectionLost:
         pass
-    assert pauses == [100, 200, 400, 800, 1600]
+    assert pauses == [100, 200, 400, 800, 1000, 1000, 1000]
     assert max(pauses) <= LONGEST_PAUSE_MS
 
 
@@ -41,3 +41,13 @@ async def test_what_does_not_pass_is_raised_at_once() -> None:
     await asyncio.sleep(0)
     await clock.advance(100)
     assert waiting.done()
+
+
+async def test_what_waits_for_replicas_passes() -> None:
+    clock = ManualClock()
+    waiting = asyncio.create_task(
+        Backoff(clock, 50_000).after(RequestRejected(1, "in-sync replicas not enough"))
+    )
+    await asyncio.sleep(0)
+    await clock.advance(100)
+    await waiting

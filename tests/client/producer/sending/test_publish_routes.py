@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.client.producer.support.broker_parts import world
 
+from rocketpipe.client.leaders import AWAITED_MS
 from rocketpipe.client.producer.sending.outgoing import template
-from rocketpipe.client.producer.sending.publish_routes import (
-    RENEW_EVERY_MS,
-    PublishRoute,
-    PublishRoutes,
-)
+from rocketpipe.client.producer.sending.publish_routes import PublishRoute, PublishRoutes
 from rocketpipe.errors import NoRoute
 from rocketpipe.model.route import BrokerAddresses, BrokerQueues, MessageQueue, TopicRoute
 
@@ -81,18 +79,53 @@ async def test_a_topic_that_may_not_be_written_says_so() -> None:
             await PublishRoutes(session, "g").find("t")
 
 
-async def test_failures_have_the_route_renewed_but_not_all_the_time() -> None:
+async def test_a_line_follows_its_route() -> None:
     async with world("a", "b") as here, here.session() as session:
         lines = PublishRoutes(session, "g")
-        assert lines.is_due("t")
-        assert not lines.is_due("t")
-        assert lines.is_due("u")
-        await here.clock.advance(RENEW_EVERY_MS)
-        assert lines.is_due("t")
-        await lines.find("t")
-        asked = len(here.known.asked)
-        assert await lines.renew("t") is lines.known("t")
-        assert len(here.known.asked) > asked
+        assert lines.current("t") is None
+        found = await lines.find("t")
+        assert lines.current("t") is found
+        here.known.routes["t"] = here.route("b")
+        await session.routes.refresh("t")
+        newer = lines.current("t")
+        assert newer is not None
+        assert {queue.broker_name for queue in newer.queues} == {"b"}
+        assert lines.known("t") is newer
+
+
+async def test_queues_whose_broker_was_led_lately_can_be_picked_all_the_same() -> None:
+    async with world("a", "b") as here, here.session() as session:
+        lines = PublishRoutes(session, "g")
+        awaited = session.routes.leaders.is_awaited
+        before = (await lines.find("t")).choice(awaited)
+        led = here.known.routes["t"]
+        here.known.routes["t"] = without_leader(led, "a")
+        await session.routes.refresh("t")
+        line = lines.current("t")
+        assert line is not None
+        assert {queue.broker_name for queue in line.queues} == {"b"}
+        assert list(line.choice(awaited)) == list(before)  # a key's queue is the same as ever
+        await here.clock.advance(AWAITED_MS)
+        assert line.choice(awaited) == line.queues
+
+
+async def test_a_topic_whose_brokers_have_no_leader_has_a_line_without_queues() -> None:
+    async with world("a") as here, here.session() as session:
+        here.known.routes["t"] = without_leader(here.known.routes["t"], "a")
+        lines = PublishRoutes(session, "g")
+        line = await lines.find("t")
+        assert lines.known("t") is None
+        assert line.awaits_leaders
+        assert not line.queues
+        assert not line.choice(session.routes.leaders.is_awaited)  # nobody ever saw one
+
+
+def without_leader(route: TopicRoute, name: str) -> TopicRoute:
+    brokers = tuple(
+        replace(each, addresses={1: "127.0.0.1:1"}) if each.broker_name == name else each
+        for each in route.brokers
+    )
+    return replace(route, brokers=brokers)
 
 
 async def test_of_too_many_topics_the_oldest_goes() -> None:
@@ -101,9 +134,7 @@ async def test_of_too_many_topics_the_oldest_goes() -> None:
         for topic in ("t", "u", "v"):
             here.known.routes[topic] = here.route("a")
             await lines.find(topic)
-            assert lines.is_due(topic)
         assert list(lines.topics) == ["u", "v"]
-        assert lines.is_due("t")
 
 
 async def test_a_broker_is_found_by_any_topic_that_it_holds() -> None:

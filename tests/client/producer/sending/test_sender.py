@@ -93,7 +93,7 @@ async def test_long_bodies_arrive_compressed_and_once_only_for_all_attempts() ->
 async def test_refusals_are_final_where_only_silence_is_tried_again() -> None:
     async with world("a", "b") as here, sender(here) as sending:
         for name in "ab":
-            here[name].next = [14]
+            here[name].next = [2]
         with pytest.raises(RequestRejected):
             await send(sending, out(), unanswered_only=True)
         assert here["a"].asked + here["b"].asked == 1

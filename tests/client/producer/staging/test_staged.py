@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from tests.client.producer.support.staging_peers import Peer, Peers
+from tests.client.support.moving_broker import moving_broker
+from tests.pipeline.support.sinks import read_topic
 
+from rocketpipe import Producer
 from rocketpipe.client.producer.composing import Composer
 from rocketpipe.client.producer.selectors import by_hash
 from rocketpipe.client.producer.sending.delivery import Delivery
@@ -100,3 +105,20 @@ async def test_what_cannot_be_sent_is_refused_at_once() -> None:
     async with batch:
         with pytest.raises(InvalidName):
             await batch.send("no good", b"x")
+
+
+@pytest.mark.scenario
+async def test_a_batch_goes_on_at_the_next_leader(tmp_path: Path) -> None:
+    async with moving_broker(tmp_path, t=4) as moving, Producer(moving.name_server) as producer:
+        async with producer.staged("app", 1) as batch:
+            for number in range(20):
+                await batch.send("t", b"%d" % number, order_by=number)
+            await batch._flush(next(iter(batch._parts)))  # some are at the old one
+            await moving.register(1, "127.0.0.1:1")  # a follower, who stays in the routes
+            await moving.stop()
+            going_on = asyncio.create_task(moving.start_and_lead())
+            for number in range(20, 40):
+                await batch.send("t", b"%d" % number, order_by=number)
+        await going_on
+        found = await read_topic(moving.name_server, "t")
+        assert sorted(int(each.body) for each in found) == list(range(40))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from tests.client.support.name_server_parts import KnownTopics, served
+from tests.waiting import PATIENCE_S
 
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RequestRejected
@@ -24,6 +26,8 @@ from rocketpipe.remoting.router import Call, Router, handles
 from rocketpipe.remoting.server import Server
 from rocketpipe.testing import ManualClock
 
+T = TypeVar("T")
+
 #: Refused, and how; or lost, or not answered; or stored, with this code.
 LOST, SILENT = "lost", "silent"
 
@@ -38,7 +42,9 @@ class Taker:
         self.asked = 0
         self.probed = 0
         #: What becomes of the next sends, in order; after them, all goes well.
-        self.next: list[int | str] = []
+        self.next: list[int | str | RequestRejected] = []
+        #: What it says to every send while it does not lead; None while it does.
+        self.follows: RequestRejected | None = None
         #: The decisions it was told, and what becomes of the next ones.
         self.ended: list[EndTransaction] = []
         self.next_ends: list[int | str] = []
@@ -52,7 +58,9 @@ class Taker:
         self.asked += 1
         self.arrived.set()
         await self.answers.wait()
-        fate = self.next.pop(0) if self.next else 0
+        fate = self.follows or (self.next.pop(0) if self.next else 0)
+        if isinstance(fate, RequestRejected):
+            raise RequestRejected(fate.code, fate.remark)
         if fate == LOST:
             call.peer.abort()
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "never heard")
@@ -79,6 +87,8 @@ class Taker:
 
     @handles(EndTransaction)
     async def end_transaction(self, request: EndTransaction, call: Call) -> None:
+        if self.follows is not None:
+            raise RequestRejected(self.follows.code, self.follows.remark)
         self.ended.append(request)
         fate = self.next_ends.pop(0) if self.next_ends else 0
         if fate == LOST:
@@ -127,12 +137,41 @@ class World:
             ),
         )
 
+    def led_by(self, name: str, leader: str | None, *followers: str, topic: str = "t") -> None:
+        """Have brokers share a name: one leads, if any does, and the others say 14 to sends."""
+        members = [*([leader] if leader else []), *followers]
+        ids = {0 if each == leader else 1 + at: each for at, each in enumerate(members)}
+        for each in members:
+            no = RequestRejected(ResponseCode.SERVICE_NOT_AVAILABLE, "not the leader")
+            self.brokers[each].follows = None if each == leader else no
+        group = BrokerAddresses(
+            cluster="c",
+            broker_name=name,
+            addresses={number: self.brokers[each].address for number, each in ids.items()},
+        )
+        before = self.known.routes.get(topic, TopicRoute())
+        held = BrokerQueues(broker_name=name, read_queues=2, write_queues=2, perm=6)
+        self.known.routes[topic] = TopicRoute(
+            queues=(held, *(each for each in before.queues if each.broker_name != name)),
+            brokers=(group, *(each for each in before.brokers if each.broker_name != name)),
+        )
+
     def session(self) -> Session:
         return Session(self.name_server, clock=self.clock)
 
     @property
     def taken(self) -> int:
         return sum(len(broker.taken) for broker in self.brokers.values())
+
+
+async def turned(clock: ManualClock, work: Coroutine[Any, Any, T], step_ms: int = 10) -> T:
+    """What comes of work that waits for time to pass, which is turned on for it."""
+    task = asyncio.create_task(work)
+    async with asyncio.timeout(PATIENCE_S):
+        while not task.done():
+            await clock.advance(step_ms)
+            await asyncio.sleep(0.001)  # for sockets, whose time is the machine's
+    return task.result()
 
 
 @asynccontextmanager

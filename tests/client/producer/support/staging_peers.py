@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from rocketpipe.client.name_servers import NameServers
+from rocketpipe.client.name_servers import NameServerClient, NameServers
+from rocketpipe.client.routes import RouteCache
 from rocketpipe.errors import ConnectionLost, RequestRejected, RocketPipeError
 from rocketpipe.model.ids import UniqueKeys
 from rocketpipe.model.route import BrokerAddresses, ClusterBrokers
@@ -93,6 +94,8 @@ class Peers:
         self.caller = self
         self.directory = self
         self.name_servers = NameServers.parse("n1:9876;n2:9876")
+        #: It knows no topic: who stages here is told where brokers are.
+        self.routes = RouteCache(cast(NameServerClient, self), clock=self.clock)
         #: What each NameServer keeps; one that is not there does not answer.
         self.refuses_to_keep = False
         self.on_keep: Callable[[dict[str, str]], None] | None = None
@@ -104,6 +107,12 @@ class Peers:
             for name in self.brokers
         }
         return type("Reply", (), {"cluster_brokers": ClusterBrokers(brokers=table)})()
+
+    async def route(self, topic: str) -> None: ...
+
+    def check_process(self) -> None: ...
+
+    def turn(self) -> None: ...
 
     async def call(self, address: str, request: Any, timeout_ms: int) -> Any:
         if address in self.name_servers.addresses:

@@ -19,19 +19,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, TypeVar
 
+from rocketpipe.client.leaders import is_moved
 from rocketpipe.client.session import Session
-from rocketpipe.errors import InvalidName, OffsetsTaken, RequestRejected
+from rocketpipe.errors import InvalidName, OffsetsTaken, RequestRejected, RocketPipeError
 from rocketpipe.model.names import check_group, is_retry_topic
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.route import MessageQueue
+from rocketpipe.model.route import LEADER_ID, MessageQueue
 from rocketpipe.model.subscription import ConsumeFromWhere
 from rocketpipe.protocol import fastjson
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.offsets import (
     QueryConsumerOffset,
     QueueOffsets,
@@ -40,6 +43,10 @@ from rocketpipe.protocol.requests.offsets import (
 )
 from rocketpipe.store.files.disk import Disk, DiskError, DiskFile
 from rocketpipe.store.files.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+ReplyT = TypeVar("ReplyT")
 
 SAVE_TIMEOUT_MS: Final = 5000
 #: So many offsets of a group are on their way to brokers at a time.
@@ -161,17 +168,14 @@ class BrokerOffsets(_NotedOffsets):
             CallTimeout: If it does not answer in time.
             RequestRejected: If it refuses to say.
         """
-        session = self._session
         request = QueryConsumerOffset(
             consumer_group=self._group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             broker_name=queue.broker_name,
         )
-        route = await session.routes.get(queue.topic)
-        address = session.reader_of(queue, route=route)
         try:
-            reply = await session.caller.call(address, request, session.timeout_ms)
+            reply = await self._ask(queue, request, self._session.timeout_ms)
         except RequestRejected as error:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 return None
@@ -202,8 +206,6 @@ class BrokerOffsets(_NotedOffsets):
             raise failures[0]
 
     async def _save(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        session = self._session
-        route = await session.routes.get(queue.topic)
         request = UpdateConsumerOffset(
             consumer_group=self._group,
             topic=queue.topic,
@@ -212,9 +214,26 @@ class BrokerOffsets(_NotedOffsets):
             broker_name=queue.broker_name,
         )
         # RocketMQ's clients want no answer here; with one, what was lost is saved again.
-        address = session.reader_of(queue, route=route)
-        await session.caller.call(address, request, SAVE_TIMEOUT_MS)
+        await self._ask(queue, request, SAVE_TIMEOUT_MS)
         self._saved(queue, offset)
+
+    async def _ask(self, queue: MessageQueue, request: Request[ReplyT], timeout_ms: int) -> ReplyT:
+        """Ask the leader, or while there is none anybody who has the queue."""
+        session = self._session
+        try:
+            return await session.leaders.ask(queue, request, timeout_ms)
+        except RocketPipeError as error:
+            if not is_moved(error):
+                raise
+            for broker_id, address in sorted(session.addresses_of(queue).items()):
+                if broker_id == LEADER_ID:
+                    continue
+                try:
+                    return await session.caller.call(address, request, timeout_ms)
+                except RocketPipeError as refusal:
+                    # That it has no offset does not mean that the leader had none.
+                    log.debug("follower not of use address=%s reason=%s", address, refusal)
+            raise
 
 
 class FileOffsets(_NotedOffsets):
@@ -371,11 +390,10 @@ async def offset_at(session: Session, queue: MessageQueue, at_ms: int) -> QueueO
         ConnectionLost: If the broker is out of reach.
         RequestRejected: If it has no such queue.
     """
-    address = session.leader_of(queue, await session.routes.get(queue.topic))
     request = SearchOffsetByTimestamp(
         topic=queue.topic,
         queue_id=queue.queue_id,
         timestamp=at_ms,
         broker_name=queue.broker_name,
     )
-    return (await session.caller.call(address, request, session.timeout_ms)).offset
+    return (await session.leaders.ask(queue, request, session.timeout_ms)).offset

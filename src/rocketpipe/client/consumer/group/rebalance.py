@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final, Protocol
 
 from rocketpipe.client.consumer.group.assignment import (
@@ -193,13 +194,21 @@ class Rebalancer:
 
     async def _members(self, topic: str, route: TopicRoute) -> list[str]:
         """Who is in the group, as some broker of the topic says; nobody if none says."""
-        addresses = [broker.readable for broker in route.brokers if broker.readable is not None]
-        self._session.chance.shuffle(addresses)
+        session = self._session
+        brokers = list(route.brokers)
+        session.chance.shuffle(brokers)
+        # Followers are told who is there as well, and are asked if nobody else answers.
+        addresses = [
+            (number > 0, each.broker_name, address)
+            for each in brokers
+            for number, (_, address) in enumerate(sorted(each.addresses.items()))
+        ]
         request = GetConsumerListByGroup(consumer_group=self._group)
-        for address in addresses:
+        for _, name, address in sorted(addresses, key=itemgetter(0)):
             try:
-                reply = await self._session.caller.call(address, request, self._session.timeout_ms)
+                reply = await session.caller.call(address, request, session.timeout_ms)
             except RocketPipeError as error:
+                session.routes.learn(topic, name, address, error)
                 _warn("no members told", self._group, topic, error)
                 continue
             return ids_in_order(reply.members.consumer_ids)

@@ -57,9 +57,7 @@ class SendBack:
             broker_name=message.queue.broker_name,
         )
         try:
-            route = await self._session.routes.get(message.queue.topic)
-            address = self._session.leader_of(message.queue, route)
-            await self._session.caller.call(address, request, SEND_BACK_TIMEOUT_MS)
+            await self._session.leaders.ask(message.queue, request, SEND_BACK_TIMEOUT_MS)
         except RocketPipeError as error:
             self._complain("message not taken back", message, error)
             return await self.resend(message, delay_level)
@@ -105,10 +103,12 @@ class SendBack:
                 broker_name=queue.broker_name,
                 body=message.stored_body,
             )
+            address: str | None = None
             try:
                 address = self._session.leader_of(queue, route)
                 await self._session.caller.call(address, request, RESEND_TIMEOUT_MS)
             except RocketPipeError as error:
+                self._session.routes.learn(self._topic, queue.broker_name, address, error)
                 self._complain("message not resent", message, error)
             else:
                 return True

@@ -6,16 +6,17 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from rocketpipe.client.consumer.popped import PoppedMessage, popped
 from rocketpipe.client.session import Session
-from rocketpipe.errors import NoRoute, ReceiptExpired, RequestRejected
+from rocketpipe.errors import ReceiptExpired, RequestRejected
 from rocketpipe.model.ids import ReceiptHandle
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeFromWhere, Subscription
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.popping import (
     ANY_QUEUE,
     FROM_MAX,
@@ -29,6 +30,8 @@ from rocketpipe.protocol.requests.popping import (
     PopMessage,
     marks_of,
 )
+
+ReplyT = TypeVar("ReplyT")
 
 #: An answer may take this much longer than the broker may hold the pop.
 PATIENCE_MS: Final = 10_000
@@ -113,8 +116,7 @@ class Popper:
             attempt_id=attempt_id,
             broker_name=source.broker_name,
         )
-        address = await self._leader(source.queue)
-        reply = await self.session.caller.call(address, request, wait_ms + PATIENCE_MS)
+        reply = await self.session.leaders.ask(source.queue, request, wait_ms + PATIENCE_MS)
         if reply.code != ResponseCode.SUCCESS:
             return []
         messages = popped(reply, source.topic, source.broker_name)
@@ -144,8 +146,7 @@ class Popper:
             order=self.ordered,
             broker_name=source.broker_name,
         )
-        address = await self._leader(source.queue)
-        reply = await self.session.caller.call(address, request, wait_ms + PATIENCE_MS)
+        reply = await self.session.leaders.ask(source.queue, request, wait_ms + PATIENCE_MS)
         return reply.has_msg
 
     async def ack(self, messages: Iterable[PoppedMessage]) -> None:
@@ -168,7 +169,6 @@ class Popper:
 
     async def _ack_at_broker(self, messages: list[PoppedMessage]) -> None:
         first = messages[0]
-        address = await self._leader(first.queue)
         request: AckMessage | BatchAckMessage
         if len(messages) == 1:
             request = AckMessage(
@@ -183,7 +183,7 @@ class Popper:
             acks = BatchAcks(broker_name=first.queue.broker_name, acks=self._batch(messages))
             request = BatchAckMessage(broker_name=first.queue.broker_name, batch=acks)
         try:
-            await self.session.caller.call(address, request, self.session.timeout_ms)
+            await self._tell(first.queue, request)
         except RequestRejected as error:
             if error.code in _UNKNOWN:
                 raise ReceiptExpired(str(first.handle), error.remark) from error
@@ -226,10 +226,9 @@ class Popper:
             invisible_time=invisible_ms,
             broker_name=message.queue.broker_name,
         )
-        address = await self._leader(message.queue)
         asked_ms = self.session.clock.monotonic_ms()
         try:
-            reply = await self.session.caller.call(address, request, self.session.timeout_ms)
+            reply = await self._tell(message.queue, request)
         except RequestRejected as error:
             if error.code in _UNKNOWN:
                 raise ReceiptExpired(str(handle), error.remark) from error
@@ -247,13 +246,10 @@ class Popper:
     def _real_topic(self, message: PoppedMessage) -> str:
         return message.handle.retry.topic(message.topic, self.group)
 
-    async def _leader(self, queue: MessageQueue) -> str:
-        route = await self.session.routes.get(queue.topic)
-        try:
-            return self.session.leader_of(queue, route)
-        except NoRoute:
-            await self.session.routes.refresh(queue.topic)
-            raise
+    async def _tell(self, queue: MessageQueue, request: Request[ReplyT]) -> ReplyT:
+        """Tell the leader, and wait for one: a receipt is good wherever the log is."""
+        session = self.session
+        return await session.leaders.ask(queue, request, session.timeout_ms, patient=True)
 
 
 def _offset(message: PoppedMessage) -> QueueOffset:

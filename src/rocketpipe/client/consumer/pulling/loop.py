@@ -8,11 +8,12 @@ from typing import Final
 
 from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer, ReadAhead
 from rocketpipe.client.consumer.received import ReceivedMessage, received
+from rocketpipe.client.consumer.replica_choice import ReplicaChoice
 from rocketpipe.client.session import Session
-from rocketpipe.errors import ConnectionLost, RequestRejected, RocketPipeError
+from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.route import LEADER_ID, MessageQueue
+from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import TAG, Subscription
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
@@ -53,12 +54,11 @@ class PullLoop:
         self._buffer = buffer
         self._wanted = wanted
         self._batch = batch
-        #: When a topic's route was last said to be stale.
-        self._suspected_ms: dict[str, int] = {}
 
     async def run(self, place: ReadAhead) -> None:
         """Fetch until this is cancelled, or the topic unwanted. What fails is tried again."""
         clock = self._session.clock
+        replicas = ReplicaChoice(self._session, place.queue)
         while True:
             await self._buffer.room(place)
             wanted = self._wanted(place.queue.topic)
@@ -66,10 +66,17 @@ class PullLoop:
                 return
             asked_ms, asked_at = clock.monotonic_ms(), place.next_offset
             try:
-                reply = await self._pull(place, wanted)
+                reply = await self._pull(place, wanted, replicas)
                 messages = _chosen(place.queue, reply, wanted)
             except RocketPipeError as error:
-                await clock.sleep(self._failed(place, error))
+                rest_ms = self._failed(place, error, replicas)
+                if rest_ms:
+                    await clock.sleep(rest_ms)
+                continue
+            following = replicas.answered(reply, asked_at)
+            if following is None:
+                if not replicas.has_another:
+                    await clock.sleep(AGAIN_MS)
                 continue
             if reply.code == ResponseCode.PULL_OFFSET_MOVED:
                 log.info(
@@ -77,23 +84,23 @@ class PullLoop:
                     self._group,
                     place.queue,
                     asked_at,
-                    reply.next_begin_offset,
+                    following,
                     reply.remark,
                 )
-            place.broker_id = reply.suggest_which_broker_id
-            self._buffer.add(place, messages, reply.next_begin_offset)
-            idle = not reply.messages and reply.next_begin_offset == asked_at
+            self._buffer.add(place, messages, following)
+            idle = not reply.messages and following == asked_at
             if idle and clock.monotonic_ms() - asked_ms < HURRIED_MS:
                 await clock.sleep(HURRIED_MS)
 
-    async def _pull(self, place: ReadAhead, wanted: Subscription) -> PullMessageReply:
+    async def _pull(
+        self, place: ReadAhead, wanted: Subscription, replicas: ReplicaChoice
+    ) -> PullMessageReply:
         session, queue = self._session, place.queue
-        route = await session.routes.get(queue.topic)
-        address = session.reader_of(queue, place.broker_id, route=route)
+        replica = replicas.next(await session.routes.get(queue.topic))
         request = lite_pull(self._group, place, wanted, batch=self._batch)
-        return await session.caller.call(address, request, PULL_TIMEOUT_MS)
+        return await session.caller.call(replica.address, request, PULL_TIMEOUT_MS)
 
-    def _failed(self, place: ReadAhead, error: RocketPipeError) -> int:
+    def _failed(self, place: ReadAhead, error: RocketPipeError, replicas: ReplicaChoice) -> int:
         """How long to wait before the next try."""
         if _warnings.allows():
             log.warning(
@@ -103,22 +110,14 @@ class PullLoop:
                 error,
                 _warnings.suppressed(),
             )
-        place.broker_id = LEADER_ID
         if isinstance(error, RequestRejected) and error.code == ResponseCode.FLOW_CONTROL:
             return FLOW_CONTROL_MS
-        if not error.retryable and not error.stale_route:
+        at_follower = replicas.is_at_follower
+        if replicas.failed(error):
+            return 0
+        if not (error.retryable or error.stale_route or at_follower):
             self._buffer.fail(place, error)
-        if isinstance(error, ConnectionLost) or error.stale_route:
-            self._suspect(place.queue.topic)
         return AGAIN_MS
-
-    def _suspect(self, topic: str) -> None:
-        # Many queues of a topic fail together; its route need not be asked for by each of them.
-        now_ms = self._session.clock.monotonic_ms()
-        before_ms = self._suspected_ms.get(topic)
-        if before_ms is None or now_ms - before_ms >= AGAIN_MS:
-            self._suspected_ms[topic] = now_ms
-            self._session.routes.forget(topic)
 
 
 def _chosen(

@@ -19,7 +19,7 @@ from typing import Final
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.route import LEADER_ID, MessageQueue
+from rocketpipe.model.route import MessageQueue
 
 _MIB: Final = 1024 * 1024
 
@@ -51,8 +51,6 @@ class ReadAhead:
         self.position = start
         self.done = start
         self.paused = False
-        #: The broker to ask next, as the last answer suggested.
-        self.broker_id = LEADER_ID
         self._messages: deque[ReceivedMessage] = deque()
         self._body_bytes = 0
 

@@ -3,8 +3,8 @@
 found              taken in hand, pulled on at once
 nothing yet        the broker held the pull until its time was up: pulled again
 nothing fits       the offset moves on, also the committed one when nothing is in hand
-offset moved       the queue begins anew where the broker says
-refused, no answer a second's rest
+offset moved       the queue begins anew where the broker says, if it is the leader
+refused, no answer another broker of the name; or else a second's rest
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from rocketpipe.client.consumer.group.offsets import OffsetStore
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue
 from rocketpipe.client.consumer.pushing.workers import Workers
 from rocketpipe.client.consumer.received import ReceivedMessage, received
+from rocketpipe.client.consumer.replica_choice import Replica, ReplicaChoice
 from rocketpipe.client.consumer.tuning import PushTuning, Room
 from rocketpipe.client.session import Session
-from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
+from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.route import LEADER_ID
 from rocketpipe.model.subscription import Subscription
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 #: An answer may take this much longer than the broker may hold the pull.
 PATIENCE_MS: Final = 15_000
+#: A follower that does not hold pulls back is not asked more often than this without a message.
+HURRIED_MS: Final = 50
 #: How long a broker is left alone that says it is given too much to do.
 FLOW_CONTROL_MS: Final = 20
 
@@ -86,26 +88,36 @@ class FetchLoop:
 
         Gives None then; or where to begin anew, when the broker has other offsets than we think.
         """
-        offset, broker_id = start, LEADER_ID
+        offset, clock = start, self._session.clock
+        replicas = ReplicaChoice(self._session, held.queue)
         while True:
             await self._resumed.wait()
             await self._wait_for_room(held)
             if held.is_ending:
                 return None
+            asked_ms = clock.monotonic_ms()
             try:
-                reply = await self._pull(held, offset, broker_id)
-                if reply.code == ResponseCode.PULL_OFFSET_MOVED:
-                    self._complain(held, f"offset {offset} moved to {reply.next_begin_offset}")
-                    return reply.next_begin_offset
+                reply = await self._pull(held, offset, replicas.next())
                 messages = list(received(reply.messages, held.queue))
             except RocketPipeError as error:
-                broker_id = LEADER_ID
-                await self._rest(held, error)
+                await self._rest(held, error, replicas)
                 continue
-            offset, broker_id = reply.next_begin_offset, reply.suggest_which_broker_id
+            following = replicas.answered(reply, offset)
+            if following is None:
+                if not replicas.has_another:
+                    await clock.sleep(self._tuning.failed_pull_ms)
+                continue
+            if reply.code == ResponseCode.PULL_OFFSET_MOVED:
+                self._complain(held, f"offset {offset} moved to {following}")
+                return following
+            hurried = not messages and following == offset and replicas.is_at_follower
+            offset = following
             await self._take(held, messages, offset)
             if self._tuning.pull_interval_ms and messages:
-                await self._session.clock.sleep(self._tuning.pull_interval_ms)
+                await clock.sleep(self._tuning.pull_interval_ms)
+            elif hurried and clock.monotonic_ms() - asked_ms < HURRIED_MS:
+                # RocketMQ's followers send pulls on to a leader that is not there.
+                await clock.sleep(HURRIED_MS)
 
     async def _wait_for_room(self, held: HeldQueue) -> None:
         while not held.is_ending:
@@ -116,11 +128,13 @@ class FetchLoop:
                 return
             await held.shrinking()
 
-    async def _pull(self, held: HeldQueue, offset: QueueOffset, broker_id: int) -> PullMessageReply:
+    async def _pull(
+        self, held: HeldQueue, offset: QueueOffset, replica: Replica
+    ) -> PullMessageReply:
         queue, tuning = held.queue, self._tuning
         subscription = self._subscription(queue.topic)
         flags = PullFlag.SUSPEND
-        commit = held.committable if self._commits and broker_id == LEADER_ID else None
+        commit = held.committable if self._commits and replica.leads else None
         if commit:
             flags |= PullFlag.COMMIT_OFFSET
         request = PullMessage(
@@ -137,9 +151,8 @@ class FetchLoop:
             max_msg_bytes=tuning.pull_bytes,
             broker_name=queue.broker_name,
         )
-        address = self._session.reader_of(queue, broker_id)
         timeout_ms = tuning.pull_suspend_ms + PATIENCE_MS
-        return await self._session.caller.call(address, request, timeout_ms)
+        return await self._session.caller.call(replica.address, request, timeout_ms)
 
     async def _take(
         self, held: HeldQueue, messages: list[ReceivedMessage], next_offset: QueueOffset
@@ -153,24 +166,17 @@ class FetchLoop:
             self._offsets.update(held.queue, next_offset)
             held.committable = next_offset
 
-    async def _rest(self, held: HeldQueue, error: RocketPipeError) -> None:
-        rest_ms = self._tuning.failed_pull_ms
-        if isinstance(error, RequestRejected):
-            if error.code == ResponseCode.FLOW_CONTROL:
-                rest_ms = FLOW_CONTROL_MS
-            elif error.code in _NOT_TOLD:
-                await self._session.beat()
-        elif isinstance(error, NoRoute):
-            await self._refresh(held.queue.topic)
-        if rest_ms != FLOW_CONTROL_MS:
-            self._complain(held, str(error))
-        await self._session.clock.sleep(rest_ms)
-
-    async def _refresh(self, topic: str) -> None:
-        try:
-            await self._session.routes.refresh(topic)
-        except RocketPipeError as error:
-            log.debug("route not refreshed topic=%s reason=%s", topic, error)
+    async def _rest(self, held: HeldQueue, error: RocketPipeError, replicas: ReplicaChoice) -> None:
+        code = error.code if isinstance(error, RequestRejected) else None
+        if code == ResponseCode.FLOW_CONTROL:
+            await self._session.clock.sleep(FLOW_CONTROL_MS)
+            return
+        self._complain(held, str(error))
+        if code in _NOT_TOLD:
+            await self._session.beat()
+        if replicas.failed(error):
+            return
+        await self._session.clock.sleep(self._tuning.failed_pull_ms)
 
     def _complain(self, held: HeldQueue, reason: str) -> None:
         if self._lines.allows():

@@ -9,14 +9,18 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import TypeVar
 
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue, Lease
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.clients import LockBatch, QueueClaim, UnlockBatch
 
 log = logging.getLogger(__name__)
+
+ReplyT = TypeVar("ReplyT")
 
 
 class QueueLocks:
@@ -33,17 +37,14 @@ class QueueLocks:
         Raises:
             RocketPipeError: If its broker cannot be asked.
         """
-        address = await self._broker_of(queue)
         sent_ms = self._session.clock.monotonic_ms()
-        reply = await self._session.caller.call(address, LockBatch(claim=self._claim([queue])))
+        reply = await self._ask(queue, LockBatch(claim=self._claim([queue])))
         return Lease(sent_ms) if queue in reply.locked.queues else None
 
     async def unlock(self, queue: MessageQueue) -> None:
         """Give a lock back; where the broker cannot be told, it ends by itself."""
         try:
-            await self._session.caller.call(
-                await self._broker_of(queue), UnlockBatch(claim=self._claim([queue]))
-            )
+            await self._ask(queue, UnlockBatch(claim=self._claim([queue])))
         except RocketPipeError as error:
             log.info("queue not unlocked queue=%s reason=%s", queue, error)
 
@@ -64,10 +65,9 @@ class QueueLocks:
         return lost
 
     async def _renew_at(self, some: list[HeldQueue]) -> list[HeldQueue]:
-        address = await self._broker_of(some[0].queue)
         sent_ms = self._session.clock.monotonic_ms()
         claim = self._claim([each.queue for each in some])
-        reply = await self._session.caller.call(address, LockBatch(claim=claim))
+        reply = await self._ask(some[0].queue, LockBatch(claim=claim))
         granted = frozenset(reply.locked.queues)
         lost: list[HeldQueue] = []
         for each in some:
@@ -80,8 +80,9 @@ class QueueLocks:
                 lost.append(each)
         return lost
 
-    async def _broker_of(self, queue: MessageQueue) -> str:
-        return self._session.leader_of(queue, await self._session.routes.get(queue.topic))
+    async def _ask(self, queue: MessageQueue, request: Request[ReplyT]) -> ReplyT:
+        # Followers keep no locks: two members could have the same from two brokers.
+        return await self._session.leaders.ask(queue, request, self._session.timeout_ms)
 
     def _claim(self, queues: list[MessageQueue]) -> QueueClaim:
         return QueueClaim(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from rocketpipe.client.producer.retry import awaits_leader
 from rocketpipe.clock import Clock
-from rocketpipe.errors import NoRoute, RocketPipeError
+from rocketpipe.errors import RocketPipeError
 
 FIRST_PAUSE_MS: Final = 100
-LONGEST_PAUSE_MS: Final = 2000
+#: A new leader is there within a second of its election.
+LONGEST_PAUSE_MS: Final = 1000
 #: The most that one attempt takes: a broker that is gone without a word shows by then.
 ATTEMPT_MS: Final = 10_000
 
@@ -34,7 +36,8 @@ class Backoff:
             RocketPipeError: The error itself, if it will not pass or the time is up.
         """
         left_ms = self._until_ms - self._clock.monotonic_ms()
-        if not (error.retryable or isinstance(error, NoRoute)) or left_ms <= self._pause_ms:
+        passes = error.retryable or awaits_leader(error)
+        if not passes or left_ms <= self._pause_ms:
             raise error
         await self._clock.sleep(self._pause_ms)
         self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -10,14 +11,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rocketpipe.client.producer.result import Sent, Stored, read_sent, read_stored, stored_of
-from rocketpipe.client.producer.retry import Retries
+from rocketpipe.client.producer.retry import Retries, awaits_leader
 from rocketpipe.client.producer.selectors import Pick
 from rocketpipe.client.producer.sending.in_flight import InFlight
 from rocketpipe.client.producer.sending.outgoing import Outgoing
 from rocketpipe.client.producer.sending.publish_routes import PublishRoute, PublishRoutes
 from rocketpipe.client.producer.sending.queue_choice import QueueChoice
 from rocketpipe.client.session import Session
-from rocketpipe.clock import in_time
+from rocketpipe.clock import in_time, within
 from rocketpipe.errors import (
     CallTimeout,
     ConnectionLost,
@@ -29,10 +30,15 @@ from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.command import Command
 from rocketpipe.remoting.connection import PeerConnection
 
+log = logging.getLogger(__name__)
+
 _SENDING: Final = "SendMessage"
 
 #: So long at most a new attempt waits for a newer route than the one that failed.
 ROUTE_PATIENCE_MS: Final = 500
+
+#: An error tells of so many attempts at most.
+MAX_TOLD: Final = 20
 
 
 class PendingAnswer(msgspec.Struct, frozen=True):
@@ -78,6 +84,9 @@ class Delivery:
         self._lines = lines
         self._choice = choice
         self.in_flight = in_flight
+        in_flight.on_slow = self._on_slow
+        #: What had been read of slow brokers' connections when they were last looked at.
+        self._reads: dict[str, int] = {}
 
     async def line(self, topic: str, timeout_ms: int) -> PublishRoute:
         """How a topic is reached; asked for if it is not known.
@@ -87,7 +96,7 @@ class Delivery:
             ConnectionLost: If no NameServer can be reached.
             CallTimeout: If none answers in time.
         """
-        line = self._lines.known(topic)
+        line = self._lines.current(topic)
         if line is not None:
             return line
         asked = str(self._session.name_servers)
@@ -102,13 +111,28 @@ class Delivery:
         ``failed_last`` is the broker of the attempt before, which is not the next one to try.
         """
         if pick is not None:
-            return pick(line.queues)
-        return self._choice.choose(line.topic, line.queues, failed_last)
+            return pick(self.choice(line))
+        return self._choice.choose(line.topic, self._led(line), failed_last)
 
     def choose_of(self, line: PublishRoute, broker: str) -> MessageQueue:
         """The queue of one broker whose turn it is."""
-        queues = [queue for queue in line.queues if queue.broker_name == broker]
+        queues = [queue for queue in self.choice(line) if queue.broker_name == broker]
         return self._choice.choose(line.topic, queues)
+
+    def choice(self, line: PublishRoute) -> Sequence[MessageQueue]:
+        """The queues that a sender picks from: also those that wait for their new leader.
+
+        Raises:
+            NoRoute: If there are none.
+        """
+        queues = line.choice(self._session.routes.leaders.is_awaited)
+        return queues or self._led(line)
+
+    def _led(self, line: PublishRoute) -> Sequence[MessageQueue]:
+        if not line.queues:
+            asked = str(self._session.name_servers)
+            raise NoRoute(line.topic, asked, "none of its brokers has a leader now")
+        return line.queues
 
     def begin(self, out: Outgoing, time_ms: int) -> PendingAnswer | None:
         """Send it at once, if there is nothing to wait for; None if there is.
@@ -145,9 +169,10 @@ class Delivery:
         pick: Pick | None = None,
         begun: FirstAttempt | None = None,
     ) -> Stored:
-        """Send until a broker has stored it; a queue that was picked is the only one tried, once.
+        """Send until a broker has stored it; a queue that was picked is the only one tried.
 
-        What has ``begun`` already is the first attempt.
+        It is tried once, but for what has to wait for its leader. What has ``begun`` already is the
+        first attempt.
 
         Raises:
             NoRoute: If nobody takes messages of this topic.
@@ -158,38 +183,47 @@ class Delivery:
         clock, choice, topic = self._clock, self._choice, out.topic
         began_ms = begun.began_ms if begun is not None else clock.monotonic_ms()
         deadline_ms = began_ms + timeout_ms
-        line = self._lines.known(topic) or await self.line(topic, timeout_ms)
-        attempt = 0
+        line = self._lines.current(topic) or await self.line(topic, timeout_ms)
+        attempt = tries = 0
         in_doubt: Stored | None = None
         failed: list[str] = []
-        failed_last: str | None = None
+        round_ = _Round(pick)
         while True:
-            attempt += 1
-            tried_ms = clock.monotonic_ms() if attempt > 1 else began_ms
+            attempt, tries = attempt + 1, tries + 1
+            tried_ms = clock.monotonic_ms() if tries > 1 else began_ms
             time_ms = retries.time_for(attempt, deadline_ms - tried_ms)
-            queue = self.choose(line, pick, failed_last) if begun is None else begun.queue
+            queue: MessageQueue | None = None
+            sent = begun is not None
             try:
                 if begun is None:
-                    stored = await self._attempt(out, line, queue, time_ms)
+                    queue = round_.queue or self._choose(line, round_)
+                    peer, time_ms = await self._ready(line, queue, time_ms)
+                    sent = True
+                    stored = await self._attempt(out, line, queue, peer, time_ms)
                 else:
                     first, begun = begun, None
+                    queue = first.queue
                     stored = first.stored()
             except RocketPipeError as error:
                 now_ms = clock.monotonic_ms()
-                # As 5.x has it: one that answers, and refuses, is what counts as unreachable.
-                choice.note(
-                    queue.broker_name,
-                    now_ms - tried_ms,
-                    failed=True,
-                    reachable=not isinstance(error, RequestRejected),
-                )
                 left_ms = deadline_ms - now_ms
-                failed.append(f"attempt {attempt} at {queue.broker_name}: {error}")
-                if pick is not None or not retries.after_error(error, attempt, left_ms):
+                at = queue.broker_name if queue is not None else topic
+                _tell(failed, f"attempt {tries} at {at}: {error}")
+                if queue is not None:
+                    self._note_failure(line, queue, now_ms - tried_ms, error)
+                    round_.failed(queue, line.address(queue.broker_name))
+                newer: PublishRoute | None = None
+                if retries.after_error(error, attempt, left_ms, sent=sent):
+                    if awaits_leader(error):
+                        attempt -= 1
+                        newer = await self._following(line, round_, left_ms)
+                    elif pick is None:
+                        newer = await self._newer(line, left_ms)
+                if newer is None:
                     if in_doubt is not None:
                         return in_doubt
                     raise _told(error, failed) from error.__cause__
-                line = await self._newer(line, left_ms)
+                line = newer
             else:
                 if choice.faults is not None:
                     choice.note(queue.broker_name, clock.monotonic_ms() - tried_ms)
@@ -199,11 +233,11 @@ class Delivery:
                 if not retries.after_doubt(attempt, left_ms):
                     return stored
                 in_doubt = stored
-            failed_last = queue.broker_name
+                round_.failed_last = queue.broker_name
 
     def address(self, queue: MessageQueue) -> str | None:
         """Where a queue of a topic that was sent to is written, as far as is known."""
-        line = self._lines.known(queue.topic)
+        line = self._lines.current(queue.topic)
         return line.address(queue.broker_name) if line is not None else None
 
     async def post(self, out: Outgoing, timeout_ms: int, pick: Pick | None = None) -> None:
@@ -221,22 +255,104 @@ class Delivery:
         frame = out.frame(line.header(queue.broker_name), queue.queue_id, opaque, oneway=True)
         peer.ask(opaque, frame, None)
 
-    async def _attempt(
-        self, out: Outgoing, line: PublishRoute, queue: MessageQueue, time_ms: int
-    ) -> Stored:
-        broker_name = queue.broker_name
-        address = line.address(broker_name)
+    def _choose(self, line: PublishRoute, round_: _Round) -> MessageQueue:
+        """The queue that was picked, or else one whose broker was not tried in this round."""
+        if round_.pick is not None:
+            round_.queue = self.choose(line, round_.pick)
+            return round_.queue
+        queues = [queue for queue in self._led(line) if round_.is_open(line, queue)] or line.queues
+        return self._choice.choose(line.topic, queues, round_.failed_last)
+
+    def _note_failure(
+        self, line: PublishRoute, queue: MessageQueue, took_ms: int, error: RocketPipeError
+    ) -> None:
+        name = queue.broker_name
+        # As 5.x has it: one that answers, and refuses, is what counts as unreachable.
+        refused = isinstance(error, RequestRejected)
+        self._choice.note(name, took_ms, failed=True, reachable=not refused)
+        self._session.routes.learn(line.topic, name, line.address(name), error)
+
+    async def _following(
+        self, line: PublishRoute, round_: _Round, left_ms: int
+    ) -> PublishRoute | None:
+        """The line for the next attempt: at once where another can be asked, or a newer one.
+
+        None if that does not come in time, or cannot come.
+        """
+        newer = self._lines.current(line.topic) or line
+        if round_.queue is not None and not self._is_to_come(newer, round_.queue):
+            return None
+        queues = newer.queues if round_.queue is None else (round_.queue,)
+        if not any(round_.is_open(newer, queue) for queue in queues):
+            if not await within(self._clock, left_ms, self._session.routes.renew(line.topic)):
+                return None
+            newer = self._lines.current(line.topic) or await self._found(line)
+            round_.tried.clear()
+        faults = self._choice.faults
+        if faults is not None:
+            for name in {queue.broker_name for queue in queues}:
+                if newer.address(name) != line.address(name):
+                    faults.forget(name)  # it is somebody else who has the name now
+        return newer
+
+    def _is_to_come(self, line: PublishRoute, queue: MessageQueue) -> bool:
+        name = queue.broker_name
+        known = line.route.broker(name) is not None
+        return known or self._session.routes.leaders.is_awaited(name)
+
+    async def _found(self, line: PublishRoute) -> PublishRoute:
+        """The line of a topic that is still to be made, by whoever would make it now."""
+        try:
+            return await self._lines.find(line.topic)
+        except RocketPipeError:
+            return line
+
+    async def _ready(
+        self, line: PublishRoute, queue: MessageQueue, time_ms: int
+    ) -> tuple[PeerConnection, int]:
+        """The connection to a queue's leader, and the time that is left then."""
+        address = line.address(queue.broker_name)
         peer = self._caller.connected(address) if address is not None else None
         if peer is None or peer.is_slow:
             began_ms = self._clock.monotonic_ms()
             peer = await self._peer(line, queue, time_ms)
             time_ms = max(0, time_ms - (self._clock.monotonic_ms() - began_ms))
-        asked = self._ask(out, peer, line.header(broker_name), queue, time_ms)
+        return peer, time_ms
+
+    async def _attempt(
+        self,
+        out: Outgoing,
+        line: PublishRoute,
+        queue: MessageQueue,
+        peer: PeerConnection,
+        time_ms: int,
+    ) -> Stored:
+        asked = self._ask(out, peer, line.header(queue.broker_name), queue, time_ms)
         try:
             told = await asked.answer
         finally:
             self.over(asked)
         return stored_of(told, queue) if isinstance(told, Sent) else read_stored(told, queue)
+
+    def _on_slow(self, address: str) -> None:
+        """See whether a broker that says nothing at all leads no more: it may be cut off.
+
+        Who waits for it is told that the connection is lost then, and goes on with the next one.
+        """
+        peer = self._caller.connected(address)
+        before = self._reads.pop(address, None)
+        if peer is None:
+            return
+        self._reads[address] = peer.reads
+        if before != peer.reads:
+            return  # it answers others
+        routes = self._session.routes
+        topics = self._lines.topics_at(address)
+        if topics:
+            routes.suspect(topics[0])
+        elif all(broker.leader != address for broker in routes.brokers().values()):
+            log.warning("broker says nothing, and leads no more address=%s", address)
+            peer.abort()
 
     def _ask(
         self, out: Outgoing, peer: PeerConnection, header: bytes, queue: MessageQueue, time_ms: int
@@ -271,15 +387,39 @@ class Delivery:
 
     async def _newer(self, line: PublishRoute, left_ms: int) -> PublishRoute:
         """The line for another attempt: by a newer route, if that comes soon."""
-        if not self._lines.is_due(line.topic):
-            return self._lines.known(line.topic) or line
-        patience_ms = min(left_ms, ROUTE_PATIENCE_MS)
-        asked = str(self._session.name_servers)
-        late = partial(CallTimeout, asked, "the route", patience_ms)
-        try:
-            return await in_time(self._clock, patience_ms, self._lines.renew(line.topic), late)
-        except RocketPipeError:
-            return line
+        routes, topic = self._session.routes, line.topic
+        if routes.is_calm(topic):
+            patience_ms = min(left_ms, ROUTE_PATIENCE_MS)
+            await within(self._clock, patience_ms, routes.renew(topic))
+        return self._lines.current(topic) or line
+
+
+class _Round:
+    """Whom one send has tried; none of them twice without a pause, unless all were."""
+
+    def __init__(self, pick: Pick | None) -> None:
+        self.pick = pick
+        #: What was picked: the only one that is tried.
+        self.queue: MessageQueue | None = None
+        self.failed_last: str | None = None
+        self.tried: set[str] = set()
+
+    def failed(self, queue: MessageQueue, address: str | None) -> None:
+        """Take note of an attempt that failed."""
+        self.failed_last = queue.broker_name
+        if address is not None:
+            self.tried.add(address)
+
+    def is_open(self, line: PublishRoute, queue: MessageQueue) -> bool:
+        """Whether a queue can be tried now."""
+        address = line.address(queue.broker_name)
+        return address is not None and address not in self.tried
+
+
+def _tell(failed: list[str], line: str) -> None:
+    if len(failed) >= MAX_TOLD:  # the first ones say how it began, the last how it ends
+        del failed[MAX_TOLD // 2]
+    failed.append(line)
 
 
 def _told(error: RocketPipeError, failed: Sequence[str]) -> RocketPipeError:

@@ -1,7 +1,7 @@
 """The sends of a producer that were not answered yet: so many at most, none beyond its time.
 
 Who finds no room waits in line for it. One sleeper watches over all deadlines: a timer for each
-send would cost as much as the send.
+send would cost as much as the send. It says besides from whom an answer is long in coming.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from rocketpipe.clock import Clock
-from rocketpipe.errors import ProducerFull
+from rocketpipe.errors import CallTimeout, ProducerFull
 
 #: Makes the error of what comes too late.
 Late: TypeAlias = Callable[..., Exception]
 
 MAX_SENDS: Final = 1024
 MAX_BYTES: Final = 64 * 1024 * 1024
+#: An answer that takes longer is long in coming.
+SLOW_MS: Final = 500
 
 
 class InFlight:
@@ -46,6 +48,8 @@ class InFlight:
         self._watched: dict[asyncio.Future[Any], tuple[int, Late, tuple[object, ...]]] = {}
         self._look_at_ms: float = math.inf
         self._looking: asyncio.Task[None] | None = None
+        #: Is told the address of whoever is slow to answer, again and again while it is.
+        self.on_slow: Callable[[str], None] | None = None
 
     # Room
 
@@ -148,11 +152,21 @@ class InFlight:
         while True:
             now_ms = self._clock.monotonic_ms()
             next_ms: float = math.inf
+            slow: set[str] = set()
             for answer, (deadline_ms, late, facts) in list(self._watched.items()):
                 if deadline_ms > now_ms:
                     next_ms = min(next_ms, deadline_ms)
+                    if late is CallTimeout:
+                        address, _, time_ms = facts
+                        if isinstance(time_ms, int) and now_ms - deadline_ms + time_ms >= SLOW_MS:
+                            slow.add(str(address))
                 elif not answer.done():
                     answer.set_exception(late(*facts))
+            if self.on_slow is not None:
+                for address in slow:
+                    self.on_slow(address)
+                if next_ms != math.inf:
+                    next_ms = min(next_ms, now_ms + SLOW_MS)
             self._look_at_ms = next_ms
             if next_ms == math.inf:
                 self._looking = None

@@ -6,7 +6,7 @@ route is another. The route of a topic that is still to be created is a guess an
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from rocketpipe.client.producer.sending.outgoing import template
@@ -14,12 +14,10 @@ from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
 from rocketpipe.errors import NoRoute
 from rocketpipe.model.route import MessageQueue, TopicRoute
+from rocketpipe.model.topic import Perm
 from rocketpipe.remoting.connection import PeerConnection
 
 MAX_TOPICS: Final = 4096
-
-#: After failures a topic's route is asked for anew, but not more often than this.
-RENEW_EVERY_MS: Final = 1000
 
 
 class QueueRoute:
@@ -38,12 +36,13 @@ class QueueRoute:
 class PublishRoute:
     """A topic's queues that may be written, and how they are reached."""
 
-    __slots__ = ("_headers", "_leaders", "queues", "topic", "ways")
+    __slots__ = ("_headers", "_leaders", "_unled", "queues", "route", "topic", "ways")
 
     def __init__(
         self, group: str, topic: str, route: TopicRoute, new_queues: int = NEW_TOPIC_QUEUES
     ) -> None:
         self.topic = topic
+        self.route = route
         self.queues: tuple[MessageQueue, ...] = tuple(route.writable_queues(topic))
         self._leaders = {broker.broker_name: broker.leader for broker in route.brokers}
         self._headers = {
@@ -51,6 +50,8 @@ class PublishRoute:
             for name, leader in self._leaders.items()
             if leader
         }
+        #: Those that may be written as soon as their broker has a leader.
+        self._unled = [] if route.order_conf else self._without_leader(route)
         #: For each of the queues, in their order; None where its broker has no leader.
         self.ways: tuple[QueueRoute | None, ...] = tuple(map(self._way, self.queues))
 
@@ -58,9 +59,30 @@ class PublishRoute:
         address = self._leaders.get(queue.broker_name)
         return QueueRoute(queue, address, self._headers[queue.broker_name]) if address else None
 
+    def _without_leader(self, route: TopicRoute) -> list[MessageQueue]:
+        return [
+            MessageQueue(topic=self.topic, broker_name=held.broker_name, queue_id=queue_id)
+            for held in route.queues
+            if held.perm & Perm.WRITE and not self._leaders.get(held.broker_name)
+            for queue_id in range(held.write_queues)
+        ]
+
     def address(self, broker_name: str) -> str | None:
         """Where the broker takes writes, if it does."""
         return self._leaders.get(broker_name)
+
+    def choice(self, is_awaited: Callable[[str], bool]) -> Sequence[MessageQueue]:
+        """The queues to pick from by what is in a message: also those about to have a leader.
+
+        Were they left out, messages that belong in one queue would go to another meanwhile.
+        """
+        awaited = [queue for queue in self._unled if is_awaited(queue.broker_name)]
+        return sorted((*self.queues, *awaited)) if awaited else self.queues
+
+    @property
+    def awaits_leaders(self) -> bool:
+        """Whether there are queues that want nothing but a leader."""
+        return bool(self._unled)
 
     def header(self, broker_name: str) -> bytes:
         """The template of sends to a broker that has an address."""
@@ -84,7 +106,6 @@ class PublishRoutes:
         self._new_queues = new_topic_queues
         self._max_topics = max_topics
         self._lines: dict[str, PublishRoute] = {}
-        self._renewed_ms: dict[str, int] = {}
 
     @property
     def topics(self) -> Collection[str]:
@@ -104,39 +125,32 @@ class PublishRoutes:
         """
         routes = self._session.routes
         route = await routes.get_for_send(topic, self._new_queues)
-        line = PublishRoute(self._group, topic, route, self._new_queues)
-        if not line.queues:
+        line = self._line(topic, route)
+        if not line.queues and not line.awaits_leaders:
             raise NoRoute(
                 topic,
                 str(self._session.name_servers),
-                "none of its queues may be written now: look at its permissions and leaders",
+                "none of its queues may be written now: look at its permissions",
             )
-        if routes.remembered(topic) is route:
+        return line
+
+    def current(self, topic: str) -> PublishRoute | None:
+        """The line of a topic that was sent to before, by its route as it is known now."""
+        line, route = self._lines.get(topic), self._session.routes.remembered(topic)
+        if line is None or route is None or line.route is route:
+            return line
+        return self._line(topic, route)
+
+    def _line(self, topic: str, route: TopicRoute) -> PublishRoute:
+        line = PublishRoute(self._group, topic, route, self._new_queues)
+        if self._session.routes.remembered(topic) is route:
+            self._lines.pop(topic, None)
+            if not line.queues:
+                return line  # nobody can be sent to: whoever sends has to look again
             while len(self._lines) >= self._max_topics:
                 self.drop(next(iter(self._lines)))
             self._lines[topic] = line
         return line
-
-    def is_due(self, topic: str) -> bool:
-        """Whether a failure is a reason to ask for the route anew; if so, it counts as asked."""
-        now_ms = self._session.clock.monotonic_ms()
-        asked_ms = self._renewed_ms.get(topic)
-        if asked_ms is not None and now_ms - asked_ms < RENEW_EVERY_MS:
-            return False
-        while len(self._renewed_ms) >= self._max_topics:
-            del self._renewed_ms[next(iter(self._renewed_ms))]
-        self._renewed_ms[topic] = now_ms
-        return True
-
-    async def renew(self, topic: str) -> PublishRoute:
-        """Ask for the route anew; gives the line of what is found.
-
-        Raises:
-            NoRoute: If nobody takes messages of this topic any more.
-            ConnectionLost: If no NameServer can be reached, and the route is not remembered.
-        """
-        await self._session.routes.refresh(topic)
-        return self._lines.get(topic) or await self.find(topic)
 
     def whereabouts(self, broker: str) -> tuple[str, MessageQueue] | None:
         """Where a broker takes requests, and a queue that it holds, if some topic is there."""
@@ -146,6 +160,16 @@ class PublishRoutes:
                 if queue.broker_name == broker and address is not None:
                     return address, queue
         return None
+
+    def topics_at(self, address: str) -> list[str]:
+        """The topics that were sent to whose queues are written at an address, as is known now."""
+        lines = [self.current(topic) for topic in list(self._lines)]
+        return [
+            line.topic
+            for line in lines
+            if line is not None
+            and any(way is not None and way.address == address for way in line.ways)
+        ]
 
     def drop(self, topic: str) -> None:
         """Make the line anew next time: its route is another, or gone."""

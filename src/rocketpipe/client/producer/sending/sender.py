@@ -193,7 +193,7 @@ class Sender:
         queue = None
         if pick is not None:
             try:
-                queue = pick((await self._delivery.line(out.topic, left_ms)).queues)
+                queue = self._delivery.choose(await self._delivery.line(out.topic, left_ms), pick)
             except BaseException:
                 self._in_flight.leave(out.size)
                 raise

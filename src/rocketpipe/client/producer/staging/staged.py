@@ -163,7 +163,7 @@ class StagedSends:
         if pick is None:
             brokers = self._brokers.get(out.topic)
             if brokers is None:
-                brokers = self._brokers[out.topic] = brokers_of(line.queues)
+                brokers = self._brokers[out.topic] = brokers_of(self._delivery.choice(line))
             chosen = self._any_queue(line, brokers[sum_ % len(brokers)])
         else:
             chosen = self._delivery.choose(line, pick)
@@ -187,7 +187,7 @@ class StagedSends:
         """The queue of a broker whose part grows; another one when it has gone."""
         at = (line.topic, broker)
         queue = self._open_queue.get(at)
-        if queue is None or queue not in self._parts or queue not in line.queues:
+        if queue is None or queue not in self._parts:
             queue = self._open_queue[at] = self._delivery.choose_of(line, broker)
         return queue
 
@@ -202,15 +202,16 @@ class StagedSends:
         ticket = self._writer.ticket(queue)
         patience = Backoff(self._session.clock, self._timeout_ms)
         while True:
+            address: str | None = None
             try:
-                address = (await self._delivery.line(queue.topic, patience.attempt_ms)).address(
-                    queue.broker_name
-                )
+                line = await self._delivery.line(queue.topic, patience.attempt_ms)
+                address = line.address(queue.broker_name)
                 if address is None:
                     asked = str(self._session.name_servers)
                     raise NoRoute(queue.topic, asked, f"{queue.broker_name!r} has no leader now")
                 await self._writer.put(ticket, body, part.born_ms, address, patience.attempt_ms)
             except RocketPipeError as error:
+                self._session.routes.learn(queue.topic, queue.broker_name, address, error)
                 await patience.after(error)
             else:
                 return

@@ -37,6 +37,7 @@ from rocketpipe.errors import (
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.refusals import leader_in
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
 from rocketpipe.protocol.requests.staging import (
@@ -355,9 +356,10 @@ class Committer:
 
     async def _call(self, name: str, request: Request[Reply], gone: str = _GONE) -> Reply:
         patience = Backoff(self._session.clock, self._timeout_ms)
+        named: str | None = None
         while True:
             try:
-                address = (await self._brokers()).get(name)
+                address, named = named or (await self._brokers()).get(name), None
                 if address is None:
                     asked = str(self._session.name_servers)
                     hint = f"broker {name!r} is not registered now: start it; {gone}"
@@ -365,6 +367,8 @@ class Committer:
                 return await self._session.caller.call(address, request, patience.attempt_ms)
             except RocketPipeError as error:
                 await patience.after(error)
+                if isinstance(error, RequestRejected):
+                    named = leader_in(error.remark)
 
 
 def _named(share: Share) -> StageList:
