@@ -66,7 +66,11 @@ NOUNS: Final = (
     Noun("delayed", "nouns.waiting", "list and cancel messages that wait for their moment"),
     Noun("transaction", "nouns.waiting", "list transactions that nobody has decided"),
     Noun("client", "nouns.clients", "list and show who is connected"),
-    Noun("cluster", "nouns.clusters", "list clusters"),
+    Noun(
+        "cluster",
+        "nouns.clusters",
+        "list clusters, show how the copies of brokers stand, run a whole one on this machine",
+    ),
     Noun(
         "store", "nouns.stores", "check, dump, rebuild, export, back up and restore a store's files"
     ),

@@ -19,6 +19,7 @@ MOST_USED = {
     *("queryMsgByOffset", "queryMsgByUniqueKey", "sendMessage", "printMsg", "brokerStatus"),
     *("getBrokerConfig", "updateBrokerConfig", "wipeWritePerm", "addWritePerm"),
     *("updateKvConfig", "deleteKvConfig"),
+    *("haStatus", "getBrokerEpoch", "getSyncStateSet", "electMaster"),
 }
 
 

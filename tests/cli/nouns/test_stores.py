@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,41 @@ def test_what_is_no_store_is_told_so(tmp_path: Path, capsys: Capture) -> None:
     assert main(["store", "check", str(tmp_path)]) == 2
     assert "no directory 'commitlog'" in capsys.readouterr().err
     assert main(["store", "dump", str(tmp_path), "--queue", "1"]) == 2
+
+
+def test_damage_is_mended_from_another_directory(
+    stopped_store: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(stopped_store, other)
+    (segment,) = (stopped_store / "commitlog").iterdir()
+    whole = segment.read_bytes()
+    for hurt in (whole[:100] + b"\xff\xff" + whole[102:], whole[: len(whole) // 2]):
+        segment.write_bytes(hurt)
+        capsys.readouterr()
+        assert main(["store", "repair", str(stopped_store), "--from", str(other)]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith(f"mended {segment} from 0 to ")
+        assert "quarantine/mended-" in said
+        assert segment.read_bytes() == whole
+        assert main(["store", "check", str(stopped_store)]) == 0
+    command = ["store", "repair", str(stopped_store), "--from", str(other), "-o", "json"]
+    capsys.readouterr()
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["mended"] == []
+    for wrong, reason in (("nowhere", "neither a store's"), ("127.0.0.1:1", "cannot be read")):
+        assert main(["store", "repair", str(stopped_store), "--from", wrong]) > 0
+        assert reason in capsys.readouterr().err
+
+
+def test_the_end_of_a_log_is_cut_off(stopped_store: Path, capsys: Capture) -> None:
+    capsys.readouterr()
+    assert main(["store", "dump", str(stopped_store), "--topic", "orders"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1].split()[0]
+    command = ["store", "truncate", str(stopped_store), "--at", last, "--yes"]
+    assert main(command) == 0
+    assert f"the log ends at {last}; what was behind is in " in capsys.readouterr().out
+    assert main(["store", "check", str(stopped_store)]) == 0
+    assert "2 records" in capsys.readouterr().out
+    assert main([*command[:-2], "7", "--yes"]) > 0
+    assert "7" in capsys.readouterr().err

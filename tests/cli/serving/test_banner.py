@@ -10,6 +10,7 @@ import pytest
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
 from rocketpipe.broker.core import Core
 from rocketpipe.cli.serving import banner
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
@@ -152,3 +153,49 @@ def test_a_profile_says_who_makes_topics_and_groups(tmp_path: Path) -> None:
 def test_the_version_names_the_engine() -> None:
     fact = banner.version()
     assert fact.value["engine"] in fact.text
+
+
+@pytest.mark.parametrize(
+    ("replication", "number", "words"),
+    [
+        (
+            ReplicationConfig(role=BrokerRole.ASYNC_MASTER),
+            0,
+            ["ASYNC_MASTER; sends do not wait", "slaves connect to 10.0.0.1:40912"],
+        ),
+        (
+            ReplicationConfig(role=BrokerRole.SYNC_MASTER, ha_port=7),
+            0,
+            ["SYNC_MASTER", "every in-sync replica", "fewer than 2", "RocketMQ 5"],
+        ),
+        (
+            ReplicationConfig(role=BrokerRole.SLAVE, ha_port=0),
+            1,
+            ["SLAVE 1 of broker-a; follows the master"],
+        ),
+        (
+            ReplicationConfig(role=BrokerRole.SLAVE, master="m:1"),
+            2,
+            ["SLAVE 2 of broker-a; follows m:1"],
+        ),
+        (
+            ReplicationConfig(zookeepers=("z:1", "z:2"), ha_port=0),
+            -1,
+            [
+                "slaves connect to 10.0.0.1:40912",
+                "a leader is elected by z:1;z:2; sends are answered when every in-sync replica",
+            ],
+        ),
+    ],
+)
+def test_a_broker_with_replicas_says_what_it_is_to_them(
+    replication: ReplicationConfig, number: int, words: list[str]
+) -> None:
+    config = BrokerConfig(data=Path(), broker_id=number, replication=replication)
+    (fact,) = banner.group(config, "10.0.0.1:40912")
+    assert [word for word in words if word not in fact.text] == []
+    leads = replication.elected or replication.role is not BrokerRole.SLAVE
+    assert ("wait" in fact.text or "answered" in fact.text) is leads
+    assert ("slaves connect to" in fact.text) is leads
+    assert fact.value["waits"] is replication.waits
+    assert banner.group(BrokerConfig(data=Path()), "") == []

@@ -116,3 +116,27 @@ def test_the_boot_line_is_rocketmqs() -> None:
     assert boot_line(BrokerConfig(data=Path("x")), "127.0.0.1:1") == (
         "The broker[broker-a, 127.0.0.1:1] boot success. serializeType=JSON"
     )
+
+
+def test_flags_say_who_a_broker_is_among_those_of_its_name(capsys: Capture) -> None:
+    flags = ["--name", "broker-b", "--role", "slave", "--id", "2", "--ha-port", "7"]
+    items = printed(capsys, "-p", *flags)
+    assert [items[key] for key in ("brokerName", "brokerRole", "brokerId", "haListenPort")] == [
+        "broker-b",
+        "SLAVE",
+        "2",
+        "7",
+    ]
+    assert printed(capsys, "-p", "--role", "sync-master")["brokerRole"] == "SYNC_MASTER"
+    elected = printed(capsys, "-m", "--zookeeper", "a:1,b:2")
+    assert elected["zookeeperAddr"] == "a:1;b:2"
+
+
+def test_a_slave_that_cannot_find_its_master_does_not_start(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["broker", "--role", "slave", "--id", "1", "--data", str(tmp_path / "d")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("rocketpipe broker: --role: a slave without a NameServer")
+    assert "haMasterAddress" in error
+    assert not (tmp_path / "d").exists()

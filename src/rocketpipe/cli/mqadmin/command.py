@@ -9,7 +9,7 @@ import argparse
 import sys
 from typing import Final
 
-from rocketpipe.cli.mqadmin import brokers, groups, messages, name_servers, topics
+from rocketpipe.cli.mqadmin import brokers, groups, messages, name_servers, replicas, topics
 from rocketpipe.cli.mqadmin.flags import OriginalVerbs
 
 EXAMPLES: Final = """\
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     verbs = OriginalVerbs(parser)
-    for noun in (brokers, topics, groups, messages, name_servers):
+    for noun in (brokers, replicas, topics, groups, messages, name_servers):
         noun.add_verbs(verbs)
 
 

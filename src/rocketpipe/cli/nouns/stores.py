@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketpipe.broker.config.loading import broker_settings, load_broker
+from rocketpipe.broker.replication.following.repair import mend_from_directory, mend_from_leader
 from rocketpipe.cli.serving import settings
 from rocketpipe.cli.terminal import confirm
 from rocketpipe.cli.terminal.arguments import count
@@ -22,18 +23,20 @@ from rocketpipe.cli.verbs import Verbs
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
 from rocketpipe.model.offsets import LogOffset
+from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import StoreLocked
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.state.run_files import locked
 from rocketpipe.store.upkeep.backup import back_up, restore
 from rocketpipe.store.upkeep.check import check_store
 from rocketpipe.store.upkeep.maintenance import (
     dump,
     dump_queue,
     export_range,
-    locked,
     rebuild_derived,
+    truncate,
 )
 
 EXAMPLES: Final = """\
@@ -45,6 +48,9 @@ examples:
   rocketpipe store export DIR records.bin --topic orders
   rocketpipe store backup DIR BACKUP
   rocketpipe store restore BACKUP DIR
+  rocketpipe store repair DIR --from 127.0.0.1:10912
+  rocketpipe store repair DIR --from OTHER
+  rocketpipe store truncate DIR --at 1073741824 --yes
 """
 
 
@@ -87,6 +93,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     restoring.add_argument("backup", type=Path, metavar="BACKUP", help="what backup made")
     restoring.add_argument("directory", type=Path, metavar="DIR", help="a new or empty directory")
     add_format_flag(restoring)
+
+    repair = verbs.add_local(
+        "repair",
+        "mend damage with the log of another replica; what is replaced is kept in quarantine",
+        _repair,
+    )
+    _add_directory(repair)
+    repair.add_argument(
+        "--from",
+        dest="source",
+        required=True,
+        metavar="HOST:PORT|DIR",
+        help="where the leader that runs listens for followers (its HA address), or the directory "
+        "of another replica that is stopped",
+    )
+    add_format_flag(repair)
+
+    cutting = verbs.add_local(
+        "truncate",
+        "cut the end of the log off, for good; what is cut is kept in quarantine",
+        _truncate,
+    )
+    _add_directory(cutting)
+    cutting.add_argument(
+        "--at",
+        type=int,
+        required=True,
+        metavar="OFFSET",
+        help="where a record starts or ends: what lies behind is gone for readers, acknowledged "
+        "or not",
+    )
+    confirm.add_flags(cutting, dry_run=False)
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
@@ -229,4 +267,55 @@ def _restore(options: argparse.Namespace) -> int:
             "files": len(made.files),
         }
     )
+    return 0
+
+
+def _repair(options: argparse.Namespace) -> int:
+    root, text = _store(options), options.source
+    config, disk, clock = _config(root), Disk(), SystemClock()
+    if (Path(text) / "commitlog").is_dir():
+        with locked(disk, StoreLayout(Path(text))):
+            done = mend_from_directory(config, disk, clock, Path(text))
+    else:
+        try:
+            split_address(text)
+        except ValueError as error:
+            reason = f"{text!r} is neither a store's directory nor HOST:PORT"
+            raise ConfigError("--from", reason) from error
+        done = mend_from_leader(config, disk, clock, text)
+    printer = Printer(options.output)
+    if printer.form == "table":
+        for each in done.ranges:
+            printer.line(f"mended {each}")
+        if done.rebuilt:
+            printer.line("queues and index were made anew")
+        if not done.ranges:
+            printer.line("no damage was found in the log")
+        return 0
+    printer.record(
+        {
+            "store": str(root),
+            "from": text,
+            "rebuilt": done.rebuilt,
+            "mended": [
+                {
+                    "file": str(each.file),
+                    "at": each.at,
+                    "end": each.end,
+                    "reason": each.reason,
+                    "kept_in": str(each.kept_in) if each.kept_in is not None else None,
+                }
+                for each in done.ranges
+            ],
+        }
+    )
+    return 0
+
+
+def _truncate(options: argparse.Namespace) -> int:
+    root = _store(options)
+    confirm.confirm(f"cut the log of {root} off at {options.at}", options)
+    done = truncate(_config(root), Disk(), SystemClock(), LogOffset(options.at))
+    kept = f"; what was behind is in {done.kept_in}" if done.kept_in is not None else ""
+    sys.stdout.write(f"the log ends at {done.end}{kept}\n")
     return 0

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from rocketpipe import compiled
 from rocketpipe._version import __version__
 from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.cli.serving import settings
 from rocketpipe.cli.terminal.printing import has_colours, painted
 from rocketpipe.model.names import is_dlq_topic, is_retry_topic
@@ -222,6 +223,35 @@ def advertised(known_as: str, address: str) -> list[Fact]:
     return [
         Fact("Advertised", f"{known_as}, where clients are told to connect", "advertised", known_as)
     ]
+
+
+def group(config: BrokerConfig, place: str) -> list[Fact]:
+    """What the broker is among those of its name; slaves connect to ``place``."""
+    replication = config.replication
+    if replication is None:
+        return []
+    told = {"role": None, "ha": place, "elected": replication.elected, "waits": replication.waits}
+    if replication.elected:
+        text = f"a leader is elected by {';'.join(replication.zookeepers)}"
+    else:
+        role = replication.role or BrokerRole.ASYNC_MASTER
+        told["role"] = role.value
+        text = role.value
+        if role is BrokerRole.SLAVE:
+            text += f" {config.broker_id} of {config.name}; follows "
+            text += replication.master or "the master that the NameServers know"
+    if replication.waits:
+        text += (
+            "; sends are answered when every in-sync replica has them, and refused with fewer than "
+            f"{replication.min_in_sync} copies"
+        )
+        if not replication.elected:
+            text += " (RocketMQ 5 waits for none unless told inSyncReplicas)"
+    elif replication.role is not BrokerRole.SLAVE:
+        text += "; sends do not wait for replicas"
+    if replication.elected or replication.role is not BrokerRole.SLAVE:
+        text += f"; slaves connect to {place}"
+    return [Fact("Replication", text, "replication", told)]
 
 
 def http(address: str | None) -> list[Fact]:

@@ -12,10 +12,12 @@ from typing import Final, NamedTuple
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.advertise import advertised_address
 from rocketpipe.broker.config.config import BrokerConfig
-from rocketpipe.broker.config.loading import broker_settings, load_broker
+from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
+from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.core import Core
 from rocketpipe.cli.serving import banner, http_option, process, settings
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
+from rocketpipe.errors import ConfigError
 from rocketpipe.store.config import StoreConfig
 
 #: What ``-m`` prints: what operators look at first.
@@ -28,6 +30,10 @@ IMPORTANT: Final = frozenset(
         "brokerName",
         "brokerClusterName",
         "brokerId",
+        "brokerRole",
+        "haListenPort",
+        "zookeeperAddr",
+        "minInSyncReplicas",
         "brokerPermission",
         "autoCreateTopicEnable",
         "autoCreateSubscriptionGroup",
@@ -62,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="where it listens (10911); 0 takes a free one",
     )
+    add_group_flags(parser)
     add_broker_flags(parser, "broker")
     settings.add_shared_flags(parser)
     banner.add_flag(parser)
@@ -80,6 +87,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the same, for what matters most",
     )
     parser.set_defaults(run=run)
+
+
+def add_group_flags(parser: argparse.ArgumentParser) -> None:
+    """Add what says who a broker is among those of its name."""
+    parser.add_argument("--name", metavar="NAME", help="its name in routes (broker-a)")
+    parser.add_argument(
+        "--id", metavar="N", help="0 is the master of that name, slaves have others (0)"
+    )
+    parser.add_argument(
+        "--role",
+        choices=["async-master", "sync-master", "slave"],
+        help="answer sends by itself, or when its slaves have them too, or follow a master",
+    )
+    parser.add_argument(
+        "--ha-port",
+        type=settings.port,
+        metavar="PORT",
+        help="where slaves connect (the port behind --port); 0 takes a free one",
+    )
+    parser.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[,HOST:PORT]",
+        help="have a leader elected among the brokers of that name, by this ensemble",
+    )
 
 
 def add_broker_flags(parser: argparse.ArgumentParser, server: str) -> None:
@@ -118,6 +149,17 @@ def broker_flags(options: argparse.Namespace) -> list[tuple[str, str | None, str
     ]
 
 
+def _group_flags(options: argparse.Namespace) -> list[tuple[str, str | None, str]]:
+    role = options.role.replace("-", "_").upper() if options.role else None
+    return [
+        ("brokerName", options.name, "--name"),
+        ("brokerId", options.id, "--id"),
+        ("brokerRole", role, "--role"),
+        ("haListenPort", options.ha_port, "--ha-port"),
+        ("zookeeperAddr", options.zookeeper, "--zookeeper"),
+    ]
+
+
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
     process.set_up_log(options.log_level)
@@ -127,6 +169,7 @@ def run(options: argparse.Namespace) -> int:
         tables=("broker", "store"),
         flags=[
             *broker_flags(options),
+            *_group_flags(options),
             ("namesrvAddr", options.namesrvAddr, "-n"),
             ("bindAddress", options.bind, "--bind"),
             ("listenPort", options.port, "--port"),
@@ -145,12 +188,25 @@ def run(options: argparse.Namespace) -> int:
         config.host, loaded.choice.origin("bindAddress"), insecure=options.insecure
     )
     http_option.refuse_strangers(options)
+    _refuse_lost_slave(loaded)
     settings.claim_directory(config.data, loaded.choice.origin("storePathRootDir"))
     settings.warn(loaded.choice.warnings())
     settings.warn_of_no_access_control()
     if not config.name_servers:
         settings.warn(["no NameServer to register with, so no client finds this broker: add -n"])
     return serve_broker(options, config)
+
+
+def _refuse_lost_slave(loaded: LoadedBroker) -> None:
+    config = loaded.config
+    group = config.replication
+    if group is None or group.elected or group.role is not BrokerRole.SLAVE:
+        return
+    if not config.name_servers and group.master is None:
+        raise ConfigError(
+            loaded.choice.origin("brokerRole"),
+            "a slave without a NameServer finds no master: add -n, or set haMasterAddress",
+        )
 
 
 class OwnNameServer(NamedTuple):
@@ -167,6 +223,7 @@ def serve_broker(
 ) -> int:
     """Run a broker, and before it a NameServer of its own if there is one; give the exit code."""
     found = banner.found_in(config.data)
+    #: The parts of the moment, once there are any.
     cores: list[Core] = []
     hosts = [config.host, *([options.http[0]] if options.http else [])]
     if own is not None:
@@ -182,8 +239,9 @@ def serve_broker(
             boot, ready = [own.boot_line(names)], {"namesrv": names}
 
         def watch(core: Core) -> None:
-            cores.append(core)
-            http_option.watch_broker(watched, core)
+            if not cores:
+                http_option.watch_broker(watched, lambda: cores[0])
+            cores[:] = [core]  # one with replicas may be built anew; the old one goes
 
         address = await stack.enter_async_context(broker(served, watch=watch))
         watched.started = True
@@ -226,6 +284,7 @@ def _banner(
         *before,
         Fact("Broker", f"{address} ({config.name}, {config.cluster})", "name", config.name),
         *banner.advertised(advertised_address(config.advertise, address), address),
+        *banner.group(config, core.group.status().ha_address),
         *banner.http(http),
         banner.profile(config),
         banner.data(core, found),

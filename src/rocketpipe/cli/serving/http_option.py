@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rocketpipe.cli.serving import settings
@@ -46,9 +45,9 @@ def given_up(cores: Sequence[Core]) -> str | None:
     return next((reason for core in cores if (reason := end_of(core)) is not None), None)
 
 
-def watch_broker(watched: Watched, core: Core) -> None:
-    """Have the port tell of a broker."""
+def watch_broker(watched: Watched, core: Callable[[], Core]) -> None:
+    """Have the port tell of a broker; ``core`` gives its parts of the moment."""
     # Only here: a NameServer has a port too, and loads no broker.
     from rocketpipe.broker.metrics import families, problem_of
 
-    watched.add(partial(problem_of, core), partial(families, core))
+    watched.add(lambda: problem_of(core()), lambda: families(core()))
