@@ -22,12 +22,14 @@ from typing import Final
 
 import pytest
 
-from rocketpipe.client.session import Session
-from rocketpipe.errors import NoRoute
-from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.pipeline.java import find_java
+from rocketpipe.protocol.requests.routes import GetBrokerClusterInfo
+from rocketpipe.remoting.caller import Caller
 
 VERSION: Final = "5.3.3"
+#: Those that are replicas of ours, and we of theirs. Maven Central has no server of 4.9.8.
+NEWEST: Final = "5.5.0"
+OLDEST: Final = "4.9.7"
 BROKER: Final = "broker-a"
 CLUSTER: Final = "DefaultCluster"
 RESOLVE_TIMEOUT_S: Final = 240
@@ -56,6 +58,29 @@ class ApacheCluster:
     directory: Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApacheBroker:
+    """A broker of Apache's that runs."""
+
+    address: str
+    ha_address: str
+    directory: Path
+    pid: int
+
+    @property
+    def store(self) -> Path:
+        return self.directory / "store"
+
+    def errors(self) -> list[str]:
+        """What it complained of in its log files since it was first started here."""
+        return [
+            line
+            for log in sorted(self.directory.rglob("logs/**/*.log"))
+            for line in log.read_text(errors="replace").splitlines()
+            if " ERROR " in line
+        ]
+
+
 @dataclass(frozen=True, slots=True)
 class Apache:
     """A Java to run Apache's servers with, and their jars."""
@@ -75,7 +100,7 @@ class Apache:
     @asynccontextmanager
     async def name_server(self, directory: Path, port: int | None = None) -> AsyncIterator[str]:
         """Run a NameServer inside the block, which is given its address."""
-        port = port or _free_port()
+        port = port or free_port()
         conf = directory / "namesrv.conf"
         conf.write_text(f"listenPort={port}\nbindAddress=127.0.0.1\n")
         start = "org.apache.rocketmq.namesrv.NamesrvStartup"
@@ -90,16 +115,30 @@ class Apache:
 
         Its store is ``store`` in the directory, if ``settings`` do not say otherwise.
         """
-        port = _free_port()
+        async with self.replica(directory, name_servers, **settings) as running:
+            yield running.address
+
+    @asynccontextmanager
+    async def replica(
+        self, directory: Path, name_servers: str, *, port: int | None = None, **settings: object
+    ) -> AsyncIterator[ApacheBroker]:
+        """The same for a broker whose port, process and log files matter."""
+        port = port or free_port()
         conf = directory / "broker.conf"
         conf.write_text(_broker_conf(directory, port, settings))
         start = "org.apache.rocketmq.broker.BrokerStartup"
-        async with self._running(directory, start, "-c", str(conf), "-n", name_servers):
-            await _until_registered(name_servers)
-            yield f"127.0.0.1:{port}"
+        arguments = ("-c", str(conf), "-n", name_servers)
+        async with self._running(directory, start, *arguments) as pid:
+            address = f"127.0.0.1:{port}"
+            await _until_registered(name_servers, address)
+            yield ApacheBroker(
+                address=address, ha_address=f"127.0.0.1:{port + 1}", directory=directory, pid=pid
+            )
 
     @asynccontextmanager
-    async def _running(self, directory: Path, start: str, *arguments: str) -> AsyncIterator[None]:
+    async def _running(self, directory: Path, start: str, *arguments: str) -> AsyncIterator[int]:
+        """Run a server inside the block, which is given the id of its process."""
+        _write_log_settings(directory)
         child = await asyncio.create_subprocess_exec(
             str(self.java),
             *("-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m"),
@@ -119,7 +158,7 @@ class Apache:
             said = await _until_started(child.stdout)
             assert "boot success" in said, f"{start} did not start: {said}{_logged(directory)}"
             draining = asyncio.ensure_future(child.stdout.read())
-            yield
+            yield child.pid
             child.terminate()
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await child.wait()
@@ -130,21 +169,21 @@ class Apache:
                 await child.wait()
 
 
-def find_apache() -> Apache:
+def find_apache(version: str = VERSION) -> Apache:
     """Find a Java and the jars, which are fetched the first time; skips the test without them."""
     rejected: list[str] = []
     found = find_java(os.environ, rejected=rejected)
     if found is None:
         pytest.skip(f"no Java that can run Apache's servers; passed over: {rejected}")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketpipe-tests"
-    kept = cache / f"rocketmq-{VERSION}"
+    kept = cache / f"rocketmq-{version}"
     if not kept.is_dir():
         maven = shutil.which("mvn")
         if maven is None:
             pytest.skip("no mvn to fetch Apache's servers with")
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            _resolve(maven, found.home, Path(scratch))
+            _resolve(maven, found.home, Path(scratch), version)
             try:
                 (Path(scratch) / "jars").rename(kept)
             except OSError:
@@ -153,11 +192,11 @@ def find_apache() -> Apache:
     return Apache(found.home / "bin" / "java", kept)
 
 
-def _resolve(maven: str, java_home: Path, scratch: Path) -> None:
+def _resolve(maven: str, java_home: Path, scratch: Path, version: str) -> None:
     """Let Maven put the servers and all that they need into ``jars``, whole or not at all."""
     wanted = "".join(
         "<dependency><groupId>org.apache.rocketmq</groupId>"
-        f"<artifactId>rocketmq-{part}</artifactId><version>{VERSION}</version></dependency>"
+        f"<artifactId>rocketmq-{part}</artifactId><version>{version}</version></dependency>"
         for part in ("broker", "namesrv")
     )
     (scratch / "pom.xml").write_text(
@@ -179,10 +218,10 @@ def _resolve(maven: str, java_home: Path, scratch: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        pytest.skip(f"Maven did not fetch RocketMQ {VERSION} in {RESOLVE_TIMEOUT_S} s")
+        pytest.skip(f"Maven did not fetch RocketMQ {version} in {RESOLVE_TIMEOUT_S} s")
     if done.returncode != 0:
         said = done.stdout.decode(errors="replace").strip().splitlines() or ["nothing"]
-        pytest.skip(f"Maven cannot fetch RocketMQ {VERSION}; it says: {said[0]}")
+        pytest.skip(f"Maven cannot fetch RocketMQ {version}; it says: {said[0]}")
 
 
 def _broker_conf(directory: Path, port: int, settings: Mapping[str, object]) -> str:
@@ -204,7 +243,22 @@ def _broker_conf(directory: Path, port: int, settings: Mapping[str, object]) -> 
     return "".join(f"{name}={value}\n" for name, value in names.items())
 
 
-def _free_port() -> int:
+def _write_log_settings(directory: Path) -> None:
+    """Have servers before 5.0 write a log, which they do not start without being told how to."""
+    text = f"""<configuration>
+      <appender name="all" class="ch.qos.logback.core.FileAppender">
+        <file>{directory}/logs/{{}}.log</file>
+        <encoder><pattern>%d{{yyyy-MM-dd HH:mm:ss}} %p %t - %m%n</pattern></encoder>
+      </appender>
+      <root level="INFO"><appender-ref ref="all"/></root>
+    </configuration>"""
+    conf = directory / "conf"
+    conf.mkdir(exist_ok=True)
+    for name in ("broker", "namesrv"):
+        (conf / f"logback_{name}.xml").write_text(text.replace("{}", name))
+
+
+def free_port() -> int:
     """A port with those free beside it that the broker takes too: two before it and one behind.
 
     It lies below those that systems hand out for port 0, which tests beside this one ask for.
@@ -230,17 +284,15 @@ async def _until_started(output: asyncio.StreamReader) -> str:
     return said
 
 
-async def _until_registered(name_servers: str) -> None:
+async def _until_registered(name_servers: str, address: str) -> None:
     """Wait for the first registration: ten seconds later, if it came before it had connected."""
-    async with Session(name_servers) as session, asyncio.timeout(START_TIMEOUT_S):
+    async with Caller() as caller, asyncio.timeout(START_TIMEOUT_S):
         while True:
-            try:
-                # Every broker of Apache's has this topic, and tells of all at once.
-                await session.routes.get(AUTO_CREATE_TOPIC)
-            except NoRoute:
-                await asyncio.sleep(0.05)
-            else:
+            reply = await caller.call(name_servers, GetBrokerClusterInfo())
+            brokers = reply.cluster_brokers.brokers.values()
+            if any(address in each.addresses.values() for each in brokers):
                 return
+            await asyncio.sleep(0.05)
 
 
 def _logged(directory: Path) -> str:
