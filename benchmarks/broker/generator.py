@@ -41,6 +41,8 @@ class Sample:
     cpu_us: float
     #: Cores that others kept busy meanwhile: neither the server nor the generator.
     foreign_cores: float
+    #: The same as ``cpu_us`` of the server's replicas, together.
+    replicas_us: float = 0.0
 
 
 def compiled(build: Path = BUILD) -> Path:
@@ -111,8 +113,9 @@ class Generator:
         pid: int,
         seconds: float,
         topic: str = TOPIC,
+        replicas: Sequence[int] = (),
     ) -> Sample:
-        """Put a server under one kind of load and measure it from outside.
+        """Put a server under one kind of load and measure it, and its replicas, from outside.
 
         Raises:
             RunFailed: If any answer was not the one that was due.
@@ -121,9 +124,11 @@ class Generator:
         arguments += ["--connections", str(scenario.connections)]
         arguments += ["--window", str(scenario.window), "--body", str(scenario.body_bytes)]
         arguments += ["--batch", str(BATCH), "--warmup", str(WARMUP_S), "--seconds", str(seconds)]
-        return self._run(arguments, pid=pid)
+        return self._run(arguments, pid=pid, replicas=replicas)
 
-    def _run(self, arguments: Sequence[str], *, pid: int | None) -> Sample:
+    def _run(
+        self, arguments: Sequence[str], *, pid: int | None, replicas: Sequence[int] = ()
+    ) -> Sample:
         # It needs no time limit from here: after ten seconds without an answer it gives up.
         with tempfile.TemporaryFile("w+") as complaints:
             child = subprocess.Popen(
@@ -136,9 +141,9 @@ class Generator:
             with child:
                 assert child.stdout is not None
                 child.stdout.readline()  # "measuring", or nothing if it gave up before
-                before = _clocks(pid, child.pid)
+                before = _clocks(pid, child.pid, replicas)
                 result = child.stdout.readline()
-                after = _clocks(pid, child.pid)
+                after = _clocks(pid, child.pid, replicas)
                 child.wait()
             complaints.seek(0)
             said = complaints.read().strip()
@@ -147,16 +152,19 @@ class Generator:
         return _sample(json.loads(result), [b - a for a, b in zip(before, after, strict=True)])
 
 
-def _clocks(server: int | None, generator: int) -> tuple[int, int, int]:
-    """CPU time so far: of the server, of the generator, and of the whole machine."""
+def _clocks(
+    server: int | None, generator: int, replicas: Sequence[int]
+) -> tuple[int, int, int, int]:
+    """CPU time so far: of the server, the generator, the server's replicas, the whole machine."""
     try:
-        return (0 if server is None else cpu_ns(server)), cpu_ns(generator), busy_ns()
+        mine = 0 if server is None else cpu_ns(server)
+        return mine, cpu_ns(generator), sum(map(cpu_ns, replicas)), busy_ns()
     except FileNotFoundError as error:
         raise RunFailed("the server is gone") from error
 
 
 def _sample(result: dict[str, float], used: Sequence[int]) -> Sample:
-    server_ns, generator_ns, busy = used
+    server_ns, generator_ns, replicas_ns, busy = used
     messages, seconds = result["messages"], result["seconds"]
     if not messages or not seconds:
         raise RunFailed("not one message was answered for")
@@ -165,5 +173,6 @@ def _sample(result: dict[str, float], used: Sequence[int]) -> Sample:
         p50_ms=result["p50_us"] / 1000,
         p99_ms=result["p99_us"] / 1000,
         cpu_us=server_ns / 1000 / messages,
-        foreign_cores=max(0.0, (busy - server_ns - generator_ns) / 1e9 / seconds),
+        foreign_cores=max(0.0, (busy - server_ns - generator_ns - replicas_ns) / 1e9 / seconds),
+        replicas_us=replicas_ns / 1000 / messages,
     )

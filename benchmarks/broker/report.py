@@ -113,7 +113,7 @@ class Report:
         )
         yield ""
         head = ["", "answers from", "ready, s", "idle", "most", "of it anonymous, at the end"]
-        yield from _table(head, list(self._footprint_rows()))
+        yield from table(head, list(self._footprint_rows()))
         yield ""
         yield from self._notes()
 
@@ -127,7 +127,7 @@ class Report:
                 row.append(self._ratio(scenario))
             rows.append(row)
         head = ["", *self.titles.values()]
-        yield from _table(head + ["ours : Apache's"] * compare, rows)
+        yield from table(head + ["ours : Apache's"] * compare, rows)
 
     def _ratio(self, scenario: Scenario) -> str:
         ours, apaches = (
@@ -196,7 +196,7 @@ def short(number: float) -> str:
     return f"{number:.0f}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """A Markdown table that can be read as it is."""
     widths = [max(3, *(len(row[at]) for row in [head, *rows])) for at in range(len(head))]
     for row in [head, ["-" * width for width in widths], *rows]:

@@ -114,7 +114,7 @@ def running(
     Raises:
         ServerFailed: If it does not start.
     """
-    start = Start(directory=directory, port=_free_port(), sync=sync)
+    start = Start(directory=directory, port=free_port(), sync=sync)
     command = [*(pinning.server if peer.one_core else ()), *peer.command(start)]
     with (directory / "server.log").open("wb") as log:
         began = time.monotonic()
@@ -133,7 +133,7 @@ def running(
             time.sleep(SETTLE_S)
             yield Server(peer, start.port, child.pid, ready_s, memory(child.pid))
         finally:
-            _stop(child)
+            stop(child)
 
 
 def _until_ready(
@@ -157,7 +157,7 @@ def _until_ready(
         return time.monotonic() - began
 
 
-def _stop(child: subprocess.Popen[bytes]) -> None:
+def stop(child: subprocess.Popen[bytes]) -> None:
     child.terminate()
     try:
         child.wait(STOP_TIMEOUT_S)
@@ -166,7 +166,7 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port with those free beside it that Apache takes too: two before it and one behind."""
     while True:
         with socket.socket() as probe:
