@@ -1,4 +1,4 @@
-"""The main job: a year of flights through every part, two kills on the way, and a proof.
+"""The main job: a year of flights through every part, three kills on the way, and a proof.
 
 A NameServer and a broker start as a child process; ``play`` says what happens then. Everything the
 run writes is in one directory, made anew by each run: the report, the tables, the broker's store
@@ -19,12 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from demo import data, servers, spark_child, third_party
+from demo import data, servers, spark_child, takeover, third_party
 from demo.page import write_page
 from demo.play import Play, Run
 from demo.proof import Proof, prove
 from demo.report import next_steps, summary
 from demo.servers import Servers
+from demo.takeover import take_over
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.pipeline import launch
 
@@ -111,7 +112,9 @@ async def _play(flights: Sequence[data.Flight], child: Servers, place: Path) -> 
         f"servers run in process {child.pid}: NameServer {child.name_server}, broker {child.broker}"
     )
     try:
-        return await Play(flights, child, place, say).run()
+        done = await Play(flights, child, place, say).run()
+        done.evidence.takeover = await take_over(flights, place, say)
+        return done
     except ExceptionGroup as failures:
         raise _first(failures) from None  # one tells enough
 
@@ -155,7 +158,10 @@ def logged(place: Path) -> Iterator[None]:
 
 def show_logs(place: Path) -> None:
     """Print how the logs end."""
-    names = (servers.LOG_NAME, f"spark/{launch.LOG_NAME}", spark_child.LOG_NAME, LOG_NAME)
+    names = (
+        *(servers.LOG_NAME, f"spark/{launch.LOG_NAME}", spark_child.LOG_NAME),
+        *(takeover.LOG_NAME, LOG_NAME),
+    )
     for name in names:
         log = place / name
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []

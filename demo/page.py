@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone, tzinfo
 from html import escape
@@ -15,8 +15,9 @@ from demo import plots
 from demo.plots import Series
 from demo.proof import Proof
 from demo.rejecting import ATTEMPTS
-from demo.report import figures
-from demo.watching import Sample, Watch
+from demo.report import figures, takeover_line
+from demo.takeover import Takeover
+from demo.watching import Mark, Sample, Watch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 FEWEST_FLIGHTS: Final = 5
 #: So many looks a rate is taken over.
 AVERAGED: Final = 3
+#: So long a piece of the time around a takeover is counted by itself.
+SLICE_S: Final = 0.25
 
 STYLE: Final = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2430; --quiet: #697084;
@@ -73,7 +76,7 @@ def page(run: Run, proof: Proof, setup_s: float) -> str:
     evidence, watch = run.evidence, run.watch
     delays, zone = delays_by_hour(evidence.windows)
     sections = [
-        "<h1>A year of flights, two kills, and what is left</h1>",
+        "<h1>A year of flights, three kills, and what is left</h1>",
         f'<p class="quiet">{run.replay.total:,} flights through a RocketMQ-compatible broker, its '
         "consumers and Spark.</p>",
         f'<p class="verdict{"" if proof.holds else " bad"}">{verdict}</p>',
@@ -94,6 +97,7 @@ def page(run: Run, proof: Proof, setup_s: float) -> str:
             f"{count:,} × {reason or 'no reason given'}"
             for reason, count in evidence.letters["reasons"].items()
         ),
+        *_takeover(evidence.takeover),
         "<h2>Delay by carrier and hour</h2>",
         plots.heat(
             f"Mean delay at departure in minutes, by scheduled hour ({zone})", delays, "min"
@@ -126,6 +130,14 @@ def lags(watch: Watch) -> list[Series]:
         Series(group, [(sample.at_s, sample.lags[group]) for sample in watch.samples], colour)
         for colour, group in enumerate(watch.samples[0].lags if watch.samples else (), start=1)
     ]
+
+
+def acknowledgements(takeover: Takeover) -> Series:
+    """How many sends a second were acknowledged, over a change of leaders."""
+    slices = Counter(int(at / SLICE_S) for at, _ in takeover.acknowledged)
+    last = max(slices, default=0)
+    points = [((n + 0.5) * SLICE_S, slices[n] / SLICE_S) for n in range(last + 1)]
+    return Series("acknowledged", points, 0)
 
 
 def rejections(run: Run) -> list[Series]:
@@ -180,6 +192,17 @@ def rates(counts: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 # What is written
+
+
+def _takeover(takeover: Takeover | None) -> list[str]:
+    if takeover is None:
+        return []
+    told = f"<p>{escape(takeover_line(takeover))}</p>"
+    if takeover.trouble:
+        return ["<h2>A leader is killed</h2>", told]
+    marks = [Mark(takeover.killed_at_s, f"{takeover.killed} killed")]
+    plot = plots.lines("Acknowledged sends a second", [acknowledgements(takeover)], marks)
+    return ["<h2>A leader is killed</h2>", told, plot]
 
 
 def _proof_table(proof: Proof) -> str:

@@ -16,6 +16,7 @@ from demo.data import Facts, Flight, Window
 from demo.delaying import BoardingCalls
 from demo.following import Followers
 from demo.rejecting import RETRIES, Departures
+from demo.takeover import Takeover
 from demo.tally import Tally
 from demo.third_party import CARRIERS, SmallCarriers
 
@@ -86,6 +87,8 @@ class Evidence:
     windows: pa.Table
     broker_kills: int
     spark_kills: int
+    #: What became of the cluster whose leader was killed, if there was one.
+    takeover: Takeover | None = None
 
 
 def prove(facts: Facts, evidence: Evidence) -> Proof:
@@ -117,7 +120,11 @@ def prove(facts: Facts, evidence: Evidence) -> Proof:
         _exact("Delta table of flights", facts.flights, raw),
         _windows_stage(facts, evidence.windows),
     ]
-    return Proof(stages, [*_checks(facts, evidence)])
+    checks = _checks(facts, evidence)
+    if evidence.takeover is not None and not evidence.takeover.trouble:
+        stages.append(_takeover_stage(evidence.takeover))
+        checks.append(_takeover_check(evidence.takeover))
+    return Proof(stages, checks)
 
 
 def _checks(facts: Facts, evidence: Evidence) -> list[Check]:
@@ -154,6 +161,26 @@ def _checks(facts: Facts, evidence: Evidence) -> list[Check]:
         Check("broker killed and restarted", evidence.broker_kills > 0, "by SIGKILL"),
         Check("Spark query killed and restarted", evidence.spark_kills > 0, "by SIGKILL"),
     ]
+
+
+def _takeover_stage(takeover: Takeover) -> Stage:
+    acknowledged = len(takeover.acknowledged)
+    return Stage(
+        "acknowledged, over a lost leader",
+        acknowledged,
+        acknowledged - takeover.lost,
+        takeover.lost,
+        takeover.twice,
+        may_repeat=True,  # a send whose connection was lost is tried again, under the same id
+    )
+
+
+def _takeover_check(takeover: Takeover) -> Check:
+    return Check(
+        "the leader of three copies was killed, and another took over",
+        takeover.happened,
+        f"nothing was acknowledged for {takeover.pause_s:.1f} s, {takeover.failed} sends failed",
+    )
 
 
 def tally_of(ids: Sequence[int], total: int) -> Tally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from demo.proof import Proof
 from demo.servers import Servers
+from demo.takeover import Takeover
 
 if TYPE_CHECKING:
     from demo.play import Run
@@ -38,8 +39,21 @@ def figures(run: Run, setup_s: float) -> list[str]:
         )
     if small.trouble or not small.guests.found:
         lines.append(f"the guest received nothing more: {small.trouble or 'it came too late'}")
+    if (takeover := run.evidence.takeover) is not None:
+        lines.append(takeover_line(takeover))
     lines += [f"on the way: {told}" for told in run.spark.history]
     return lines
+
+
+def takeover_line(takeover: Takeover) -> str:
+    """What became of the cluster whose leader was killed."""
+    if takeover.trouble:
+        return f"no leader of several copies was killed: {takeover.trouble}"
+    return (
+        f"{takeover.killed} led three copies and was killed; {takeover.leads} took over, and sends "
+        f"waited {takeover.pause_s:.1f} s: acknowledged {len(takeover.acknowledged):,}, lost "
+        f"{takeover.lost:,}"
+    )
 
 
 def proof_lines(proof: Proof) -> list[str]:
