@@ -85,11 +85,11 @@ def test_the_image_installs_only_what_is_pinned() -> None:
     (line,) = rests(final, "RUN")
     words = shlex.split(line.partition("&&")[0])
     assert {"--no-index", "--find-links"} <= {*words}
-    assert "rocketpipe[compression,fast]" in words
+    assert "rocketpipe[cluster,compression,fast]" in words
     pinned = set(re.findall(r"^([\w-]+)==", (ROOT / "requirements/server.txt").read_text(), re.M))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["compression"], *extras["fast"]]
+    wanted = [*project["dependencies"], *extras["cluster"], *extras["compression"], *extras["fast"]]
     assert pinned >= {re.split(r"[<>=!~ ;\[]", each)[0] for each in wanted}
 
 

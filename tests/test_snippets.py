@@ -86,3 +86,16 @@ def test_servers_that_do_not_start_fail_the_page(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "did not start" in done.stdout
     assert "--no-such-option" in done.stdout
+
+
+@pytest.mark.scenario
+def test_a_cluster_that_a_page_starts_is_there_for_its_code_and_commands(tmp_path: Path) -> None:
+    up = "rocketpipe cluster up --mode single --namesrv-port 9876 --data shop"
+    page = PAGE_WITH_SERVERS.replace("rocketpipe serve --data somewhere", up)
+    done = run(
+        tmp_path / "page.md", f"{page}\n```sh run\nrocketpipe cluster status --data shop\n```\n"
+    )
+    assert done.returncode == 0, done.stdout
+    done = run(tmp_path / "page.md", page.replace("--mode single", "--mode best"))
+    assert done.returncode == 1
+    assert "rocketpipe cluster up did not start" in done.stdout

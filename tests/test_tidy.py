@@ -50,6 +50,7 @@ TESTED_BY = {
     "broker/fast_path/outbox.py": "broker/fast_path/test_fast_path.py",
     "broker/fast_path/pulling.py": "broker/fast_path/test_fast_path.py",
     "broker/fast_path/sending.py": "broker/fast_path/test_fast_path.py",
+    "coordination/zk_session.py": "coordination/test_zookeeper.py",
     "pipeline/columns/byte_runs.py": "pipeline/columns/test_records.py",
     "pipeline/columns/properties.py": "pipeline/columns/test_records.py",
     "pipeline/log/walk.py": "pipeline/log/test_directory.py",

@@ -37,6 +37,7 @@ CONCERNS = {
     "groups": "Groups",
     "routes": "Routes",
     "membership": "Brokers of one name",
+    "replication": "Copies, and who leads them",
     "kv": "Key-values",
     "namesrv": "A NameServer's settings",
     "brokers": "A broker's settings, numbers and cleaning",
@@ -67,7 +68,9 @@ def served_requests() -> dict[RequestCode, str]:
     for server, room in ROOMS.items():
         for kind in _handled_in(room):
             for code in kind.codes:
-                served.setdefault(code, []).append(server)
+                servers = served.setdefault(code, [])
+                if server not in servers:  # in two roles, perhaps
+                    servers.append(server)
     return {code: ", ".join(servers) for code, servers in served.items()}
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from rocketpipe.broker.config.config import NOT_READ_YET, PROFILES, BrokerConfig
 from rocketpipe.broker.config.loading import DEFAULT_DATA, STORE_SETTINGS
+from rocketpipe.broker.config.replica_settings import REPLICATION_SETTINGS
 from rocketpipe.config.setting import Setting, settings_of
 from rocketpipe.namesrv.config import PROFILES as NAMESRV_PROFILES
 from rocketpipe.namesrv.config import NamesrvConfig
@@ -58,9 +59,9 @@ from (`--for serve|broker|namesrv`; `--print-config` after a server does the sam
 flags), and `rocketpipe config check FILE` says what is wrong with a file. A key that
 nobody knows is a warning that names the nearest one. Keys of RocketMQ that have no effect here are
 named in one line at the start. What this broker cannot keep is refused: access control
-(`aclEnable`, `authenticationEnabled`, `authorizationEnabled`), replication (`brokerRole` other than
-`ASYNC_MASTER`, `brokerId` other than 0, `enableDLegerCommitLog`, `enableControllerMode`), another
-`storeType`, and a `storePathCommitLog` outside of `storePathRootDir`.
+(`aclEnable`, `authenticationEnabled`, `authorizationEnabled`), RocketMQ's own ways to have a master
+elected (`enableDLegerCommitLog`, `enableControllerMode`: set `zookeeperAddr` instead),
+`duplicationEnable`, another `storeType`, and a `storePathCommitLog` outside of `storePathRootDir`.
 
 In TOML, keys are RocketMQ's or ours, at the top or in a table for each server:
 
@@ -108,6 +109,28 @@ settings are meant to be changed while the broker runs.{idle}
 
 """
 
+REPLICATION = """
+## Replicas
+
+For a broker that has any, in the same file: that is, if `brokerRole`, `haListenPort`,
+`haMasterAddress` or `zookeeperAddr` is given. The samples of RocketMQ in `conf/2m-noslave`,
+`conf/2m-2s-async` and `conf/2m-2s-sync` run as they are. Two things are not as with RocketMQ 5:
+
+* A `SYNC_MASTER` waits: for every slave that is in sync. RocketMQ 5 waits for none, unless
+  `inSyncReplicas` is more than 1; that key has no effect here.
+* With fewer than `minInSyncReplicas` copies, 2 by default, it refuses sends. With 1 it stores what
+  is sent while no slave is there, and answers SLAVE_NOT_AVAILABLE.
+
+Where `zookeeperAddr` is set, the brokers of one name elect a leader; `brokerId` is then given out,
+and `brokerId=-1` and `brokerRole=SLAVE` of RocketMQ's samples say nothing. Keys of RocketMQ that
+have no effect here (`inSyncReplicas`, `allAckInSyncStateSet`, `enableAutoInSyncReplicas`,
+`totalReplicas`, `haFlowControlEnable`, `offsetCheckInSlave`, `syncFromLastFile`, `asyncLearner`,
+`enableSlaveActingMaster`, `enableRemoteEscape`, `lockInStrictMode`, `controllerAddr`,
+`brokerElectionPriority`) are named at the start with what happens instead, unless that is what they
+ask for.
+
+"""
+
 STORE = """
 ## Store
 
@@ -129,6 +152,7 @@ def main() -> None:
     """Print the page."""
     out = [HEAD.format(profiles="".join(_profiles()))]
     out += [BROKER.format(data=DEFAULT_DATA, idle=_idle()), *_table(settings_of(BrokerConfig))]
+    out += [REPLICATION, *_table(REPLICATION_SETTINGS)]
     out += [STORE, *_table(STORE_SETTINGS)]
     out += [NAMESRV, *_table(settings_of(NamesrvConfig))]
     sys.stdout.write("".join(out))

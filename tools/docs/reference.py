@@ -12,6 +12,7 @@ import pkgutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -23,13 +24,15 @@ import rocketpipe.testing
 from rocketpipe import errors
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
-from rocketpipe.broker.metrics import families
+from rocketpipe.broker.metrics import families, replication
+from rocketpipe.broker.replication.status import FollowerStatus, FollowingStatus, alone
 from rocketpipe.cli.main import NOUNS, parser_of
 from rocketpipe.metrics import Family
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.config import FlushMode, StoreConfig
+from rocketpipe.store.state.positions import Positions
 from tools.docs import api_pages
 from tools.docs.api_entry import cell, first_line
 
@@ -243,6 +246,7 @@ def metrics_page() -> Iterator[str]:
     yield METRICS
     with tempfile.TemporaryDirectory() as scratch:
         measured = asyncio.run(_measured(Path(scratch)))
+    measured += _of_replicas()
     for name, kind, help_text, labels in sorted(measured):
         shown = ", ".join(f"`{label}`" for label in labels)
         yield f"| `{name}` | {kind} | {shown} | {help_text} |\n"
@@ -269,6 +273,25 @@ async def _measured(data: Path) -> list[tuple[str, str, str, tuple[str, ...]]]:
                     (family.name, str(family.kind), family.help, _labels(family))
                     for family in found[0]()
                 ]
+
+
+def _of_replicas() -> list[tuple[str, str, str, tuple[str, ...]]]:
+    """What a leader that has a follower measures, and the follower."""
+    follower = FollowerStatus(id=2, address="", dialect="", end=0, lag=0, in_sync=True)
+    leader = alone(Positions(FlushMode.ASYNC), "")
+    found = {
+        (family.name, str(family.kind), family.help, _labels(family))
+        for status in (
+            replace(leader, followers=(follower,)),
+            replace(
+                leader,
+                role="following",
+                following=FollowingStatus(master_ha="", connected=True),
+            ),
+        )
+        for family in replication(status, {})
+    }
+    return list(found)
 
 
 def _labels(family: Family) -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 The blocks of a page marked ```python run one after the other in one process, so that a page may
 build on what it showed above; a block that is not meant to run is marked ```python no-run. Commands
 run in their turn if they are marked ```sh run, and each must succeed. Where a page tells the reader
-to start ``rocketpipe serve``, it is started first, on free ports, and the page's code is pointed to
-it. Blocks keep the line numbers that they have in the page, so that a traceback points there. Pages
-that use Spark share a process, one after the other: a Java of its own for each takes longer than
-what most of them do with it.
+to start ``rocketpipe serve``, or ``rocketpipe cluster up``, it is started first, on free ports, and
+the page's code is pointed to it. Blocks keep the line numbers that they have in the page, so that a
+traceback points there. Pages that use Spark share a process, one after the other: a Java of its own
+for each takes longer than what most of them do with it.
 
 Pages in Chinese have the code of the English ones, as tests/test_docs.py sees to.
 """
@@ -22,9 +22,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rocketpipe.testing import servers
@@ -80,15 +80,51 @@ def runnable(page: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def serve_command(page: str) -> list[str] | None:
-    """The arguments of the first ``rocketpipe serve`` that the page shows, or None."""
+def shown(page: str, *command: str) -> list[str] | None:
+    """The arguments of the first such command that the page shows, or None."""
     for block in FENCE.finditer(page):
         if block["info"].split() == ["sh"]:
             for line in block["body"].splitlines():
                 words = shlex.split(line, comments=True)
-                if words[:2] == ["rocketpipe", "serve"]:
-                    return words[2:]
+                if words[: len(command)] == list(command):
+                    return words[len(command) :]
     return None
+
+
+@contextmanager
+def cluster(scratch: Path, arguments: Sequence[str]) -> Iterator[str]:
+    """Run ``rocketpipe cluster up`` there, on free ports, and give its name server.
+
+    Raises:
+        PagesFailed: it does not start.
+    """
+    words = [*arguments]
+    if "--namesrv-port" in words:
+        at = words.index("--namesrv-port")
+        del words[at : at + 2]
+    up = subprocess.Popen(
+        [sys.executable, "-m", "rocketpipe.cli.main", "cluster", "up", *words],
+        cwd=scratch,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    with up:
+        try:
+            said = []
+            assert up.stdout is not None
+            for line in up.stdout:
+                said.append(line)
+                if line.startswith("ready namesrv="):
+                    break
+            else:
+                raise PagesFailed(f"rocketpipe cluster up did not start\n{''.join(said)}")
+            yield said[-1].partition("=")[2].strip()
+        finally:
+            up.terminate()
+            # It says what happens: nobody who does not read it is waited for.
+            up.communicate()
 
 
 def served(path: Path, stack: ExitStack) -> tuple[str, str, str, str]:
@@ -99,8 +135,10 @@ def served(path: Path, stack: ExitStack) -> tuple[str, str, str, str]:
     """
     page = path.read_text(encoding="utf-8")
     program, scratch = runnable(page), stack.enter_context(tempfile.TemporaryDirectory())
-    arguments = serve_command(page)
-    if arguments is None:
+    if (arguments := shown(page, "rocketpipe", "cluster", "up")) is not None:
+        name_server = stack.enter_context(cluster(Path(scratch), arguments))
+        return str(path), program.replace(PRINTED_ADDRESS, name_server), scratch, name_server
+    if (arguments := shown(page, "rocketpipe", "serve")) is None:
         return str(path), program, scratch, PRINTED_ADDRESS
     try:
         running = stack.enter_context(servers.serving(Path(scratch), arguments))
