@@ -11,6 +11,7 @@ from tests.broker.support.scripted_follower import ScriptedFollower, following
 from tests.waiting import until
 
 from rocketpipe.coordination.coordinator import CoordinatorAway, Fenced
+from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.testing.clock import ManualClock
 
 ALL = {1, 2, 3}
@@ -139,6 +140,25 @@ async def test_who_leaves_is_required_until_the_coordinator_knows(tmp_path: Path
         gate.open()
         await parts.reached(end)
         assert parts.followers.refusal() is None
+
+
+async def test_what_is_in_too_few_logs_is_not_acknowledged(tmp_path: Path) -> None:
+    """It was appended while there were enough; since then the only other one has left the set."""
+    clock = ManualClock()
+    async with (
+        leading(tmp_path, elected(max_lag_ms=1_000), clock, in_sync={1, 2}) as parts,
+        following(parts.address, 2) as two,
+    ):
+        await caught_up(parts, two)
+        two.reports = False
+        end = parts.append()
+        sent = asyncio.ensure_future(parts.followers.acknowledged(end))
+        await turned_until(clock, lambda: sets(parts) == [{1}])
+        await parts.reached(end)
+        assert await sent == ResponseCode.FLUSH_SLAVE_TIMEOUT
+        assert await parts.followers.acknowledged(end) == ResponseCode.FLUSH_SLAVE_TIMEOUT
+        parts.followers.reconfigure(elected(min_in_sync=1))
+        assert await parts.followers.acknowledged(end) == ResponseCode.SUCCESS
 
 
 async def test_who_has_all_there_is_stays_however_long_nothing_comes(tmp_path: Path) -> None:

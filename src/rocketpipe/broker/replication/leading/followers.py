@@ -168,9 +168,17 @@ class Followers:
             self._sends.add(end, self._config.slave_timeout_ms, done)
 
     def _code(self) -> int:
-        """What is acknowledged is answered with: with fixed roles it is said if no slave has it."""
-        if self._elected is None and self._in_sync.copies() < 2:
-            return ResponseCode.SLAVE_NOT_AVAILABLE
+        """What one that waited is told when all who count have it: there may be too few of them.
+
+        With fixed roles it is said if no slave has it. An elected set may have shrunk since it was
+        appended: what is in too few logs shows, as nobody without it can lead, but to its sender it
+        is as one that took too long.
+        """
+        copies = self._in_sync.copies()
+        if self._elected is None:
+            return ResponseCode.SUCCESS if copies > 1 else ResponseCode.SLAVE_NOT_AVAILABLE
+        if copies < self._config.min_in_sync:
+            return ResponseCode.FLUSH_SLAVE_TIMEOUT
         return ResponseCode.SUCCESS
 
     def fail(self, code: int, remark: str) -> None:
