@@ -10,8 +10,8 @@ from pathlib import Path
 from rocketpipe.broker.assembly import build_core, open_store
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core
-from rocketpipe.broker.duties import FEATURES, background, role
 from rocketpipe.broker.intake.arrivals import Arrivals
+from rocketpipe.broker.roles.duties import FEATURES, background, role
 from rocketpipe.model.host import Host
 from rocketpipe.protocol.requests.popping import PopMessage
 from rocketpipe.protocol.requests.sending import SendMessage

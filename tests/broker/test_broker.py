@@ -10,7 +10,7 @@ from tests.broker.support import asking
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
-from rocketpipe.broker.duties import _forget_topic as forget_topic
+from rocketpipe.broker.roles.duties import _forget_topic as forget_topic
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.deletions import queues_in_use
 from rocketpipe.broker.tables.tables import Tables

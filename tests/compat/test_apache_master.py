@@ -94,9 +94,7 @@ async def test_a_slave_of_ours_has_a_masters_log_queues_and_tables(
 async def until_tables(slave: Running, offsets: dict[int, int], group: str) -> None:
     """Wait until a slave knows topics, groups and offsets of its master."""
     tables = slave.core.tables
-    async with asyncio.timeout(PATIENCE_S):
-        while tables.offsets.places(PLACES, ORDERS) != offsets:
-            await asyncio.sleep(0.1)
+    await until(lambda: tables.offsets.places(PLACES, ORDERS) == offsets)
     assert {ORDERS, "delayed", "timed", "decided"} <= set(tables.topics.all())
     assert tables.groups.get(group) is not None
     assert tables.delays.all()[1] >= 1  # what was delayed by the first level has been delivered

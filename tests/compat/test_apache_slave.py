@@ -34,6 +34,7 @@ from tests.compat.support.copies import (
     differences,
     send_everything,
 )
+from tests.waiting import until
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import BrokerRole
@@ -76,9 +77,7 @@ async def until_same(master: Running, slave: ApacheBroker, *, begin: int = 0) ->
 
 
 async def until_in_sync(master: Running) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not any(each.in_sync for each in master.core.group.status().followers):
-            await asyncio.sleep(0.05)
+    await until(lambda: any(each.in_sync for each in master.core.group.status().followers))
 
 
 @contextmanager
@@ -129,12 +128,12 @@ async def test_a_slave_has_our_log_and_queues_whatever_happens(
             await send_everything(group.name_server, "again", singles=20)
             await until_same(master, slave)
             assert not [*said, *slave.errors()]
+        (tmp_path / "empty").mkdir()
         await check_empty(apache, group, master, tmp_path / "empty")
 
 
 async def check_empty(apache: Apache, group: ReplicaGroup, master: Running, place: Path) -> None:
     """A slave with nothing begins at the start of our last file, as behind Apache's masters."""
-    place.mkdir()
     begin = master.log_end - master.log_end % SEGMENT_BYTES
     async with apache.replica(place, group.name_server, **SLAVE) as slave:
         await until_in_sync(master)

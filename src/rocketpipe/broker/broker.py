@@ -1,6 +1,6 @@
 """A broker: binds its ports, opens its store, builds its parts, serves and registers.
 
-What the parts are is in ``assembly`` and ``duties``; this starts them, and takes them down in the
+What the parts are is in ``assembly`` and ``roles``; this starts them, and takes them down in the
 other order.
 """
 
@@ -17,12 +17,12 @@ from rocketpipe.broker.assembly import build_core, open_store
 from rocketpipe.broker.config.advertise import advertised_address, check_advertised, host_of
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core, Loop
-from rocketpipe.broker.duties import background, role
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.presence.fast_port import fast_port
 from rocketpipe.broker.presence.registration import Registrar
-from rocketpipe.broker.replicated import replicated
-from rocketpipe.broker.run import saved
+from rocketpipe.broker.roles.duties import background, role
+from rocketpipe.broker.roles.replicated import replicated
+from rocketpipe.broker.roles.run import saved
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.coordination.coordinator import Coordinator
 from rocketpipe.remoting.buffers import Buffers

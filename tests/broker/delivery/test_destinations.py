@@ -10,10 +10,10 @@ import pytest
 from tests.broker.support.sending_parts import put, sent
 from tests.broker.support.transacting import TransactingParts
 
-from rocketpipe.broker.duties import _forget_topic as forget_topic
 from rocketpipe.broker.features.timers.timers import Timers
 from rocketpipe.broker.handlers.topics import TopicHandlers
 from rocketpipe.broker.presence.registration import Registrar
+from rocketpipe.broker.roles.duties import _forget_topic as forget_topic
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.deletions import queues_in_use
 from rocketpipe.model.flags import Transaction

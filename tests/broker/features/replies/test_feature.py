@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rocketpipe.broker.duties import FEATURES
 from rocketpipe.broker.features.replies.feature import replies
 from rocketpipe.broker.features.replies.handlers import ReplyHandlers
+from rocketpipe.broker.roles.duties import FEATURES
 from rocketpipe.protocol.requests.sending import SendReply
 from rocketpipe.remoting.router import handled_requests
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rocketpipe.broker.replica import Replica
 from rocketpipe.broker.replication.role import RoleKeeper
 from rocketpipe.broker.replication.status import FollowingStatus, ReplicationStatus, RoleName
+from rocketpipe.broker.roles.replica import Replica
 
 
 def status_of(replica: Replica, keeper: RoleKeeper | None = None) -> ReplicationStatus:

@@ -15,15 +15,15 @@ from rocketpipe.broker.config.advertise import advertised_address
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.core import Core
-from rocketpipe.broker.deciding import elected, follows, keep_following, leads
-from rocketpipe.broker.follow_loop import Offline
 from rocketpipe.broker.intake.arrivals import Arrivals
-from rocketpipe.broker.replica import Replica
-from rocketpipe.broker.replica_status import status_of
 from rocketpipe.broker.replication.identity import Identity
 from rocketpipe.broker.replication.leading.ha_port import HaPort, ha_port
-from rocketpipe.broker.run import Run
-from rocketpipe.broker.switchboard import Switchboard
+from rocketpipe.broker.roles.deciding import elected, follows, keep_following, leads
+from rocketpipe.broker.roles.follow_loop import Offline
+from rocketpipe.broker.roles.replica import Replica
+from rocketpipe.broker.roles.run import Run
+from rocketpipe.broker.roles.status import status_of
+from rocketpipe.broker.roles.switchboard import Switchboard
 from rocketpipe.clock import Clock
 from rocketpipe.coordination.coordinator import Coordinator
 from rocketpipe.errors import ConfigError

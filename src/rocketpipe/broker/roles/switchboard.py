@@ -8,7 +8,7 @@ from collections import deque
 from typing import Final
 
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
-from rocketpipe.broker.duties import Role
+from rocketpipe.broker.roles.duties import Role
 from rocketpipe.clock import Clock, within
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.command import Command, refusal

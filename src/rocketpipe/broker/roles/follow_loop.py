@@ -21,7 +21,7 @@ from rocketpipe.broker.replication.following.following import Following
 from rocketpipe.broker.replication.following.terms import OtherFiles, Terms, check_terms, terms_of
 from rocketpipe.broker.replication.frames import Dialect
 from rocketpipe.broker.replication.tables.table_poll import TablePoll
-from rocketpipe.broker.run import Run
+from rocketpipe.broker.roles.run import Run
 from rocketpipe.clock import Clock
 from rocketpipe.coordination.coordinator import Leader
 from rocketpipe.errors import RocketPipeError

@@ -19,7 +19,6 @@ from typing import Any, Final
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core
 from rocketpipe.broker.delivery.pull_plan import PullRules
-from rocketpipe.broker.duties import Role, client_handlers, pull_handlers, topic_handlers
 from rocketpipe.broker.features.administration.feature import administration
 from rocketpipe.broker.features.cold_reads.feature import cold_reads
 from rocketpipe.broker.handlers.clients import ClientHandlers
@@ -30,6 +29,7 @@ from rocketpipe.broker.handlers.offsets import OffsetHandlers
 from rocketpipe.broker.handlers.passing_on import PassOn
 from rocketpipe.broker.handlers.replication import ReplicationHandlers
 from rocketpipe.broker.handlers.topics import TopicStatsHandlers
+from rocketpipe.broker.roles.duties import Role, client_handlers, pull_handlers, topic_handlers
 from rocketpipe.coordination.coordinator import Leader
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command, refusal

@@ -17,9 +17,9 @@ from typing import Final, NoReturn
 from rocketpipe.background import running
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
-from rocketpipe.broker.replica import Replica
-from rocketpipe.broker.replica_status import status_of
 from rocketpipe.broker.replication.role import RoleKeeper
+from rocketpipe.broker.roles.replica import Replica
+from rocketpipe.broker.roles.status import status_of
 from rocketpipe.clock import Clock
 from rocketpipe.coordination.coordinator import (
     Coordinator,

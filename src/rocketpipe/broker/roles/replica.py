@@ -16,50 +16,35 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Final
 
-from rocketpipe.background import running
 from rocketpipe.broker.config.replication import ReplicationConfig
-from rocketpipe.broker.core import Core, Loop
-from rocketpipe.broker.delivery.slave_reads import SlaveReads
-from rocketpipe.broker.duties import Role, background, role
-from rocketpipe.broker.follow_loop import FollowLoop, Offline
-from rocketpipe.broker.follower_duties import follower_role, not_leading
+from rocketpipe.broker.core import Loop
 from rocketpipe.broker.replication.following.following import Following
 from rocketpipe.broker.replication.leading.followers import Followers
 from rocketpipe.broker.replication.leading.ha_port import HaPort
 from rocketpipe.broker.replication.status import ReplicationStatus
-from rocketpipe.broker.run import Run
-from rocketpipe.broker.switchboard import Switchboard
+from rocketpipe.broker.roles.duties import Role, background
+from rocketpipe.broker.roles.follow_loop import FollowLoop, Offline
+from rocketpipe.broker.roles.follower_duties import follower_role, not_leading
+from rocketpipe.broker.roles.leading import LeadershipLost, Leading
+from rocketpipe.broker.roles.run import Run
+from rocketpipe.broker.roles.switchboard import Switchboard
 from rocketpipe.clock import Clock
 from rocketpipe.coordination.coordinator import (
-    CoordinatorAway,
-    Fenced,
     Leader,
     Leadership,
     Member,
 )
-from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.names import TABLES_TOPIC
-from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.files.disk import DiskError
 
 log = logging.getLogger(__name__)
 
 #: For so long after a planned switch sends are passed on: Java clients look at routes every 30 s.
 PASS_ON_MS: Final = 35_000
-#: How often a new leader looks whether what it inherited shows.
-SHOWS_EVERY_MS: Final = 5
 #: How often a replica whose machine crashed looks whether it has everything again.
 WHOLE_EVERY_MS: Final = 100
-#: How often a leader looks whether its store still takes anything.
-STORE_EVERY_MS: Final = 100
 #: The id of a broker that NameServers are not told of: a master that does not lead yet.
 NO_PLACE: Final = -1
-#: How long a planned switch waits for a follower that has everything.
-CATCH_UP_MS: Final = 5_000
-
-
-class LeadershipLost(RocketPipeError):
-    """Somebody else leads, or may, before this broker had begun to."""
 
 
 class Replica:
@@ -85,7 +70,7 @@ class Replica:
         self.settings = self._replication = replication
         self.me = me
         self.address = address
-        ha.serve(lambda: self._open_to)
+        ha.serve(lambda: self._led.open_to if self._led is not None else None)
         self.ha_address = ha_address
         self._board = board
         self._clock = clock
@@ -97,13 +82,11 @@ class Replica:
         self._run: Run | None = None
         self.leader: Leader | None = None
         self._leading: Leadership | None = None
-        self.followers: Followers | None = None
-        #: Who takes connections of followers now.
-        self._open_to: Followers | None = None
+        #: Whose role is there, or is being built, until it is taken down.
+        self._led: Leading | None = None
         self._following = FollowLoop(
             replication, lambda: self.run, self._reopen, offline, clock, me=me
         )
-        self._tending: AsyncExitStack | None = None
         self._pass_sends_until_ms = 0
         #: How it stands in its group, for those who ask.
         self.status: Callable[[], ReplicationStatus] | None = None
@@ -130,6 +113,11 @@ class Replica:
         return self._leading is not None
 
     @property
+    def followers(self) -> Followers | None:
+        """Who follows it, until its time as leader has ended."""
+        return self._led.followers if self._led is not None else None
+
+    @property
     def is_connected(self) -> bool:
         """Whether it takes in the log of a leader now."""
         return self.following is not None and self.following.status().connected
@@ -153,8 +141,7 @@ class Replica:
             if self._life is None:
                 return
             try:
-                if self.followers is not None:
-                    await self._leave_leading()
+                await self._end_leading()
                 await self.run.core.registrar.unregister()
             finally:
                 await self._end()
@@ -203,8 +190,8 @@ class Replica:
             self.leader = leader
             if self._life is None:
                 await self._begin()
-            elif self.followers is not None or not self.run.serves:
-                await self._leave_leading()
+            elif self._led is not None or not self.run.serves:
+                await self._end_leading()
                 await self._enter_follower()
             core = self.run.core
             core.standing.refusal = not_leading(leader)
@@ -265,7 +252,8 @@ class Replica:
         try:
             await self._following.end()
             async with self._turn:
-                self._check_leads(lead)
+                if self._leading is not lead:
+                    raise LeadershipLost("it was replaced before it had begun to lead")
                 self.leader = lead.leader
                 if self._life is None:
                     await self._begin()
@@ -278,107 +266,30 @@ class Replica:
             if self._leading is lead and self.run.core.standing.refusal is not None:
                 self.step_down("it could not begin to lead")
 
+    async def _promote(self, lead: Leadership) -> None:
+        self._board.hold()
+        await self._end_leading()  # it led before, and nobody did in between
+        self._led = Leading(
+            lead,
+            self.run,
+            self._board,
+            self._replication,
+            self._clock,
+            holds=lambda: self._leading is lead,
+            change_in_sync=self.change_in_sync,
+            members=self.members,
+            stand_aside=self.stand_aside,
+        )
+        await self._led.begin()
+
     async def _retreat(self) -> None:
         """Be a follower, after a promotion that failed."""
         self.step_down("it could not begin to lead")
         try:
-            await self._leave_leading()
+            await self._end_leading()
             await self._enter_follower()
         finally:
             self._board.go_on()  # if there is no role now, `follow` builds one
-
-    async def _promote(self, lead: Leadership) -> None:
-        """Begin the epoch, then wait until all that was inherited shows, then serve.
-
-        Behind what it knows to be confirmed, a new leader has records that the last one may have
-        acknowledged and shown: to answer anybody before its in-sync set has them too would take
-        consumers back, or hand out again what was acknowledged.
-        """
-        run, epoch = self.run, lead.leader.epoch
-        core, store = run.core, run.core.store
-        self._board.hold()
-        if self.followers is not None:  # it led before, and nobody did in between
-            await self._leave_leading()
-        await run.leave("it is about to lead")
-        inherited = store.positions.written
-        run.joined.join(epoch)
-        # Bytes of before there were epochs are of the first one.
-        run.epochs.append(epoch, inherited if run.epochs.entries else store.first_offset)
-        store.adopt_tail()
-        await run.table_log.apply_tail()
-        self._begin_acknowledging(core, inherited)
-        self.followers = followers = Followers(
-            store,
-            run.epochs,
-            self._clock,
-            core.settings.now.replication or self._replication,
-            me=self.me,
-            epoch=epoch,
-            in_sync=lead.state.in_sync if self._replication.elected else None,
-            change_in_sync=self.change_in_sync,
-            moved=core.visibility.dispatch,
-            hold=core.pins.hold,
-            members=self.members,
-        )
-        core.standing.followers = followers if self._replication.waits else None
-        run.table_log.write_snapshot()
-        self._check_leads(lead)
-        self._open_to = followers
-        self._tending = tending = AsyncExitStack()
-        await tending.enter_async_context(running(_tend(followers), "in-sync replicas"))
-        core.visibility.dispatch()
-        while store.positions.dispatched < inherited:
-            await self._clock.sleep(SHOWS_EVERY_MS)
-            self._check_leads(lead)
-            if store.health.failure is not None:
-                raise store.health.failure
-        slaves = SlaveReads(core.cold, core.tables.groups, self._has_readers)
-        await run.enter(role(core, slaves), self._leaders_loops)
-        self._check_leads(lead)
-        if not run.is_clean:  # whatever was lost, this is the log from now on
-            run.became_clean()
-        core.standing.refusal = None
-        core.registrar.stand(0, self.ha_address, epoch)
-        log.info("leads epoch=%d end=%d in_sync=%s", epoch, inherited, sorted(lead.state.in_sync))
-        await core.registrar.register(settle=False)
-
-    def _has_readers(self) -> bool:
-        """Whether a follower is there that clients may read."""
-        return self._replication.slave_read and self._has_in_sync()
-
-    def _check_leads(self, lead: Leadership) -> None:
-        if self._leading is not lead:
-            raise LeadershipLost("it was replaced before it had begun to lead")
-
-    def _leaders_loops(self, serving: Role) -> Mapping[str, Loop]:
-        core, table_log = self.run.core, self.run.table_log
-        return {
-            **background(core, serving, leads=True),
-            "tables in the log": table_log.keep_written,
-            "its store": self._mind_store,
-        }
-
-    async def _mind_store(self) -> None:
-        """Have another lead once the store has failed, as soon as there is one that can."""
-        health = self.run.core.store.health
-        while health.failure is None or not self._has_in_sync() or self.stand_aside is None:
-            await self._clock.sleep(STORE_EVERY_MS)
-        log.error("has another lead, as its store has failed reason=%s", health.failure)
-        with suppress(CoordinatorAway, Fenced):  # then it has stepped down all the same
-            await self.stand_aside()
-
-    def _has_in_sync(self) -> bool:
-        return self.followers is not None and self.followers.has_in_sync
-
-    def _begin_acknowledging(self, core: Core, inherited: LogOffset) -> None:
-        """Where confirmed begins: what the last leader said, or where nobody else may lead, all."""
-        positions = core.store.positions
-        if not self._replication.waits:
-            positions.begin_acknowledged(None)
-        elif self._replication.elected:
-            positions.begin_acknowledged(positions.confirmed)
-        else:
-            positions.begin_acknowledged(inherited)
 
     def step_down(self, reason: str) -> None:
         """Lead no longer, from this moment on: whoever waits is told, nothing more is taken."""
@@ -389,47 +300,21 @@ class Replica:
         refusal = not_leading(None)
         if self._run is not None:
             self._run.core.standing.refusal = refusal
-        self._open_to = None
-        if self._run is not None:
-            self._run.table_log.step_down()
-        if self.followers is not None:
-            self.followers.fail(*refusal)
+        if self._led is not None:
+            self._led.step_down(*refusal)
 
-    async def _leave_leading(self) -> None:
-        """Take the role down, once nothing is acknowledged any more."""
-        run = self.run
-        await run.leave("it does not lead any more")
-        tending, self._tending = self._tending, None
-        if tending is not None:
-            await tending.aclose()
-        # ``standing.followers`` stays: whoever has stored something and comes to ask is told 14.
-        if self.followers is not None:
-            await self.followers.finish()
-            self.followers = None
-        positions = run.core.store.positions
-        positions.begin_acknowledged(positions.confirmed)
+    async def _end_leading(self) -> None:
+        if self._led is not None:
+            await self._led.end()
+            self._led = None
 
     async def hand_over(self, wanted: int | None = None) -> int | None:
         """Take no more sends, and wait for a follower that has all; its id, None if none has."""
-        if self.followers is None or self._run is None:
+        if self._led is None:
             return None
-        found: int | None = None
-        self._board.hold()
-        deadline_ms = self._clock.monotonic_ms() + CATCH_UP_MS
-        try:
-            while (
-                self._clock.monotonic_ms() < deadline_ms
-                and self.followers is not None
-                and any(each.in_sync for each in self.followers.status())
-            ):
-                found = self.followers.caught_up(wanted)
-                if found is not None:
-                    self._pass_sends_until_ms = self._clock.monotonic_ms() + PASS_ON_MS
-                    break
-                await self._clock.sleep(10)
-        finally:
-            if found is None:
-                self._board.go_on()
+        found = await self._led.caught_up(wanted)
+        if found is not None:
+            self._pass_sends_until_ms = self._clock.monotonic_ms() + PASS_ON_MS
         return found
 
     # What others see of it
@@ -456,8 +341,3 @@ class Replica:
             # One whose store has failed could not lead.
             clean=run.is_clean and store.health.failure is None,
         )
-
-
-async def _tend(followers: Followers) -> None:
-    with suppress(Fenced):  # it has stepped down by then
-        await followers.keep_current()

@@ -14,11 +14,11 @@ from typing import Final, Self
 
 from rocketpipe.background import running
 from rocketpipe.broker.core import Core, Loop
-from rocketpipe.broker.duties import Role
 from rocketpipe.broker.replication.epochs import EpochTable
 from rocketpipe.broker.replication.joined import JoinedEpoch
 from rocketpipe.broker.replication.tables.table_log import TableLog
-from rocketpipe.broker.switchboard import Switchboard
+from rocketpipe.broker.roles.duties import Role
+from rocketpipe.broker.roles.switchboard import Switchboard
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.config import FlushMode
