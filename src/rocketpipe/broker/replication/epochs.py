@@ -22,12 +22,12 @@ from zlib import crc32
 
 from rocketpipe.errors import StoreError
 from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.files.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
 #: As many as RocketMQ's replicas tell each other; of more, the oldest go.
 MAX_ENTRIES: Final = 1_000
-EPOCHS_FILE: Final = "epochFileCheckpoint"
 
 #: A line is at most 2**31 - 1, a dash and 2**63 - 1.
 _MAX_FILE_BYTES: Final = (MAX_ENTRIES + 2) * 32
@@ -175,22 +175,14 @@ class EpochTable:
         if entries:
             if self.path.name in present and self.entries:
                 # A copy and not a rename, so that the file is there at every moment.
-                self._write(text_of(self.entries), self.previous)
-            self._write(text_of(entries), self.path)
+                write_whole(self._disk, self.previous, text_of(self.entries), self._temporary)
+            write_whole(self._disk, self.path, text_of(entries), self._temporary)
         else:
             # RocketMQ reads no empty file; and the old one must not come back by the one before it.
             for path in (self.previous, self.path):
                 if path.name in present:
                     self._disk.remove(path)
         self._disk.sync_directory(self.path.parent)
-
-    def _write(self, data: bytes, target: Path) -> None:
-        if self._temporary.name in self._present():  # left behind by a crash
-            self._disk.remove(self._temporary)
-        with self._disk.create(self._temporary) as file:
-            file.write(data, at=0)
-            file.sync()
-        self._disk.rename(self._temporary, target)
 
     def _contents(self, path: Path) -> bytes:
         with self._disk.open(path, writable=False) as file:

@@ -13,6 +13,7 @@ from typing import Final
 
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.files.whole_file import write_whole
 
 IDENTITY_FILE: Final = "brokerIdentity"
 _MOST_BYTES: Final = 4096
@@ -63,9 +64,7 @@ class Identity:
             DiskError: It cannot be written.
         """
         self._disk.make_directory(self._path.parent)
+        text = f"{self._cluster}#{self._name}#{replica_id}"
         temporary = self._path.with_name(IDENTITY_FILE + "-temp")
-        with self._disk.create(temporary) as file:
-            file.write(f"{self._cluster}#{self._name}#{replica_id}".encode(), 0)
-            file.sync()
-        self._disk.rename(temporary, self._path)
+        write_whole(self._disk, self._path, text.encode(), temporary)
         self._disk.sync_directory(self._path.parent)

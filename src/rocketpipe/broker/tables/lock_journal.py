@@ -35,6 +35,7 @@ from rocketpipe.broker.tables.watched import Watched
 from rocketpipe.clock import Clock
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.files.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -259,13 +260,8 @@ class LockJournal(Watched[Owned]):
         self._written = None
         directory = self.path.parent
         self._disk.make_directory(directory)
-        if self._temporary.name in self._disk.names(directory):
-            self._disk.remove(self._temporary)
         data = b"".join(lines)
-        with self._disk.create(self._temporary) as file:
-            file.write(data, at=0)
-            file.sync()
-        self._disk.rename(self._temporary, self.path)
+        write_whole(self._disk, self.path, data, self._temporary)
         self._disk.sync_directory(directory)
         self._written = (len(lines), len(data))
 

@@ -31,6 +31,7 @@ from zlib import crc32
 
 from rocketpipe.errors import RocketPipeError, StoreError
 from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.files.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -141,9 +142,8 @@ class Snapshot:
                 # A copy and not a rename, so that a reader finds the file at every moment.
                 kept = self._kept()
                 if kept is not None:
-                    self._write(kept, self.previous, stale=self._temporary.name in present)
-                    present.discard(self._temporary.name)
-            self._write(sealed(text), self.path, stale=self._temporary.name in present)
+                    write_whole(self._disk, self.previous, kept, self._temporary)
+            write_whole(self._disk, self.path, sealed(text), self._temporary)
             self._disk.sync_directory(self.path.parent)
             self._worth_keeping = True
             self.crc = crc32(text)
@@ -210,18 +210,6 @@ class Snapshot:
         except _Damaged as damage:
             log.warning("snapshot is not kept as the previous one file=%s: %s", self.path, damage)
             return None
-
-    def _write(self, data: bytes, target: Path, *, stale: bool) -> None:
-        if stale:
-            self._disk.remove(self._temporary)
-        try:
-            with self._disk.create(self._temporary) as file:
-                file.write(data, at=0)
-                file.sync()
-        except DiskError:
-            _remove_if_there(self._disk, self._temporary)
-            raise
-        self._disk.rename(self._temporary, target)
 
     def _present(self) -> set[str]:
         try:
