@@ -259,6 +259,17 @@ async def test_nothing_is_written_from_the_moment_on_that_it_steps_down(leader: 
     assert len(leader.groups) == 2
 
 
+async def test_who_steps_down_before_it_led_has_all_the_same_to_apply_what_came(
+    leader: Replica, follower: Replica
+) -> None:
+    leader.tables.topics.update(TopicSettings(name="t"), 5)
+    await leader.log.settled()
+    follower.follow(leader)
+    follower.log.step_down()
+    await follower.lead()
+    assert follower.tables.topics.get("t") is not None
+
+
 # Owners of queues
 
 
@@ -564,6 +575,31 @@ async def test_of_a_log_that_was_cut_what_comes_in_its_place_is_applied(
     await second(other)
     follower = Replica(tmp_path / "follower", clock=follower.clock)
     follower.follow(other)
+    follower.log.catch_up()
+    assert follower.state == other.state
+
+
+async def test_what_came_in_the_place_of_a_cut_is_applied_after_a_kill_too(
+    leader: Replica, follower: Replica, tmp_path: Path
+) -> None:
+    for number in range(5):
+        leader.tables.offsets.commit("g", "t", number, QueueOffset(1))
+        await second(leader)
+    other = Replica(tmp_path / "other")
+    other.follow(leader, to=leader.ends[0])
+    follower.follow(leader)
+    follower.log.catch_up()
+    await second(follower)
+    follower.store.close()
+    cut(follower.store.config, follower.disk, follower.clock, leader.ends[0])
+    follower = Replica(tmp_path / "follower", clock=follower.clock)
+    await other.lead()
+    change_all(other)
+    await second(other)
+    follower.follow(other)
+    follower.log.catch_up()  # and before anything of that is saved it is killed
+    follower.store.close()
+    follower = Replica(tmp_path / "follower", clock=follower.clock)
     follower.log.catch_up()
     assert follower.state == other.state
 

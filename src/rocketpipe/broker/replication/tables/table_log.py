@@ -93,6 +93,7 @@ class TableLog:
         self._applier = TableApplier(tables, owners)
         #: Where the queue is applied up to. What lies behind its end was cut off, and comes anew.
         self._at = QueueOffset(min(joined.tables_applied, store.max_offset(TABLES_TOPIC, 0)))
+        joined.save(tables_applied=self._at)
         self._scheduled = False
         self._leads = False
         self._writing = asyncio.Lock()
@@ -135,6 +136,9 @@ class TableLog:
 
     def step_down(self) -> None:
         """Write nothing any more, at once; from now on records are applied again."""
+        if self._leads:
+            # What it wrote itself its tables have.
+            self._at = QueueOffset(max(self._at, self._store.max_offset(TABLES_TOPIC, 0)))
         self._leads = False
         self._tables.replicas = self._owners.also_kept = None
         self._scribe.watch(False)
@@ -144,7 +148,6 @@ class TableLog:
         if self._pin is not None:
             self._pin.release()
             self._pin = None
-        self._at = QueueOffset(max(self._at, self._store.max_offset(TABLES_TOPIC, 0)))
 
     async def settled(self) -> None:
         """Wait until the topics, groups and request modes of this moment are acknowledged.
