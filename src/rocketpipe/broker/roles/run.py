@@ -15,7 +15,7 @@ from typing import Final, Self
 from rocketpipe.background import running
 from rocketpipe.broker.core import Core, Loop
 from rocketpipe.broker.replication.epochs import EpochTable
-from rocketpipe.broker.replication.joined import JoinedEpoch
+from rocketpipe.broker.replication.joined import JOINED_FILE, JoinedEpoch
 from rocketpipe.broker.replication.tables.table_log import TableLog
 from rocketpipe.broker.roles.duties import Role
 from rocketpipe.broker.roles.switchboard import Switchboard
@@ -26,9 +26,6 @@ from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.log.puts import Put
 from rocketpipe.store.message_store import MessageStore
 
-#: Apache's name for the file of epochs.
-EPOCHS_FILE: Final = "epochFileCheckpoint"
-JOINED_FILE: Final = "replication.json"
 #: Stands where the start of the machine is kept while something may be missing.
 LOST: Final = "lost"
 
@@ -81,7 +78,7 @@ class Run:
             store = stack.enter_context(closing(await asyncio.to_thread(open_store)))
             core = build_core(store)
             layout = StoreLayout(core.config.data)
-            epochs = EpochTable(core.disk, core.config.data / EPOCHS_FILE)
+            epochs = EpochTable(core.disk, layout.epochs)
             epochs.load()
             epochs.drop_before(store.first_offset)
             # What a cut, or a crash of the machine, has taken from the log.

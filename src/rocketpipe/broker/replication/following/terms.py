@@ -59,7 +59,9 @@ async def terms_of(caller: Caller, leader: Leader, *, elected: bool) -> Terms:
     if not elected:
         try:
             await caller.call(leader.address, GetEpochCache(), ASK_WITHIN_MS)
-        except RequestRejected:
+        except RequestRejected as error:
+            if error.retryable:  # it says nothing now, and would be taken for a plain one for good
+                raise
             # Brokers that speak of no epochs say so.
             dialect = Dialect.PLAIN
     return Terms(dialect, segment_bytes, ours=elected or _OUR_KEY in settings)
