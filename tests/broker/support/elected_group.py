@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tests.broker.support.replica_group import ReplicaGroup, Running
 from tests.waiting import until
@@ -34,13 +35,23 @@ class ElectedGroup(ReplicaGroup):
         self.ensemble = ensemble
         self.replicas: dict[int, Running] = {}
         self.coordinators: dict[int, SimCoordinator] = {}
+        #: What else each replica's settings say.
+        self.settings: dict[str, Any] = {}
+
+    async def three(self, **settings: Any) -> int:
+        """Start three replicas with these settings of brokers, all in sync; gives who leads."""
+        self.settings = settings
+        for number in (1, 2, 3):
+            await self.replica(number)
+        await self.in_sync(1, 2, 3)
+        return await self.leader()
 
     async def replica(self, number: int, **settings: object) -> Running:
         """Start a replica; its data stays when it is stopped."""
         settings.setdefault("max_lag_ms", 500)
         replication = ReplicationConfig(zookeepers=NOWHERE, **settings)  # type: ignore[arg-type]
         config = self.config(f"replica-{number}", None, broker_id=number)
-        config = replace(config, replication=replication)
+        config = replace(config, replication=replication, **self.settings)
         cores: list[Core] = []
         stack = AsyncExitStack()
         coordinator = self.coordinators[number] = self.ensemble.coordinator()
@@ -55,12 +66,29 @@ class ElectedGroup(ReplicaGroup):
     async def stop(self, number: int) -> None:
         await self.replicas.pop(number).stop()
 
+    async def lose(self, number: int) -> int:
+        """Have another lead at once, of which this one hears when its session is over by its clock.
+
+        Gives who leads then; the other one follows it in the end.
+        """
+        coordinator = self.coordinators[number]
+        coordinator.cut()
+        session = coordinator._session
+        assert session is not None, "it has joined"
+        self.ensemble.end_session(session)
+        await until(lambda: self.leading() not in (None, number))
+        await until(lambda: not self.replicas[number].core.group.status().leads)
+        coordinator.heal()
+        return await self.leader()
+
     def leading(self) -> int | None:
         """The id of the replica that leads."""
-        for number, each in self.replicas.items():
-            if each.core.group.status().leads and each.core.standing.refusal is None:
-                return number
-        return None
+        leading = [
+            (each.core.group.status().epoch, number)
+            for number, each in self.replicas.items()
+            if each.core.group.status().leads and each.core.standing.refusal is None
+        ]
+        return max(leading)[1] if leading else None
 
     async def leader(self) -> int:
         """Wait for a leader, and give its id."""

@@ -72,7 +72,12 @@ async def shown(caller: Caller, address: str, topic: str = "t", least: int = 0) 
 
 async def all_bodies(address: str, topic: str = "t", queues: int = 4) -> list[bytes]:
     """What the first queues of a topic have now, sorted."""
-    found: list[bytes] = []
+    return sorted(message.body for message in await all_messages(address, topic, queues))
+
+
+async def all_messages(address: str, topic: str = "t", queues: int = 4) -> list[RecordView]:
+    """What the first queues of a topic have now, one queue after the other."""
+    found: list[RecordView] = []
     async with Caller() as caller:
         for queue_id in range(queues):
             queue = MessageQueue(topic=topic, broker_name="broker-a", queue_id=queue_id)
@@ -82,6 +87,6 @@ async def all_bodies(address: str, topic: str = "t", queues: int = 4) -> list[by
                 some = list(view_records(reply.messages))
                 if not some:
                     break
-                found += (message.body for message in some)
+                found += some
                 at = QueueOffset(some[-1].queue_offset + 1)
-    return sorted(found)
+    return found

@@ -201,6 +201,11 @@ class ClientHandlers:
 
     async def keep_current(self) -> None:
         """Let silent clients go and tell large groups, for as long as the broker runs."""
+        try:
+            # Of groups that came while another broker led, or nobody: clients look for them now.
+            await self._make_retry_topics(self._clients.consumer_groups())
+        except (RequestRejected, StoreError) as error:
+            log.warning("retry topics are made with the next heartbeats reason=%s", error)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._let_silent_go())
             tasks.create_task(self._tell_crowds())
