@@ -71,7 +71,7 @@ async def test_what_is_popped_stays_hidden_and_comes_again_once(group: ElectedGr
 
 
 async def test_a_queue_that_is_popped_in_order_stays_locked(group: ElectedGroup) -> None:
-    leader = await group.three(offset_commit="sync")
+    leader = await group.three()
     async with Caller() as caller:
 
         async def pop() -> list[PoppedMessage]:

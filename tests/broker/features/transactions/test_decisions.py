@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.broker.support.transacting import HalfSent, TransactingParts
@@ -20,6 +20,7 @@ from rocketpipe.model.names import (
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
 )
+from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.errors import StoreFull
 from rocketpipe.store.message_store import MessageStore
@@ -214,3 +215,27 @@ async def test_what_an_apache_broker_committed_before_it_died_is_not_committed_a
     assert parts.bodies() == [b"a", b"b"]
     assert [op.body for op in parts.stored(HALF_OP_TOPIC)] == [b"1,", b"0,"]
     assert len(parts.waiting) == len(opened().waiting) == 0
+
+
+class Late:
+    """Replicas that never have anything in time."""
+
+    def __init__(self, *, elected: bool) -> None:
+        self.late = (1, "whether it stays is not known") if elected else None
+
+    async def acknowledged(self, end: int) -> int:
+        return ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+
+@pytest.mark.parametrize(("elected", "code"), [(True, 1), (False, 12)])
+async def test_a_decision_that_replicas_lack_is_an_error_where_another_may_lead(
+    opened: Open, elected: bool, code: int
+) -> None:
+    parts = opened()
+    half = await parts.half(b"a")
+    parts.visibility.standing.followers = cast("Any", Late(elected=elected))
+    assert await refused(parts, half, COMMIT) == code
+    assert await refused(parts, half, COMMIT) == code, "said again, it is not known either"
+    parts.visibility.standing.followers = None
+    await parts.decide(half, COMMIT)
+    assert parts.bodies() == [b"a"]

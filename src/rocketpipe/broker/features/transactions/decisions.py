@@ -174,7 +174,7 @@ class Decisions:
         finally:
             if ended.end is None:
                 ended.end = self._store.positions.written
-        _check_safe(stored.code)
+        self._check_safe(stored.code)
 
     async def resume(self, message: RecordView) -> None:
         """Have a transaction asked about from the first check on, given up or open still.
@@ -207,7 +207,7 @@ class Decisions:
             stored = await self._intake.take([half_messages.resumed(message)], wait=True)
         finally:
             self._resuming.discard(key)
-        _check_safe(stored.code)
+        self._check_safe(stored.code)
 
     async def _begin_again(self, message: RecordView) -> None:
         origin = Half.of(message).origin
@@ -256,7 +256,18 @@ class Decisions:
             code = await self._visibility.settled(end, wait=True)
         except StoreError as error:
             raise unavailable(error) from error
-        _check_safe(code)
+        self._check_safe(code)
+
+    def _check_safe(self, code: int) -> None:
+        refusal = self._visibility.refused(code)
+        if refusal is not None:
+            raise RequestRejected(*refusal)
+        if not is_safe(code):
+            raise RequestRejected(
+                code,
+                "the decision is stored and not durable yet: repeat it, and the answer says when "
+                "it is",
+            )
 
     def _find_outcome(self, half: RecordView) -> Outcome:
         """How a transaction ended long ago, as the log has it."""
@@ -319,11 +330,3 @@ def _decided(outcome: Outcome) -> RequestRejected:
     return RequestRejected(
         _ANSWERS[outcome], f"the transaction was {outcome.value} before, which stays so"
     )
-
-
-def _check_safe(code: int) -> None:
-    if not is_safe(code):
-        raise RequestRejected(
-            code,
-            "the decision is stored and not durable yet: repeat it, and the answer says when it is",
-        )
