@@ -182,6 +182,7 @@ async def test_a_leader_goes_on_while_the_coordinator_is_away_and_followers_keep
         await group.turn(1_000)
         assert group.leader is None
         assert group[2].follows is not None
+        assert first.told[-1] == "follow None", "it is a follower, though of nobody"
         group.ensemble.start()
         await group.until(lambda: group.leader)
         assert group.ensemble.state().epoch == 2

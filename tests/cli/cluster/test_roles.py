@@ -164,6 +164,20 @@ async def test_one_that_steps_down_is_told(world: World) -> None:
     assert await world.look() == ["broker-a-2 leads, epoch 2, after 0.1 s"]
 
 
+async def test_one_that_is_still_registered_and_says_that_it_does_not_lead_is_believed(
+    world: World,
+) -> None:
+    await world.leads("broker-a-1", 1)
+    await world.look()
+    world.status["broker-a-1"] = following()
+    assert world.roles.role("broker-a-1", Progress(leads=False)) == "follower"
+    assert await world.look() == ["broker-a-1 leads no longer"]
+    assert await world.look() == []
+    await world.clock.advance(3_000)
+    await world.leads("broker-a-1", 2)
+    assert await world.look() == ["broker-a-1 leads, epoch 2, after 3.0 s"]
+
+
 async def test_a_name_server_that_was_away_is_not_believed_before_it_knows(world: World) -> None:
     await world.leads("broker-a-1", 1)
     await world.look()

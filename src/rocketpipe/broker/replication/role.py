@@ -132,6 +132,9 @@ class RoleKeeper:
                 except CoordinatorAway as error:
                     rest_ms = RETRY_MS
                     self._say_away(error)
+                    if self._lead is None and self.role != "starting" and not self._follows:
+                        await self._end_promotion()
+                        await self._follow(None)  # it led or stood, and says what it is now
                 except (Fenced, NotInSync) as error:
                     log.info("not elected replica=%d: %s", self._me, error)
                     await self._clock.sleep(RANK_MS)

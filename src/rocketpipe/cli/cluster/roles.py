@@ -74,11 +74,14 @@ class Roles:
     def role(self, name: str, progress: Progress) -> str | None:
         """What a broker is registered as; what it says itself, while there is no NameServer.
 
-        One that is not registered, and believes that it leads, has no role.
+        One that says that it does not lead is believed. One that is not registered, and believes
+        that it leads, has no role.
         """
-        if self._forgetful and progress.leads is not None:
-            return LEADER if progress.leads else FOLLOWER
-        return self._registered.get(name, FOLLOWER if progress.leads is False else None)
+        if progress.leads is False:
+            return FOLLOWER
+        if self._forgetful and progress.leads:
+            return LEADER
+        return self._registered.get(name)
 
     def leader(self, group: str) -> str | None:
         """The name of the broker that leads, or led last."""
@@ -130,19 +133,25 @@ class Roles:
 
     async def _seen(self, term: Term, leader: str | None) -> None:
         if leader is None:
-            if term.leader is not None and term.lost_ms is None and not self._forgetful:
-                term.lost_ms = self._clock.monotonic_ms()
-                text = f"{term.leader} leads no longer"
-                self._tell(Event(term.leader, "lost", text))
-            return
-        if leader == term.leader and term.lost_ms is None:
+            if not self._forgetful:
+                self._lost(term)
             return
         (place,) = (each for each in self._brokers.values() if each.name == leader)
+        if leader == term.leader and term.lost_ms is None:
+            # What is registered may be old: it may have stepped down just now.
+            if (await self.progress([place]))[leader].leads is False:
+                self._lost(term)
+            return
         if leader == term.leader and not await self._still_leads(place):
             return
         lost_ms, term.leader, term.lost_ms = term.lost_ms, leader, None
         now_ms = self._clock.monotonic_ms()
         await self._tell_of(place, now_ms - lost_ms if lost_ms is not None else None)
+
+    def _lost(self, term: Term) -> None:
+        if term.leader is not None and term.lost_ms is None:
+            term.lost_ms = self._clock.monotonic_ms()
+            self._tell(Event(term.leader, "lost", f"{term.leader} leads no longer"))
 
     async def _still_leads(self, place: Place) -> bool:
         """Whether one that something was done to does its work; the NameServer may be wrong."""
