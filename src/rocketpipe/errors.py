@@ -219,7 +219,8 @@ _NEXT_STEPS: Final[Mapping[int, str]] = {
     2: "the broker is busy: try again after a moment, or send less at once",
     3: "this server does not know the request: is it older, or another kind of server?",
     13: "the message is outside the broker's rules: the remark says which one",
-    14: "the broker cannot write now: is its disk full, is it stopping, is it a follower?",
+    14: "the broker cannot write now: is its disk full, is it stopping, does another lead? "
+    "`rocketpipe doctor` looks",
     16: "topic or broker does not allow it: look at their permissions (perm)",
     17: "create the topic first, or let brokers create topics on a send (autoCreateTopicEnable)",
     23: "the expression does not parse: the remark says where",

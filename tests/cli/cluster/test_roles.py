@@ -202,8 +202,8 @@ async def test_brokers_say_how_far_they_are(world: World) -> None:
     gone = Place(kind=Kind.BROKER, name="gone", port=1)
     found = await world.roles.progress([*world.places.values(), gone])
     first = world.places["broker-a-1"].address
-    assert found["broker-a-1"] == Progress(True, 1000, 3, frozenset({first}))
-    assert found["broker-a-2"] == Progress(False, 900, 3)
+    assert found["broker-a-1"] == Progress(True, 1000, 3, frozenset({first}), 1)
+    assert found["broker-a-2"] == Progress(False, 900, 3, id=2)
     assert found["gone"] == Progress()
 
 

@@ -161,13 +161,17 @@ async def _zookeeper(
 async def _replica_id(
     config: BrokerConfig, address: str, disk: Disk, zookeeper: ZkCoordinator | None
 ) -> int:
-    """The id of this replica: what its data says, what the settings say, or the next one."""
+    """The id of this replica: with fixed roles what the settings say, else what its data says.
+
+    Data that says nothing gets one that nobody had: under one that is known to be in sync, an
+    emptied directory could be elected.
+    """
     if zookeeper is None:
         return config.broker_id
     identity = Identity(disk, config.data, cluster=config.cluster, name=config.name)
     kept = identity.load()
     if kept is not None:
         return kept
-    chosen = config.broker_id if config.broker_id > 0 else await zookeeper.id_for(address)
-    identity.keep(chosen)
-    return chosen
+    given = await zookeeper.id_for(address)
+    identity.keep(given)
+    return given

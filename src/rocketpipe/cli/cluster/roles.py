@@ -42,6 +42,8 @@ class Progress:
     epoch: int | None = None
     #: The addresses of those in sync, if it leads replicas.
     in_sync: frozenset[str | None] | None = None
+    #: Its id among the replicas, which it keeps whoever leads.
+    id: int | None = None
 
 
 class Roles:
@@ -183,7 +185,8 @@ class Roles:
         except RocketPipeError:
             return Progress()
         if not told.leads:
-            return Progress(False, told.following.log_end, await self._last_epoch(place))
+            epoch, number = await self._last_epoch(place)
+            return Progress(False, told.following.log_end, epoch, id=number)
         try:
             reply = await self._caller.call(place.address, GetSyncState(), _ANSWER_MS)
         except RocketPipeError:
@@ -194,11 +197,12 @@ class Roles:
         in_sync = frozenset(
             each.address or known.get((place.group, each.id)) for each in group.in_sync
         )
-        return Progress(True, told.log_end, group.epoch, in_sync)
+        return Progress(True, told.log_end, group.epoch, in_sync, group.leader_id)
 
-    async def _last_epoch(self, place: Place) -> int | None:
+    async def _last_epoch(self, place: Place) -> tuple[int | None, int | None]:
+        """The epoch of what a follower got last, and which replica it is."""
         try:
-            reply = await self._caller.call(place.address, GetEpochCache(), _ANSWER_MS)
+            cache = (await self._caller.call(place.address, GetEpochCache(), _ANSWER_MS)).cache
         except RocketPipeError:
-            return None
-        return reply.cache.epochs[-1].epoch if reply.cache.epochs else None
+            return None, None
+        return cache.epochs[-1].epoch if cache.epochs else None, cache.broker_id

@@ -41,7 +41,7 @@ EXAMPLES: Final = """\
 
 #: What people see of a row; the other facts are for programs.
 _SHOWN: Final = (
-    *("kind", "name", "role", "state", "cut", "address", "pid"),
+    *("kind", "name", "id", "role", "state", "cut", "address", "pid"),
     *("epoch", "lag", "in_sync", "starts"),
 )
 _READY_EVERY_S: Final = 0.1

@@ -134,7 +134,7 @@ class Followers:
             return (
                 ResponseCode.SYSTEM_ERROR,
                 f"in-sync replicas not enough: {copies} of minInSyncReplicas {least}, this one "
-                "included",
+                "included; `rocketpipe cluster status` shows who is there",
             )
         return None
 
