@@ -88,3 +88,21 @@ def test_what_cannot_be_read_is_not_taken_for_nothing(tmp_path: Path, text: byte
     path.write_bytes(text)
     with pytest.raises(SnapshotDamaged):
         loaded(Disk(), path)
+
+
+def test_whose_epochs_they_are_is_remembered_with_the_first_that_is_joined(tmp_path: Path) -> None:
+    path = tmp_path / "replication.json"
+    here, elsewhere = "cluster#broker-a", "cluster#broker-b"
+
+    def of(group: str) -> JoinedEpoch:
+        joined = JoinedEpoch(Disk(), path, group)
+        joined.load()
+        return joined
+
+    assert not of(here).is_of_group
+    of(here).join(7)
+    assert of(here).is_of_group
+    assert not of(elsewhere).is_of_group
+    of(elsewhere).join(5)
+    assert of(elsewhere).is_of_group
+    assert of(elsewhere).epoch == 7

@@ -54,17 +54,17 @@ def open_store(disk: SimDisk, *, replicated: bool = True, **changes: Any) -> Mes
 class LeaderLog:
     """What a leader's store wrote: its bytes, and where its groups end."""
 
-    def __init__(self, *groups: int, body: int = 300) -> None:
-        """Write groups of so many records each."""
+    def __init__(self, *groups: int, body: int = 300, begin: int = 0) -> None:
+        """Write groups of so many records each, numbered from ``begin`` on."""
         store = open_store(SimDisk(), replicated=False)
         self.ends = [0]
-        number = 0
+        number = begin
         for records in groups:
             puts = [put(b"%06d" % (number + at) + bytes(body)) for at in range(records)]
             number += records
             store.append([puts])
             self.ends.append(int(store.positions.written))
-        self.records = number
+        self.records = number - begin
         self.end = self.ends[-1]
         parts, at = [], 0
         while data := store.raw_at(LogOffset(at), 1 << 20):

@@ -24,12 +24,15 @@ class _Kept(msgspec.Struct, rename="camel", frozen=True):
     tables_applied: int = 0
     #: Of the machine when this was written.
     boot_id: str = ""
+    group: str = ""
 
 
 class JoinedEpoch:
     """What a replica has to remember of its group; each change is on disk on return."""
 
-    def __init__(self, disk: Disk, path: Path) -> None:
+    def __init__(self, disk: Disk, path: Path, group: str = "") -> None:
+        """``group`` is the name of the one that is joined from now on."""
+        self._group = group
         self._snapshot = Snapshot(disk, path)
         self._lock = threading.Lock()
         self._kept = _Kept()
@@ -49,6 +52,11 @@ class JoinedEpoch:
         return self._kept.epoch
 
     @property
+    def is_of_group(self) -> bool:
+        """Whether the log is known to be this group's, and not only to have epochs like it."""
+        return self._kept.epoch > 0 and self._kept.group == self._group
+
+    @property
     def tables_applied(self) -> int:
         """The queue offset up to which the records of tables were applied."""
         return self._kept.tables_applied
@@ -65,9 +73,11 @@ class JoinedEpoch:
             DiskError: It may not be saved, so nothing may be reported yet.
         """
         with self._lock:
-            if epoch <= self._kept.epoch:
+            kept = msgspec.structs.replace(
+                self._kept, epoch=max(epoch, self._kept.epoch), group=self._group
+            )
+            if kept == self._kept:
                 return
-            kept = msgspec.structs.replace(self._kept, epoch=epoch)
             self._save(kept)
             # The version before it too: to fall back on that one must not break the promise.
             self._save(kept)

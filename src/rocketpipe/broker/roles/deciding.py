@@ -119,6 +119,9 @@ async def keep_following(
     told: list[Leader | None] = []
     named_until_ms = clock.monotonic_ms() + NAMED_WITHIN_MS
     while True:
+        if not replica.is_connected:
+            # The answer says who the master is now.
+            await replica.run.core.registrar.register(settle=False)
         master = _master(replica, replication) or (told[0] if told else None)
         # Who knows only where its log comes from takes the master for an Apache one.
         unnamed = (
@@ -142,9 +145,6 @@ async def keep_following(
             except (RocketPipeError, OSError):
                 log.exception("this slave could not do as it was told, and tries again")
         await clock.sleep(NAMED_EVERY_MS if unnamed else LOOK_EVERY_MS)
-        if not replica.is_connected:
-            # The answer says who the master is now.
-            await replica.run.core.registrar.register(settle=False)
 
 
 def _master(replica: Replica, replication: ReplicationConfig) -> Leader | None:

@@ -83,7 +83,8 @@ class Run:
             epochs.drop_before(store.first_offset)
             # What a cut, or a crash of the machine, has taken from the log.
             epochs.cut(store.positions.written)
-            joined = JoinedEpoch(core.disk, layout.config / JOINED_FILE)
+            group = f"{core.config.cluster}#{core.config.name}"
+            joined = JoinedEpoch(core.disk, layout.config / JOINED_FILE, group)
             joined.load()
             await stack.enter_async_context(saved(core.tables, core.config.save_offsets_every_ms))
             run = cls(core, epochs, joined, board)

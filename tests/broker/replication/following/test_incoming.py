@@ -280,6 +280,7 @@ async def test_a_power_cut_while_joining_reports_nothing(leader: ScriptedLeader,
 async def test_a_log_that_went_on_by_itself_has_to_be_cut(leader: ScriptedLeader) -> None:
     follower = Follower(leader.address, Dialect.EPOCHS)
     follower.open()
+    follower.joined.join(1)
     follower.fill(LOG, END, (1, 0))
     async with follower.life():
         end = await leader.connection(0)
@@ -344,6 +345,7 @@ async def test_a_log_that_is_too_far_behind_begins_anew(
 ) -> None:
     follower = Follower(leader.address, Dialect.EPOCHS)
     follower.open()
+    follower.joined.join(1)
     follower.fill(LOG, LOG.ends[2], (1, 0))
     async with follower.life():
         end = await leader.connection(0)

@@ -53,7 +53,10 @@ class BeginAt(RocketPipeError):
 class NothingInCommon(RocketPipeError):
     """The leader's log and this one were never one: nothing is taken in, and nothing is cut."""
 
-    hint = "is it the right group? then empty this replica's directory, and it takes all anew"
+    hint = (
+        "is it the right group? if the leader's log is the one to keep, move this replica's "
+        "directory away, and it takes all anew; if this one is, have this broker lead"
+    )
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"this log and the leader's have nothing in common: {reason}; {self.hint}")

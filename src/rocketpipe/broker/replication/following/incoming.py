@@ -1,6 +1,7 @@
 """One connection to a leader: its bytes become this replica's log, and how far is reported.
 
     hello      refuse who was replaced; join its epoch, on disk; see where the two logs part
+    overlap    compare the last bytes of both, where nothing else says that the log is the same
     transfer   whole groups, each record checked, go to the log; the rest waits for more
     report     once a read: the end of the last whole group, written or, with SYNC_FLUSH, synced
 
@@ -21,10 +22,12 @@ from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.replication.epochs import EpochTable
 from rocketpipe.broker.replication.following.agreement import (
     BeginAt,
+    CutNeeded,
     EpochStale,
     NothingInCommon,
     agree,
 )
+from rocketpipe.broker.replication.following.overlap import Overlap
 from rocketpipe.broker.replication.frames import (
     Dialect,
     FollowerSide,
@@ -95,6 +98,9 @@ class Incoming(asyncio.BufferedProtocol):
         self._greeted = self._plain
         #: No epoch is common, so that only a log that begins behind this one's end is accepted.
         self._apart = False
+        #: What is compared before anything is taken in, and what is to be done then.
+        self._overlap: Overlap | None = None
+        self._cut: CutNeeded | None = None
         self._groups: RawGroups | None = None
         #: Where the next bytes are from; what waits to be a whole group is before it.
         self._next = int(store.positions.written)
@@ -138,6 +144,7 @@ class Incoming(asyncio.BufferedProtocol):
         if self.ended.done():
             self._transport.abort()
         elif self._plain:
+            self._overlap = Overlap(self._store, self._next, one_file=True)
             self._report()
         else:
             self._transport.write(self._side.handshake(self._me, learner=self._learner))
@@ -224,11 +231,16 @@ class Incoming(asyncio.BufferedProtocol):
         floor = max(self._joined.epoch, self._epochs.last_epoch)
         if hello.epoch < floor:
             raise EpochStale(hello.epoch, floor)
-        # Before anything is reported, and before anything is cut on this leader's word.
-        self._joined.join(hello.epoch)
         self._epoch = hello.epoch
         self.leader_end = hello.log_end
-        self._apart = not agree(self._store, self._epochs, hello)
+        # A coordinator gives each epoch to one leader alone. Where roles are fixed, or to a log
+        # that was not in this group yet, another may have given the same ones.
+        if self._learner or not self._joined.is_of_group:
+            self._compare(hello)
+        else:
+            # Before anything is reported, and before anything is cut on this leader's word.
+            self._joined.join(hello.epoch)
+            self._apart = not agree(self._store, self._epochs, hello)
         self._greeted = True
         log.info(
             "following leader=%s epoch=%d leader_end=%d from=%d",
@@ -238,11 +250,41 @@ class Incoming(asyncio.BufferedProtocol):
             self._next,
         )
 
+    def _compare(self, hello: LeaderHello) -> None:
+        """Have bytes compared before the leader is joined, and before anything is cut."""
+        try:
+            self._apart = not agree(self._store, self._epochs, hello)
+        except CutNeeded as cut:
+            if cut.to <= self._store.first_offset:
+                raise NothingInCommon(f"the leader's begins anew at {cut.to}") from cut
+            self._cut = cut
+        end = self._next if self._cut is None else int(self._cut.to)
+        if self._apart or self._is_empty:
+            self._joined.join(hello.epoch)
+        else:
+            self._overlap = Overlap(self._store, end, one_file=False)
+
+    def _compared(self, transfer: Transfer) -> Transfer | None:
+        """What is behind the bytes that both logs have; None while they are being compared."""
+        if self._overlap is None:
+            return transfer
+        rest = self._overlap.compare(transfer)
+        if rest is not None:
+            if not self._plain:
+                self._joined.join(self._epoch)
+            if self._cut is not None:
+                raise self._cut
+            self._overlap = None
+        return rest
+
     @property
     def _is_empty(self) -> bool:
         return self._store.first_offset == self._store.positions.written
 
-    def _transfer(self, transfer: Transfer) -> None:
+    def _transfer(self, told: Transfer) -> None:
+        transfer = self._compared(told)
+        if transfer is None:
+            return
         if self._groups is None:
             self._begin(transfer)
         assert self._groups is not None
@@ -355,7 +397,9 @@ class Incoming(asyncio.BufferedProtocol):
             return
         assert self._transport is not None
         end = int(positions.durable if self._sync else positions.written)
-        if end <= self._next:  # else it ends with a filler of which not every byte came
+        if self._overlap is not None:
+            self._reported = self._overlap.start
+        elif end <= self._next:  # else it ends with a filler of which not every byte came
             self._reported = end
         self._transport.write(self._side.report(self._reported))
         self._wrote_ms = self._clock.monotonic_ms()

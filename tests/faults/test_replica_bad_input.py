@@ -1,0 +1,50 @@
+"""What operators and machines do to replicas that they should not: said once, and nothing lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.broker.support.replica_group import ReplicaGroup, Running, log_bytes, replica_group
+from tests.waiting import until
+
+from rocketpipe import Message, Producer
+
+
+@pytest.fixture
+async def group(tmp_path: Path) -> AsyncIterator[ReplicaGroup]:
+    async with replica_group(tmp_path) as made:
+        yield made
+
+
+async def send(group: ReplicaGroup, count: int) -> None:
+    async with Producer(group.name_server) as producer:
+        for number in range(count):
+            await producer.send(Message(topic="orders", body=b"%d" % number))
+
+
+async def has_all(slave: Running, master: Running) -> None:
+    await until(lambda: slave.log_end == master.log_end)
+
+
+def said(caplog: pytest.LogCaptureFixture, part: str) -> int:
+    """How many lines have this in them."""
+    return sum(part in record.getMessage() for record in caplog.records)
+
+
+async def test_a_master_whose_directory_was_emptied_has_nothing_cut_or_mixed(
+    group: ReplicaGroup, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    master, slave = await group.master(), await group.slave()
+    await send(group, 30)
+    await has_all(slave, master)
+    kept = log_bytes(slave.core)
+    await master.stop()
+    shutil.rmtree(tmp_path / "master")
+    await group.master()
+    await send(group, 60)
+    await until(lambda: "nothing in common" in str(slave.core.group.status().following))
+    assert log_bytes(slave.core) == kept
+    assert said(caplog, "nothing in common") == 1
