@@ -155,8 +155,13 @@ bench-timers: setup ## Plain sends while a million messages wait for their time;
 	@$(RUN) benchmarks/timers.py $(BENCH)
 
 .PHONY: bench-broker
-bench-broker: setup ## Our broker and others under one load; BENCH="--quick --peers rocketpipe" and the like
+bench-broker: setup ## Our broker and others under one load, then replicas; BENCH="--quick --peers rocketpipe" and the like
 	@$(RUN) -m benchmarks.broker $(BENCH)
+	@$(RUN) -m benchmarks.replication $(filter --quick,$(BENCH))
+
+.PHONY: bench-replicas
+bench-replicas: setup ## What copies cost, ours and Apache's; BENCH="--quick" or "--parts sends --groups alone,sync" and the like
+	@$(RUN) -m benchmarks.replication $(BENCH)
 
 .PHONY: bench-client
 bench-client: setup ## Our client beside a bare asyncio client; BENCH="--rounds 5 --uvloop" and the like

@@ -19,19 +19,28 @@ from benchmarks.broker.report import Cell, short, table
 from benchmarks.broker.running import ServerFailed
 from benchmarks.broker.scenarios import Scenario
 from benchmarks.replication.catch_up import CAUGHT_UP, catch_up
-from benchmarks.replication.groups import KINDS, Ground, Group, name_server, running
+from benchmarks.replication.groups import Ground, Group, name_server, running
+from benchmarks.replication.kinds import KINDS
 from benchmarks.replication.takeover import TAKEN_OVER, taken_over
+from benchmarks.replication.targets import TARGETS, targets
 
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.testing.ensemble import ensemble
 
 REPORT: Final = Path("out") / "bench-replication.md"
 LOADS: Final = tuple(
-    Scenario(kind="send", connections=connections, window=window, body_bytes=body_bytes)
+    Scenario(
+        kind="send",
+        connections=connections,
+        window=window,
+        body_bytes=body_bytes,
+        quick=body_bytes == 100 and connections > 1,
+    )
     for body_bytes in (100, 1024)
     for connections, window in ((1, 1), (64, 1), (16, 16))
 )
 PARTS: Final = ("sends", "catch-up", "takeover")
+QUICK_PARTS: Final = ("sends", "catch-up")
 
 
 def main() -> int:
@@ -44,7 +53,8 @@ def main() -> int:
     lines = [f"# Replicas, rounds of {options.seconds:g} s, medians of {options.rounds}", ""]
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rocketpipe-bench-")))
-        zookeeper = _coordinator(stack, scratch)
+        elects = "takeover" in options.parts or any("elected" in each for each in options.groups)
+        zookeeper = _coordinator(stack, scratch) if elects else ""
         ground = Ground(
             directory=scratch,
             name_server=stack.enter_context(name_server(scratch)),
@@ -69,25 +79,27 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replication", description=__doc__)
     words = {"type": lambda text: text.split(","), "metavar": "NAMES"}
-    parser.add_argument("--parts", default=PARTS, help=", ".join(PARTS), **words)
-    parser.add_argument("--groups", default=list(KINDS), help=", ".join(KINDS), **words)
-    parser.add_argument(
-        "--loads",
-        default=[each.name for each in LOADS],
-        help=", ".join(each.name for each in LOADS),
-        **words,
-    )
-    parser.add_argument("--seconds", type=float, default=2.0, metavar="S", help="of each run (2)")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of all loads (3)")
-    parser.add_argument("--megabytes", type=int, default=512, help="to catch up with (512)")
+    loads = [each.name for each in LOADS]
+    parser.add_argument("--quick", action="store_true", help="a part of it, one short round")
+    parser.add_argument("--parts", help=", ".join(PARTS), **words)
+    parser.add_argument("--groups", help=", ".join(KINDS), **words)
+    parser.add_argument("--loads", help=", ".join(loads), **words)
+    parser.add_argument("--seconds", type=float, metavar="S", help="of each run (2; quick: 1)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="of all loads (5; quick: 1)")
+    parser.add_argument("--megabytes", type=int, help="to catch up with (1024; quick: 64)")
     parser.add_argument("--kills", type=int, default=5, help="of leaders, for each session (5)")
     parser.add_argument("--report", type=Path, default=REPORT, metavar="FILE")
     options = parser.parse_args()
-    for given, known in (
-        (options.parts, PARTS),
-        (options.groups, KINDS),
-        (options.loads, [each.name for each in LOADS]),
-    ):
+    quick = options.quick
+    options.parts = options.parts or (QUICK_PARTS if quick else PARTS)
+    options.groups = options.groups or [
+        name for name, kind in KINDS.items() if kind.quick or not quick
+    ]
+    options.loads = options.loads or [each.name for each in LOADS if each.quick or not quick]
+    options.seconds = options.seconds or (1.0 if quick else 2.0)
+    options.rounds = options.rounds or (1 if quick else 5)
+    options.megabytes = options.megabytes or (64 if quick else 1024)
+    for given, known in ((options.parts, PARTS), (options.groups, KINDS), (options.loads, loads)):
         for name in given:
             if name not in known:
                 parser.error(f"{name!r} is not one of {', '.join(known)}")
@@ -132,7 +144,10 @@ def _sends(ground: Ground, options: argparse.Namespace) -> list[str]:
     ]
     foreign = Cell([each for cell in cells.values() for each in cell.samples])
     cores = foreign.median(attrgetter("foreign_cores")) or 0.0
-    return [*table(head, rows), "", f"Other programs kept {cores:.2f} cores busy meanwhile."]
+    lines = [*table(head, rows), "", f"Other programs kept {cores:.2f} cores busy meanwhile."]
+    if found := list(targets(cells, loads)):
+        lines += ["", *table(TARGETS, found)]
+    return lines
 
 
 def _run(group: Group, load: Scenario, ground: Ground, seconds: float):  # type: ignore[no-untyped-def]

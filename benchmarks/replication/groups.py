@@ -1,28 +1,20 @@
-"""Brokers with and without replicas, each replica a process: ours in every role, and Apache's pair.
-
-alone        one broker
-async        ASYNC_MASTER and a slave that is not waited for
-sync         SYNC_MASTER and a slave that is
-elected-N    N replicas of which one leads, all of them waited for
-apache       SYNC_MASTER and a slave of Apache's, with inSyncReplicas=2: it waits for its slave too
-"""
+"""Brokers with and without replicas, each replica a process that is measured, killed, started."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import pytest
 from benchmarks.broker.generator import Generator, RunFailed, Unavailable
 from benchmarks.broker.running import ServerFailed, free_port, stop
-from tests.compat.support.apache import NEWEST, Apache, find_apache
 
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.protocol.requests.replication import GetHaStatus, HaStatus
@@ -51,6 +43,8 @@ class Replica:
     port: int
     directory: Path
     command: Sequence[str]
+    #: What its environment has beside ours.
+    environment: Mapping[str, str] = field(default_factory=dict)
     child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -64,6 +58,7 @@ class Replica:
             self.child = subprocess.Popen(
                 self.command,
                 cwd=self.directory,
+                env={**os.environ, **self.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -181,83 +176,6 @@ def elected(ground: Ground, name: str, count: int, *, session_ms: int = 3000) ->
     more = {"zookeeperSessionTimeout": session_ms}
     words = ["--zookeeper", ground.zookeeper]
     return [ours(ground, name, number, more=more, words=words) for number in range(count)]
-
-
-def apaches(ground: Ground, name: str) -> list[Replica]:
-    """Apache's own pair of 2m-2s-sync, with a heap of 1 GiB each.
-
-    Raises:
-        Unavailable: If there is no Java, or Maven cannot fetch the jars.
-    """
-    try:
-        found = find_apache(NEWEST)
-    except pytest.skip.Exception as error:
-        raise Unavailable(str(error)) from error
-    master = _apache(ground, found, name, "SYNC_MASTER", {"brokerId": 0, "inSyncReplicas": 2})
-    master_ha = f"127.0.0.1:{master.port + 1}"
-    return [
-        master,
-        _apache(ground, found, name, "SLAVE", {"brokerId": 1, "haMasterAddress": master_ha}),
-    ]
-
-
-def _apache(
-    ground: Ground, found: Apache, name: str, role: str, more: Mapping[str, object]
-) -> Replica:
-    directory, port = ground.directory / f"{name}-{role}", free_port()
-    directory.mkdir(parents=True)
-    settings = {
-        "brokerClusterName": "DefaultCluster",
-        "brokerName": name,
-        "brokerRole": role,
-        "flushDiskType": "ASYNC_FLUSH",
-        "namesrvAddr": ground.name_server,
-        "brokerIP1": "127.0.0.1",
-        "brokerIP2": "127.0.0.1",
-        "bindAddress": "127.0.0.1",
-        "listenPort": port,
-        "haListenPort": port + 1,
-        "storePathRootDir": directory / "store",
-        "storePathCommitLog": directory / "store" / "commitlog",
-        # As in ``broker.peers``: it may be slow, but shall not refuse.
-        "waitTimeMillsInSendQueue": 10_000,
-        "osPageCacheBusyTimeOutMills": 10_000,
-        "diskMaxUsedSpaceRatio": 95,
-        "diskSpaceCleanForciblyRatio": 98,
-        "diskSpaceWarningLevelRatio": 99,
-        **more,
-    }
-    conf = directory / "broker.conf"
-    conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    command = [
-        *(str(found.java), "-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC"),
-        *(f"-Duser.home={directory}", f"-Djava.io.tmpdir={directory}"),
-        f"-Drocketmq.home.dir={directory}",
-        "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
-        "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
-        *("-cp", f"{found.jars}/*", "org.apache.rocketmq.broker.BrokerStartup", "-c", str(conf)),
-    ]
-    return Replica(port, directory, command)
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A way to keep copies."""
-
-    title: str
-    made: Callable[[Ground, str], list[Replica]]
-    #: A JVM compiles meanwhile.
-    warmup_s: float = 1.0
-
-
-KINDS: Final[Mapping[str, Kind]] = {
-    "alone": Kind("no replicas", lambda ground, name: [ours(ground, name, 0, more={}, words=[])]),
-    "async": Kind("ASYNC_MASTER, a slave", lambda g, n: master_and_slave(g, n, "async-master")),
-    "sync": Kind("SYNC_MASTER, a slave", lambda g, n: master_and_slave(g, n, "sync-master")),
-    "elected-2": Kind("elected, 2 replicas", lambda g, n: elected(g, n, 2)),
-    "elected-3": Kind("elected, 3 replicas", lambda g, n: elected(g, n, 3)),
-    "apache": Kind(f"Apache {NEWEST} SYNC_MASTER, a slave", apaches, warmup_s=20.0),
-}
 
 
 @contextmanager
