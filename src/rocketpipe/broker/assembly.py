@@ -51,6 +51,7 @@ def open_store(
     arrivals: Arrivals,
     *,
     replicated: bool = False,
+    threads: bool = True,
 ) -> MessageStore:
     """Open the store of a broker, or of a replica: then others say what of its end is confirmed.
 
@@ -63,6 +64,7 @@ def open_store(
         clock=clock,
         store_host=store_host,
         on_arrival=arrivals,
+        threads=threads,
         replicated=replicated,
     )
 

@@ -21,7 +21,7 @@ from rocketpipe.broker.replication.leading.ha_port import HaPort, ha_port
 from rocketpipe.broker.roles.deciding import elected, follows, keep_following, leads
 from rocketpipe.broker.roles.follow_loop import Offline
 from rocketpipe.broker.roles.replica import Replica
-from rocketpipe.broker.roles.run import Run
+from rocketpipe.broker.roles.run import Run, boot_id
 from rocketpipe.broker.roles.status import status_of
 from rocketpipe.broker.roles.switchboard import Switchboard
 from rocketpipe.clock import Clock
@@ -50,8 +50,13 @@ async def replicated(
     listening: Callable[[Switchboard], AbstractAsyncContextManager[None]],
     watch: Callable[[Core], None] | None = None,
     coordinator: Coordinator | None = None,
+    ports: Callable[[str, int], AbstractAsyncContextManager[HaPort]] = ha_port,
+    boot_id: Callable[[], str] = boot_id,
+    threads: bool = True,
 ) -> AsyncIterator[Replica]:
     """Run a broker that has replicas inside the block; ``listening`` answers peers meanwhile.
+
+    ``ports`` binds the one for followers. Without ``threads`` somebody else flushes the store.
 
     Raises:
         OSError: If the port for followers is taken.
@@ -60,7 +65,7 @@ async def replicated(
     """
     async with AsyncExitStack() as stack:
         ha = await stack.enter_async_context(
-            ha_port(config.host, replication.listen_port(config.port))
+            ports(config.host, replication.listen_port(config.port))
         )
         zookeeper = None
         if coordinator is None and replication.elected:
@@ -97,8 +102,17 @@ async def replicated(
                     watch(core)
                 return core
 
-            opening = partial(open_store, here, disk, clock, store_host, arrivals, replicated=True)
-            return Run.opened(opening, built, board)
+            opening = partial(
+                open_store,
+                here,
+                disk,
+                clock,
+                store_host,
+                arrivals,
+                replicated=True,
+                threads=threads,
+            )
+            return Run.opened(opening, built, board, boot_id())
 
         replica = Replica(
             replication,

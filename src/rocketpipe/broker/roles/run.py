@@ -34,15 +34,17 @@ class Run:
     """The store, the core and the tables of one run, and what is built on them."""
 
     def __init__(
-        self, core: Core, epochs: EpochTable, joined: JoinedEpoch, board: Switchboard
+        self, core: Core, epochs: EpochTable, joined: JoinedEpoch, board: Switchboard, boot: str
     ) -> None:
+        """``boot`` is what `boot_id` gives on this machine."""
         self.core = core
         self.epochs = epochs
         self.joined = joined
         self._board = board
         self._role: AsyncExitStack | None = None
+        self._boot = boot
         #: Whether what was acknowledged is surely in its log.
-        self.is_clean = _is_clean(core.store, joined)
+        self.is_clean = _is_clean(core.store, joined, boot)
         self.table_log = TableLog(
             core.store,
             core.tables,
@@ -67,6 +69,7 @@ class Run:
         open_store: Callable[[], MessageStore],
         build_core: Callable[[MessageStore], Core],
         board: Switchboard,
+        boot: str,
     ) -> AsyncIterator[Self]:
         """Have a store open inside the block; its tables are saved, and it is closed, at its end.
 
@@ -87,7 +90,7 @@ class Run:
             joined = JoinedEpoch(core.disk, layout.config / JOINED_FILE, group)
             joined.load()
             await stack.enter_async_context(saved(core.tables, core.config.save_offsets_every_ms))
-            run = cls(core, epochs, joined, board)
+            run = cls(core, epochs, joined, board, boot)
             await stack.enter_async_context(
                 running(core.registrar.keep_registered(), "registration")
             )
@@ -102,7 +105,7 @@ class Run:
         Raises:
             DiskError: That could not be saved.
         """
-        self.joined.save(boot_id=boot_id())
+        self.joined.save(boot_id=self._boot)
         self.is_clean = True
 
     @property
@@ -144,14 +147,14 @@ async def saved(tables: Tables, every_ms: int) -> AsyncIterator[None]:
         tables.save()
 
 
-def _is_clean(store: MessageStore, joined: JoinedEpoch) -> bool:
+def _is_clean(store: MessageStore, joined: JoinedEpoch, now: str) -> bool:
     """Whether nothing that was acknowledged can be missing.
 
     A killed process loses nothing that was written. A machine that crashed does, and a store that
     has failed: unless the log was synced before anything was acknowledged. What was lost stays so
     until a leader has sent it again, however often the replica is started meanwhile.
     """
-    before, now = joined.boot_id, boot_id()
+    before = joined.boot_id
     synced = store.config.flush is FlushMode.SYNC
     kept = store.ended_well or (before == now and not store.had_failed) or synced
     clean = kept and before != LOST
