@@ -56,7 +56,7 @@ NOUNS: Final = (
     Noun(
         "broker",
         "serving.broker",
-        "run a broker; with list, show or config: look after those that run",
+        "run a broker; with list, show, config, resign or lead: look after those that run",
     ),
     Noun("topic", "nouns.topics", "create, list, show, change and delete topics"),
     Noun("message", "nouns.messages", "send, find, follow and show messages"),
@@ -80,6 +80,10 @@ NOUNS: Final = (
     Noun("mqadmin", "mqadmin.command", "do what RocketMQ's mqadmin does, by its verbs and flags"),
     Noun("completion", "nouns.completion", "print what a shell needs to complete this command"),
 )
+
+
+#: What is asked of brokers that run; any other word after ``broker`` is for one that is to.
+BROKER_VERBS: Final = ("list", "show", "config", "resign", "lead")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,7 +120,7 @@ def _understood(given: Sequence[str]) -> argparse.Namespace:
 
 def asks_brokers(given: Sequence[str]) -> bool:
     """Whether ``broker`` is meant as a noun with verbs, and not as the command that runs one."""
-    return list(given[:1]) == ["broker"] and "".join(given[1:2]) in ("list", "show", "config")
+    return list(given[:1]) == ["broker"] and "".join(given[1:2]) in BROKER_VERBS
 
 
 def parser_of(loaded: Iterable[str], *, running: bool = False) -> argparse.ArgumentParser:

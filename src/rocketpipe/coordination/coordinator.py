@@ -84,12 +84,47 @@ class GroupState:
         """Above every epoch that anybody here has seen, even if the coordinator forgot them."""
         return max(self.epoch, *(each.last_epoch for each in self.members.values()), 0) + 1
 
-    def check_candidate(self, me: int, in_sync: frozenset[int]) -> None:
-        """Whether ``me`` may stand with this set.
+    @property
+    def candidates(self) -> frozenset[int]:
+        """Who may stand: the set's members that are here and lost nothing; at first, all."""
+        may = self.in_sync if self.epoch else frozenset(self.members)
+        return frozenset(id_ for id_ in may if id_ in self.members and self.members[id_].clean)
+
+    def has_more(self, other: int, me: Member) -> bool:
+        """Whether another member has more of the log, and so should stand first."""
+        it = self.members[other]
+        return (it.last_epoch, it.log_end, -it.id) > (me.last_epoch, me.log_end, -me.id)
+
+    @property
+    def essence(self) -> object:
+        """What a replica acts on: ends are told all the time, and by oneself too."""
+        clean = {id_: each.clean for id_, each in self.members.items()}
+        return (self.epoch, self.leader, self.in_sync, self.successor, clean)
+
+    def needs_no_word(self, me: int) -> str | None:
+        """Why no operator has to say that ``me`` may lead though it may lack something."""
+        if self.leader is not None:
+            return f"replica {self.leader.id} leads, at {self.leader.address}"
+        if not self.epoch:
+            return "nothing was ever acknowledged in this group: it elects a leader by itself"
+        if self.candidates:
+            return f"replica {min(self.candidates)} has all that was acknowledged, and may lead"
+        there = sorted(self.in_sync & self.members.keys())
+        if there and me not in there:
+            return (
+                f"replica {there[0]} was in sync until its machine crashed, and so lacks less: "
+                "have that one lead"
+            )
+        return None
+
+    def check_candidate(self, me: int, in_sync: frozenset[int], *, anyway: bool = False) -> None:
+        """Whether ``me`` may stand with this set; ``anyway``: it may alone, whatever that loses.
 
         Raises:
             NotInSync: It is not in the set of now, or the new one has others than that one.
         """
+        if anyway and in_sync == {me}:
+            return
         # Before the first epoch there is no set, and nothing that could be lost.
         may_lead = self.in_sync if self.epoch else in_sync
         if me not in in_sync or me not in may_lead or in_sync - may_lead:
@@ -124,10 +159,13 @@ class Coordinator(Protocol):
         """Ask for the state of this moment."""
         ...
 
-    async def campaign(self, seen: GroupState, in_sync: frozenset[int]) -> Leadership:
+    async def campaign(
+        self, seen: GroupState, in_sync: frozenset[int], *, anyway: bool = False
+    ) -> Leadership:
         """Lead in the next epoch with this set, if nothing has changed since ``seen``.
 
         A leadership that this very session holds already, unknown to its holder, is replaced.
+        ``anyway`` is the operator's word: one that is not in the set may lead alone.
 
         Raises:
             Fenced: Somebody else was quicker, or leads still, or the set has changed.

@@ -100,11 +100,13 @@ class ZkCoordinator:
     async def state(self) -> GroupState:
         return await self._session.timed(self._read(self._session.live()))
 
-    async def campaign(self, seen: GroupState, in_sync: frozenset[int]) -> Leadership:
+    async def campaign(
+        self, seen: GroupState, in_sync: frozenset[int], *, anyway: bool = False
+    ) -> Leadership:
         client, me = self._session.live(), self._joined
         if me is None:
             raise CoordinatorAway("this replica has not joined in this session")
-        seen.check_candidate(me.id, in_sync)
+        seen.check_candidate(me.id, in_sync, anyway=anyway)
         leader = Leader(
             id=me.id, epoch=seen.next_epoch, address=me.address, ha_address=me.ha_address
         )

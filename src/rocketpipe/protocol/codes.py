@@ -176,6 +176,7 @@ class RequestCode(IntEnum):
     PREPARE_STAGES = 700_003
     ASK_STAGES = 700_004
     SETTLE_STAGES = 700_005
+    LEAD_ANYWAY = 700_006
 
 
 class ResponseCode(IntEnum):

@@ -148,9 +148,15 @@ class SimEnsemble:
         return self.state()
 
     def campaign(
-        self, me: int, session: int, seen: GroupState, in_sync: frozenset[int]
+        self,
+        me: int,
+        session: int,
+        seen: GroupState,
+        in_sync: frozenset[int],
+        *,
+        anyway: bool = False,
     ) -> Leadership:
-        seen.check_candidate(me, in_sync)
+        seen.check_candidate(me, in_sync, anyway=anyway)
         if self._leader is not None and self._leader.session != session:
             raise Fenced(f"replica {self._leader.value.id} leads")
         self._check(seen.epoch_version, seen.in_sync_version)
@@ -249,10 +255,14 @@ class SimCoordinator:
     async def state(self) -> GroupState:
         return await self._call(lambda session: self._ensemble.state())
 
-    async def campaign(self, seen: GroupState, in_sync: frozenset[int]) -> Leadership:
+    async def campaign(
+        self, seen: GroupState, in_sync: frozenset[int], *, anyway: bool = False
+    ) -> Leadership:
         assert self._me is not None, "who stands has joined"
         me = self._me
-        return await self._call(lambda session: self._ensemble.campaign(me, session, seen, in_sync))
+        return await self._call(
+            lambda session: self._ensemble.campaign(me, session, seen, in_sync, anyway=anyway)
+        )
 
     async def change_in_sync(
         self, lead: Leadership, seen: GroupState, in_sync: frozenset[int]

@@ -10,7 +10,8 @@ import pytest
 from tests.broker.support.group_status import LEADER, following, leading
 
 from rocketpipe.broker.handlers.replication import ELECT_WITHIN_MS, NO_END, ReplicationHandlers
-from rocketpipe.broker.replication.status import GroupView, ReplicationStatus
+from rocketpipe.broker.replication.role import LeaderPossible
+from rocketpipe.broker.replication.status import GroupView, Lacking, ReplicationStatus
 from rocketpipe.coordination.coordinator import CoordinatorAway, Leader
 from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.codes import ResponseCode
@@ -22,6 +23,7 @@ from rocketpipe.protocol.requests.replication import (
     GetEpochCache,
     GetHaStatus,
     GetSyncState,
+    LeadAnyway,
     ResetMasterFlushOffset,
 )
 from rocketpipe.remoting.router import Router
@@ -215,3 +217,38 @@ async def test_an_election_that_nobody_wins_is_told_of() -> None:
     assert code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
     assert "within 10 s" in text
     assert asked.clock.monotonic_ms() >= ELECT_WITHIN_MS
+
+
+async def test_a_replica_says_what_it_may_lack_before_it_leads_all_the_same() -> None:
+    asked = Asked(following(leader=None))
+    wish = LeadAnyway(broker_name="broker-a", broker_id=2, do_it=False)
+    code, text = await asked.refused(wish)
+    assert code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    assert "roles are fixed" in text
+    told: list[bool] = []
+
+    async def lead_anyway(do_it: bool) -> Lacking:
+        told.append(do_it)
+        return Lacking(
+            log_end=900,
+            last_epoch=3,
+            in_sync=frozenset({2, 1}),
+            unclean=frozenset({2}),
+            ahead=frozenset(),
+            epoch=4 if do_it else None,
+        )
+
+    asked.view.lead_anyway = lead_anyway
+    reply = await asked.ask(wish)
+    assert (reply.log_end, reply.last_epoch, reply.epoch) == (900, 3, None)
+    assert (reply.in_sync, reply.unclean, reply.ahead) == ("1,2", "2", "")
+    assert (await asked.ask(replace(wish, do_it=True))).epoch == 4
+    assert told == [False, True]
+    assert "this is replica 2" in (await asked.refused(replace(wish, broker_id=3)))[1]
+
+    async def needless(do_it: bool) -> Lacking:
+        raise LeaderPossible("replica 1 leads")
+
+    asked.view.lead_anyway = needless
+    code, text = await asked.refused(replace(wish, do_it=True))
+    assert (code, "replica 1 leads" in text) == (ResponseCode.CONTROLLER_MASTER_STILL_EXIST, True)

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from tests.broker.replication.support.sim_group import SimGroup, SimReplica
 
-from rocketpipe.broker.replication.role import RoleKeeper
+from rocketpipe.broker.replication.role import LeaderPossible, RoleKeeper
 from rocketpipe.coordination.coordinator import Fenced, GroupState, IdTaken, Leadership
 
 
@@ -108,8 +108,49 @@ async def test_an_unclean_member_does_not_stand_unless_the_operator_says_so() ->
         first.start()
         await group.turn(10_000)
         assert group.leader is None
-        first.may_stand_unclean = True
+        assert (await first.keeper.without_leader()).in_sync == {1}
+        first.has_word = True
+        first.keeper.lead_anyway()
         await group.until(lambda: group.leader is first)
+
+
+async def test_one_that_was_not_in_sync_leads_by_word_only_once_none_that_was_is_there() -> None:
+    async with SimGroup() as group:
+        first = await _lead_by_one(group)
+        with pytest.raises(LeaderPossible, match="replica 1 leads"):
+            await group[2].keeper.without_leader()
+        await group[2].kill()
+        await group.until(lambda: group.ensemble.state().in_sync == {1, 3})
+        group[2].linked = False
+        group[2].start()
+        await first.crash(lost=1)
+        await group[3].kill()
+        first.start()
+        await group.until(lambda: group.ensemble.state().members.keys() == {1, 2})
+        with pytest.raises(LeaderPossible, match="have that one lead"):
+            await group[2].keeper.without_leader()
+        group[2].keeper.lead_anyway()
+        await group.turn(5_000)
+        await first.kill()
+        await group.turn(10_000)
+        assert group.leader is None, "a word that came too early counts for nothing later"
+        assert (await group[2].keeper.without_leader()).in_sync == {1, 3}
+        group.acked.clear()  # what the word gives up
+        group[2].keeper.lead_anyway()
+        await group.until(lambda: group.leader is group[2])
+        assert group.ensemble.state().in_sync == {2}
+
+
+async def test_a_word_is_of_no_use_where_a_clean_member_may_lead() -> None:
+    async with SimGroup() as group:
+        first = await _lead_by_one(group)
+        await group[2].crash(lost=1)
+        await first.kill()
+        group[2].start()
+        await group.until(lambda: group.leader is group[3])
+        assert group[2].keeper.role == "following"
+        with pytest.raises(LeaderPossible, match="replica 3 leads"):
+            await group[2].keeper.without_leader()
 
 
 async def test_an_unclean_member_leaves_the_set_at_the_next_election() -> None:
@@ -157,7 +198,7 @@ async def test_what_was_won_in_a_session_that_is_over_counts_for_nothing(
         coordinator = group[1].coordinator
         campaign = coordinator.campaign
 
-        async def crossed(seen: GroupState, in_sync: frozenset[int]) -> Leadership:
+        async def crossed(seen: GroupState, in_sync: frozenset[int], *, anyway: bool) -> Leadership:
             won = await campaign(seen, in_sync)
             monkeypatch.undo()
             coordinator._session = None

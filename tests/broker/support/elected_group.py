@@ -19,6 +19,7 @@ from rocketpipe.broker.core import Core
 from rocketpipe.clock import SystemClock
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
+from rocketpipe.store.layout import StoreLayout
 from rocketpipe.testing.coordinator import SimCoordinator, SimEnsemble
 
 #: Never looked at: the coordinator is in memory.
@@ -80,6 +81,11 @@ class ElectedGroup(ReplicaGroup):
         await until(lambda: not self.replicas[number].core.group.status().leads)
         coordinator.heal()
         return await self.leader()
+
+    async def crash(self, number: int) -> None:
+        """Stop a replica, and leave its data as one that was running when its machine went down."""
+        await self.stop(number)
+        StoreLayout(self.root / f"replica-{number}").abort.write_bytes(b"1")
 
     def leading(self) -> int | None:
         """The id of the replica that leads."""

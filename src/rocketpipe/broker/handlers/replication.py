@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 
+from rocketpipe.broker.replication.role import LeaderPossible
 from rocketpipe.broker.replication.status import GroupView, ReplicationStatus
 from rocketpipe.clock import Clock
 from rocketpipe.coordination.coordinator import CoordinatorAway, Fenced, NotInSync
@@ -31,6 +33,8 @@ from rocketpipe.protocol.requests.replication import (
     HaInfoReply,
     HaStatus,
     HaStatusReply,
+    LeadAnyway,
+    LeadAnywayReply,
     ReplicaIdentity,
     Replicas,
     ReplicasByName,
@@ -44,6 +48,7 @@ ELECT_WITHIN_MS: Final = 10_000
 #: The end of the last epoch, as RocketMQ writes it.
 NO_END: Final = (1 << 63) - 1
 _LOOK_EVERY_MS: Final = 50
+_FIXED: Final = "roles are fixed here: set zookeeperAddr to have a leader elected"
 _SECOND_MS: Final = 1000
 
 
@@ -176,10 +181,7 @@ class ReplicationHandlers:
                 ResponseCode.CONTROLLER_MASTER_STILL_EXIST, f"replica {wanted} leads already"
             )
         if self._group.resign is None:
-            raise RequestRejected(
-                ResponseCode.CONTROLLER_ELECT_MASTER_FAILED,
-                "roles are fixed here: set zookeeperAddr to have a leader elected",
-            )
+            raise RequestRejected(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, _FIXED)
         if wanted is not None and wanted not in status.in_sync:
             known = ", ".join(str(each) for each in sorted(status.in_sync - {status.id})) or "none"
             raise RequestRejected(
@@ -194,6 +196,33 @@ class ReplicationHandlers:
                 ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, str(error)
             ) from error
         return await self._elected(status.id)
+
+    @handles(LeadAnyway)
+    async def lead_anyway(self, request: LeadAnyway, call: Call) -> LeadAnywayReply:
+        status = self._group.status()
+        if (request.broker_name, request.broker_id) != (self._name, status.id):
+            raise RequestRejected(
+                ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
+                f"this is replica {status.id} of {self._name}",
+            )
+        if self._group.lead_anyway is None:
+            raise RequestRejected(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, _FIXED)
+        try:
+            lacking = await self._group.lead_anyway(request.do_it)
+        except LeaderPossible as error:
+            raise RequestRejected(ResponseCode.CONTROLLER_MASTER_STILL_EXIST, str(error)) from error
+        except (CoordinatorAway, NotInSync) as error:
+            raise RequestRejected(
+                ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, str(error)
+            ) from error
+        return LeadAnywayReply(
+            log_end=lacking.log_end,
+            last_epoch=lacking.last_epoch,
+            in_sync=_listed(lacking.in_sync),
+            unclean=_listed(lacking.unclean),
+            ahead=_listed(lacking.ahead),
+            epoch=lacking.epoch,
+        )
 
     async def _elected(self, before: int) -> ElectMasterReply:
         end_ms = self._clock.monotonic_ms() + ELECT_WITHIN_MS
@@ -289,6 +318,10 @@ def _ha_status(status: ReplicationStatus, rate: _Rate) -> HaStatus:
             master_flush_offset=following.confirmed,
         )
     )
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ",".join(str(each) for each in sorted(ids))
 
 
 def _names(body: bytes) -> list[str]:

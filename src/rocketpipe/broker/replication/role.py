@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from random import Random
 from typing import Final, Literal, NoReturn, Protocol
 
@@ -29,6 +28,7 @@ from rocketpipe.coordination.coordinator import (
     Member,
     NotInSync,
 )
+from rocketpipe.errors import RocketPipeError
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +50,10 @@ LET_OTHERS_MS: Final = 2_000
 MOST_LET_OTHERS_MS: Final = 60_000
 #: How often a set is tried again that changed since it was decided on, though the leader did not.
 SET_TRIES: Final = 5
+
+
+class LeaderPossible(RocketPipeError):
+    """A group has a leader, or may have one without losing anything."""
 
 
 class Duties(Protocol):
@@ -87,9 +91,7 @@ class RoleKeeper:
         chance: Random,
         *,
         me: int,
-        stand_unclean: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``stand_unclean``: the operator's word that what this replica lost may be lost."""
         self.role: Role = "starting"
         #: Who leads as far as is known, oneself included.
         self.leader: Leader | None = None
@@ -100,7 +102,8 @@ class RoleKeeper:
         self._clock = clock
         self._chance = chance
         self._me = me
-        self._stand_unclean = stand_unclean
+        #: The operator's word that what is missing here may be lost; it counts for one election.
+        self._anyway = False
         self._wake = asyncio.Event()
         #: Grows with each session that is over; what began in an older one counts for nothing.
         self._session = 0
@@ -182,6 +185,25 @@ class RoleKeeper:
         self._give_up(f"it resigned{'' if to is None else f', naming replica {to}'}")
         await self._tell_resigned()
 
+    async def without_leader(self) -> GroupState:
+        """The group, if it has no leader and none of its replicas may be elected as it is.
+
+        Raises:
+            LeaderPossible: It has one, or one may be, or another one is to be asked first.
+            CoordinatorAway: That cannot be found out.
+        """
+        state = await self._coordinator.state()
+        if (reason := state.needs_no_word(self._me)) is not None:
+            raise LeaderPossible(reason)
+        return state
+
+    def lead_anyway(self) -> None:
+        """Stand at the next look at the group, if `without_leader` still holds then."""
+        log.warning("is to lead whatever it lacks, as the operator says replica=%d", self._me)
+        self._anyway = True
+        self._rest_until_ms = 0
+        self._wake.set()
+
     def member_changed(self) -> None:
         """What `Duties.member` says has changed, as when it is clean again: tell the others."""
         self._wake.set()
@@ -189,7 +211,7 @@ class RoleKeeper:
     # --- what the coordinator tells ---------------------------------------------------------------
 
     def _changed(self, state: GroupState) -> None:
-        if _essence(state) != _essence(self.state):
+        if state.essence != self.state.essence:
             self._wake.set()
 
     def _lost(self) -> None:
@@ -210,6 +232,7 @@ class RoleKeeper:
         if session != self._session:
             return 0
         self._saw(state)
+        self._anyway = self._anyway and state.needs_no_word(self._me) is None
         if (lead := self._lead) is not None:
             if self._still_leads(lead, state):
                 return self._promoted()
@@ -274,7 +297,7 @@ class RoleKeeper:
             self.leader = None
             log.debug("does not stand replica=%d: %s", self._me, why_not)
             return REREAD_MS // 2
-        others = _eligible(state) - {self._me}
+        others = state.candidates - {self._me}
         until_ms = max(self._rest_until_ms, self._let_others_until_ms if others else 0)
         if (wait_ms := until_ms - self._clock.monotonic_ms()) > 0:
             if not self._follows:
@@ -285,9 +308,11 @@ class RoleKeeper:
     def _why_not_stand(self, state: GroupState) -> str | None:
         if state.epoch == 0:
             return None  # nothing was ever acknowledged in this group
+        if self._anyway:
+            return None
         if self._me not in state.in_sync:
             return f"in sync are {sorted(state.in_sync)}"
-        if self._me not in _eligible(state) and (_eligible(state) or not self._stand_unclean()):
+        if self._me not in state.candidates:
             return "its machine crashed, and what was acknowledged may be gone here"
         return None
 
@@ -300,7 +325,7 @@ class RoleKeeper:
         session = self._session
         me = self._duties.member()
         seen = await self._join(me)
-        if seen.successor != self._me and _eligible(seen) - {self._me}:
+        if seen.successor != self._me and seen.candidates - {self._me}:
             await self._clock.sleep(SETTLE_MS)
             seen = await self._coordinator.state()
         if (wait_ms := self._turn_ms(seen, me)) > 0:
@@ -308,14 +333,16 @@ class RoleKeeper:
             seen = await self._coordinator.state()
         if session != self._session or self._me not in seen.members:
             return RANK_MS
+        self._anyway = self._anyway and seen.needs_no_word(self._me) is None
         if _leads_elsewhere(seen, self._me) or self._why_not_stand(seen) is not None:
             return 0
         if seen.epoch == 0 and seen.next_epoch > 1:
             log.warning("coordinator has forgotten this group: stands replica=%d", self._me)
         # The dead leave the set with the election. The first leader is alone in it: whoever else
         # is there may have nothing of its log.
-        in_sync = _eligible(seen) & seen.in_sync | {self._me}
-        lead = await self._coordinator.campaign(seen, in_sync)
+        in_sync = seen.candidates & seen.in_sync | {self._me}
+        anyway, self._anyway = self._anyway, False
+        lead = await self._coordinator.campaign(seen, in_sync, anyway=anyway)
         if session != self._session:
             return 0  # whatever was won went with its session
         self._won(lead)
@@ -325,8 +352,8 @@ class RoleKeeper:
         """How long to wait, so that who has most of the log stands first."""
         if state.successor == self._me:
             return 0
-        may_stand = _eligible(state)
-        ahead = sum(_has_more(state.members[other], me) for other in may_stand - {self._me})
+        may_stand = state.candidates
+        ahead = sum(state.has_more(other, me) for other in may_stand - {self._me})
         named_first = state.successor in may_stand
         return RANK_MS * ahead + (NAMED_FIRST_MS if named_first else 0)
 
@@ -419,27 +446,6 @@ class RoleKeeper:
             self._said_away_ms = now_ms
             doing = "follows nobody yet" if self.role == "starting" else f"stays {self.role}"
             log.warning("coordinator away replica=%d, which %s: %s", self._me, doing, error)
-
-
-def _eligible(state: GroupState) -> frozenset[int]:
-    """Who may stand: the set's members that are here and lost nothing; at first, all."""
-    may = state.in_sync if state.epoch else frozenset(state.members)
-    return frozenset(id_ for id_ in may if id_ in state.members and state.members[id_].clean)
-
-
-def _essence(state: GroupState) -> object:
-    """What a replica acts on: ends are told all the time, and by oneself too."""
-    return (
-        state.epoch,
-        state.leader,
-        state.in_sync,
-        state.successor,
-        {id_: each.clean for id_, each in state.members.items()},
-    )
-
-
-def _has_more(other: Member, me: Member) -> bool:
-    return (other.last_epoch, other.log_end, -other.id) > (me.last_epoch, me.log_end, -me.id)
 
 
 def _leads_elsewhere(state: GroupState, me: int) -> bool:

@@ -81,15 +81,32 @@ class ReplicationStatus:
         return self.role == "leading"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lacking:
+    """A replica of a group that has no leader: what it has, and who may have had more."""
+
+    log_end: int
+    last_epoch: int
+    in_sync: frozenset[int]
+    #: Of those in sync, who is there though its machine crashed.
+    unclean: frozenset[int]
+    #: Who is there and has more of the log.
+    ahead: frozenset[int]
+    #: In which epoch it leads now; None if it does not.
+    epoch: int | None = None
+
+
 class GroupView:
     """What is known here of the group; one for each broker, and the role fills it in."""
 
-    __slots__ = ("resign", "status")
+    __slots__ = ("lead_anyway", "resign", "status")
 
     def __init__(self, status: Callable[[], ReplicationStatus]) -> None:
         self.status = status
         #: Has another lead, the one of that id if one is named; None where roles are fixed.
         self.resign: Callable[[int | None], Awaitable[None]] | None = None
+        #: Says what this replica may lack, and if it is told to, leads all the same.
+        self.lead_anyway: Callable[[bool], Awaitable[Lacking]] | None = None
 
 
 def alone(positions: Positions, address: str) -> ReplicationStatus:

@@ -7,6 +7,7 @@ SLAVE                      it follows whom the settings or the NameServers name
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import random
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ from rocketpipe.background import running
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
 from rocketpipe.broker.replication.role import RoleKeeper
+from rocketpipe.broker.replication.status import Lacking
 from rocketpipe.broker.roles.replica import Replica
 from rocketpipe.broker.roles.status import status_of
 from rocketpipe.clock import Clock
@@ -41,6 +43,8 @@ NAMED_EVERY_MS: Final = 100
 NAMED_WITHIN_MS: Final = 10_000
 #: How long a replica waits whose id another one has.
 TAKEN_AGAIN_MS: Final = 5_000
+#: How long a replica has to be elected whose operator wants it to lead.
+LEADS_WITHIN_MS: Final = 8_000
 
 
 @asynccontextmanager
@@ -57,7 +61,11 @@ async def elected(
     async def resign(to: int | None) -> None:
         await hand_over(replica, keeper, to)
 
+    async def lead_anyway(do_it: bool) -> Lacking:
+        return await without_leader(replica, keeper, clock, do_it=do_it)
+
     replica.resign = replica.run.core.group.resign = resign
+    replica.lead_anyway = replica.run.core.group.lead_anyway = lead_anyway
     replica.status = replica.run.core.group.status = partial(status_of, replica, keeper)
     async with running(_keep_role(keeper, clock), "role"):
         try:
@@ -90,6 +98,36 @@ async def hand_over(replica: Replica, keeper: RoleKeeper, wanted: int | None = N
     if to is None:
         raise NotInSync("no in-sync replica has everything: this broker goes on leading")
     await keeper.resign(to)
+
+
+async def without_leader(
+    replica: Replica, keeper: RoleKeeper, clock: Clock, *, do_it: bool
+) -> Lacking:
+    """What this replica may lack, where no other may lead; if it is to, it leads on return.
+
+    Raises:
+        LeaderPossible: Another leads, or may.
+        NotInSync: It did not come to lead.
+        CoordinatorAway: The group cannot be seen.
+    """
+    state, me = await keeper.without_leader(), replica.member()
+    lacking = Lacking(
+        log_end=me.log_end,
+        last_epoch=me.last_epoch,
+        in_sync=state.in_sync,
+        unclean=state.in_sync & state.members.keys(),
+        ahead=frozenset(id_ for id_ in state.members if state.has_more(id_, me)),
+    )
+    if not do_it:
+        return lacking
+    keeper.lead_anyway()
+    deadline_ms = clock.monotonic_ms() + LEADS_WITHIN_MS
+    while clock.monotonic_ms() < deadline_ms:
+        leader = keeper.leader
+        if keeper.role in ("promoting", "leading") and leader is not None:
+            return dataclasses.replace(lacking, epoch=leader.epoch)
+        await clock.sleep(NAMED_EVERY_MS)
+    raise NotInSync(f"it did not come to lead within {LEADS_WITHIN_MS // 1000} s: see its log")
 
 
 async def leads(replica: Replica) -> None:

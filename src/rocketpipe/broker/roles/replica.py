@@ -21,7 +21,7 @@ from rocketpipe.broker.core import Loop
 from rocketpipe.broker.replication.following.following import Following
 from rocketpipe.broker.replication.leading.followers import Followers
 from rocketpipe.broker.replication.leading.ha_port import HaPort
-from rocketpipe.broker.replication.status import ReplicationStatus
+from rocketpipe.broker.replication.status import Lacking, ReplicationStatus
 from rocketpipe.broker.roles.duties import Role, background
 from rocketpipe.broker.roles.follow_loop import FollowLoop, Offline
 from rocketpipe.broker.roles.follower_duties import follower_role, not_leading
@@ -92,6 +92,8 @@ class Replica:
         self.status: Callable[[], ReplicationStatus] | None = None
         #: Has another lead, where a coordinator decides.
         self.resign: Callable[[int | None], Awaitable[None]] | None = None
+        #: Says what is missing here, or leads all the same, where a coordinator decides.
+        self.lead_anyway: Callable[[bool], Awaitable[Lacking]] | None = None
         #: Has any other lead that may, without waiting for one that has all.
         self.stand_aside: Callable[[], Awaitable[None]] | None = None
         #: The ids of its group, where a coordinator knows them.
@@ -154,6 +156,7 @@ class Replica:
             # Whoever is not told otherwise would register it as the master.
             core.registrar.stand(self.me or NO_PLACE, self.ha_address, 0)
             core.group.resign = self.resign
+            core.group.lead_anyway = self.lead_anyway
             if self.status is not None:
                 core.group.status = self.status
             await self._enter_follower()

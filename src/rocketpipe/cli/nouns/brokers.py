@@ -1,14 +1,16 @@
-"""``rocketpipe broker list|show|config``: brokers that run, wherever they do."""
+"""``rocketpipe broker list|show|config|resign|lead``: brokers that run, wherever they do."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Final
 
 from rocketpipe.cli.terminal import confirm
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
+from rocketpipe.client.admin.brokers import BrokerInfo
 from rocketpipe.errors import ConfigError, RequestRejected, RocketPipeError
 
 EXAMPLES: Final = """\
@@ -18,9 +20,10 @@ examples:
   rocketpipe broker show broker-a --all -o json
   rocketpipe broker config broker-a
   rocketpipe broker config broker-a --set autoCreateTopicEnable=false --yes
+  rocketpipe broker resign broker-a
+  rocketpipe broker resign broker-a --to 2
+  rocketpipe broker lead broker-a --id 3 --dry-run
 """
-
-VERBS: Final = ("list", "show", "config")
 
 #: What operators look at first, of the many facts that a broker tells.
 _FACTS: Final = (
@@ -58,6 +61,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change this; several times"
     )
     confirm.add_flags(config)
+    resign = verbs.add(
+        "resign",
+        "have another replica lead: the leader hands over, and nothing is lost or refused",
+        _resign,
+    )
+    _add_name(resign)
+    resign.add_argument(
+        "--to", type=int, metavar="ID", help="to this replica, which has to be in sync"
+    )
+    lead = verbs.add(
+        "lead",
+        "have a replica lead though messages that were acknowledged may be lost by that: for a "
+        "group that has no leader, and whose in-sync replicas are gone or crashed",
+        _lead,
+    )
+    _add_name(lead)
+    lead.add_argument(
+        "--id", type=int, metavar="ID", required=True, help="the replica that is to lead"
+    )
+    confirm.add_flags(lead)
+
+
+def _add_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "broker", nargs="?", metavar="NAME", help="of the broker; not needed if there is only one"
+    )
 
 
 async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
@@ -118,6 +147,48 @@ async def _config(admin: Admin, printer: Printer, options: argparse.Namespace) -
         raise ConfigError("--key", f"broker {options.broker!r} has no setting {options.key!r}")
     names = [options.key] if options.key else sorted(settings, key=str.lower)
     printer.rows(({"key": key, "value": settings[key]} for key in names), ["key", "value"])
+    return 0
+
+
+async def _named(admin: Admin, name: str | None) -> BrokerInfo:
+    """The broker of a name, or the only one there is."""
+    everyone = await admin.brokers.all()
+    found = [each for each in everyone if name in (None, each.name)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(each.name for each in everyone) or "none"
+    what = f"no broker is named {name!r}" if name is not None else "say which broker"
+    raise ConfigError("NAME", f"{what}: there are {names}")
+
+
+async def _resign(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
+    broker = await _named(admin, options.broker)
+    done = await admin.replicas.elect(broker.name, options.to)
+    printer.record(
+        {"broker": done.broker, "leader": done.id, "address": done.address, "epoch": done.epoch}
+    )
+    return 0
+
+
+async def _lead(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
+    broker = await _named(admin, options.broker)
+    lacking = await admin.replicas.lead_anyway(broker.name, options.id, do_it=False)
+    sys.stderr.write(f"{lacking.loss}\n")
+    if not options.dry_run:
+        confirm.confirm(f"have replica {options.id} lead {broker.name!r} all the same", options)
+        lacking = await admin.replicas.lead_anyway(broker.name, options.id, do_it=True)
+    printer.record(
+        {
+            "broker": broker.name,
+            "id": options.id,
+            "log_end": lacking.log_end,
+            "in_sync": list(lacking.in_sync),
+            "unclean": list(lacking.unclean),
+            "ahead": list(lacking.ahead),
+            "epoch": lacking.epoch,
+            "loss": lacking.loss,
+        }
+    )
     return 0
 
 

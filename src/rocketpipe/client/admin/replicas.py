@@ -19,6 +19,7 @@ from rocketpipe.protocol.requests.replication import (
     GetHaStatus,
     GetSyncState,
     HaStatus,
+    LeadAnyway,
     ReplicaIdentity,
     Replicas,
 )
@@ -59,6 +60,35 @@ class Elected:
     id: int | None
     address: str | None
     epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lacking:
+    """What a replica has that is to lead whatever it lacks, and who may have had more."""
+
+    id: int
+    log_end: int
+    last_epoch: int
+    #: Who was in sync, who of them is there though its machine crashed, and who has more.
+    in_sync: tuple[int, ...]
+    unclean: tuple[int, ...]
+    ahead: tuple[int, ...]
+    #: In which epoch it leads now; None if it does not.
+    epoch: int | None
+
+    @property
+    def loss(self) -> str:
+        """What may be lost if it leads, in a sentence."""
+        has = f"replica {self.id} has the log up to {self.log_end}, of epoch {self.last_epoch}"
+        others = [each for each in self.in_sync if each != self.id]
+        text = f"{has}: whatever was acknowledged behind that is lost for good"
+        if self.id not in self.in_sync:
+            text += f"; it was not in sync, as {_listed(others)} were"
+        elif others:
+            text += f"; in sync with it were {_listed(others)}, of which nobody is clean and here"
+        if self.ahead:
+            text += f"; more of the log has {_listed(self.ahead)}: that one lacks less"
+        return text
 
 
 class ReplicaAdmin:
@@ -160,6 +190,35 @@ class ReplicaAdmin:
             epoch=reply.master_epoch,
         )
 
+    async def lead_anyway(self, broker: str, replica_id: int, *, do_it: bool) -> Lacking:
+        """Have a replica lead although messages that were acknowledged may be missing there.
+
+        Without ``do_it`` only what may be lost is found out.
+
+        Raises:
+            NoBroker: If there is no such broker, or no such replica of it.
+            RequestRejected: If another one leads, or may without any loss, or roles are fixed.
+        """
+        known = (await self._fleet.brokers(broker=broker))[broker]
+        address = known.addresses.get(replica_id)
+        if address is None:
+            ids = _listed(sorted(known.addresses.keys() - {LEADER_ID})) or "none"
+            hint = f"registered are {ids}"
+            if known.leader is not None:
+                hint += f", and a leader, at {known.leader}"
+            raise NoBroker(f"no replica {replica_id} of {broker!r}", hint)
+        request = LeadAnyway(broker_name=broker, broker_id=replica_id, do_it=do_it)
+        reply = await self._fleet.session.caller.call(address, request, _ELECT_TIMEOUT_MS)
+        return Lacking(
+            id=replica_id,
+            log_end=reply.log_end,
+            last_epoch=reply.last_epoch,
+            in_sync=_ids(reply.in_sync),
+            unclean=_ids(reply.unclean),
+            ahead=_ids(reply.ahead),
+            epoch=reply.epoch,
+        )
+
     async def _one(self, cluster: str, broker: str, number: int, address: str) -> ReplicaInfo:
         row = ReplicaInfo(cluster=cluster, broker=broker, id=number, address=address)
         try:
@@ -190,6 +249,14 @@ def _located(
         one if one.address else msgspec.structs.replace(one, address=known.get(one.id, ""))
         for one in replicas
     )
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ", ".join(str(each) for each in ids)
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in text.split(",") if each.isascii() and each.isdigit())
 
 
 def _sync_state(broker: str) -> GetSyncState:

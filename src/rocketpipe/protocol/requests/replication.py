@@ -1,7 +1,7 @@
 """Requests about the copies of one broker: who leads them, how far they are, what they copy.
 
-The last three are a controller's in RocketMQ. Here there is none, and the leader of a group answers
-them for its own group.
+Three are a controller's in RocketMQ. Here there is none, and the leader of a group answers them for
+its own group. The last one is ours alone.
 """
 
 from __future__ import annotations
@@ -252,3 +252,30 @@ class ElectMaster(Request[ElectMasterReply]):
     broker_id: int
     designate_elect: bool
     invoke_time: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadAnywayReply:
+    """What the replica has, and of whom it cannot know that it has all of theirs."""
+
+    log_end: int
+    #: The last leader that it followed, or led as.
+    last_epoch: I32
+    #: The in-sync replicas, and those of them that are there though their machine crashed.
+    in_sync: str = ""
+    unclean: str = ""
+    #: Those that are there and have more of the log.
+    ahead: str = ""
+    #: In which epoch it leads now; None if it was only asked what would be lost.
+    epoch: I32 | None = None
+
+
+@request(RequestCode.LEAD_ANYWAY)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadAnyway(Request[LeadAnywayReply]):
+    """Have a replica lead though what was acknowledged may be missing there, or ask what may."""
+
+    broker_name: str
+    #: As it is known in its group, so that no other one is meant.
+    broker_id: int
+    do_it: bool

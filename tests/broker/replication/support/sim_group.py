@@ -88,7 +88,7 @@ class SimReplica:
         #: Whether other replicas reach it.
         self.linked = True
         self.fails_to_lead = False
-        self.may_stand_unclean = False
+        self.has_word = False
         self.follows: Leader | None = None
         self.connected: int | None = None  # the epoch of its connection
         self.term: Term | None = None
@@ -117,7 +117,7 @@ class SimReplica:
         self.follows = self.connected = None
 
     async def lead(self, lead: Leadership) -> None:
-        self._group.demand(self.clean or self.may_stand_unclean, "unclean, and leads")
+        self._group.demand(self.clean or self.has_word, "unclean, and leads")
         self._group.demand(self.follows is None and self.connected is None, "leads and follows")
         self.told.append(f"lead {lead.leader.epoch}")
         epoch = lead.leader.epoch
@@ -144,14 +144,7 @@ class SimReplica:
         self.coordinator = self._group.ensemble.coordinator()
         self.clock = OwnClock(self._group.clock, self.coordinator)
         chance = Random(self._group.chance.random())
-        self.keeper = RoleKeeper(
-            self.coordinator,
-            self,
-            self.clock,
-            chance,
-            me=self.id,
-            stand_unclean=lambda: self.may_stand_unclean,
-        )
+        self.keeper = RoleKeeper(self.coordinator, self, self.clock, chance, me=self.id)
         self._task = asyncio.create_task(self.keeper.run())
 
     async def kill(self) -> None:
