@@ -2,7 +2,8 @@
 
 A follower may be behind, and may have removed what its leader still has. So it corrects no offset:
 who asks beyond its end waits for it, and is told to ask the leader; who asks for what is gone here
-is sent there. What a pull would commit is left alone, as the leader keeps offsets.
+is sent there, and so is a group that an operator has moved. What a pull would commit is left alone,
+as the leader keeps offsets.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ class FollowerPullHandlers(PullHandlers):
 
     #: Whom consumers are to ask next: the leader, or this follower while there is none.
     suggested: Callable[[], int] = staticmethod(lambda: LEADER_ID)
+
+    def moved_to(self, request: PullMessage) -> QueueOffset | None:
+        """Where an operator wants the group to go on: for the leader to tell, and to forget."""
+        place = (request.consumer_group, request.topic, request.queue_id)
+        moved = self._offsets.resets.get(place)
+        return None if moved == request.queue_offset else moved
 
     async def answer(
         self, plan: PullPlan, request: PullMessage, *, again: bool = False

@@ -131,9 +131,7 @@ class PullHandlers:
         Raises:
             RequestRejected: If the store cannot read it.
         """
-        moved = self._offsets.reset_to(
-            request.consumer_group, request.topic, request.queue_id, request.queue_offset
-        )
+        moved = self.moved_to(request)
         try:
             if moved is not None:
                 return self._moved(request, moved)
@@ -167,6 +165,12 @@ class PullHandlers:
             group_sys_flag=plan.group_sys_flag,
             messages=result.records,
             remark=result.status.name,
+        )
+
+    def moved_to(self, request: PullMessage) -> QueueOffset | None:
+        """Where an operator wants the group to go on instead; it is told so once."""
+        return self._offsets.reset_to(
+            request.consumer_group, request.topic, request.queue_id, request.queue_offset
         )
 
     def _check_hot(self, request: PullMessage) -> None:
