@@ -8,24 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.cluster.support.running import cluster_up, wait_until
+from tests.cli.cluster.support.running import cluster_up, require_zookeeper, wait_until
 
 from rocketpipe.blocking import Producer, RocketPipeError
 from rocketpipe.cli.main import main
-from rocketpipe.coordination.zookeeper_server import ZooKeeperNotFound, find_jars
-from rocketpipe.pipeline.java import JavaNotFound, java_program
 
 pytestmark = pytest.mark.scenario
 
 
 @pytest.fixture(autouse=True)
 def _coordinator() -> None:
-    pytest.importorskip("kazoo")
-    try:
-        find_jars()
-        java_program({}, "ZooKeeper")
-    except (ZooKeeperNotFound, JavaNotFound) as missing:
-        pytest.skip(str(missing))
+    require_zookeeper()
 
 
 class Terminal:

@@ -15,7 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.waiting import PATIENCE_S
+
+from rocketpipe.coordination.zookeeper_server import ZooKeeperNotFound, find_jars
+from rocketpipe.pipeline.java import JavaNotFound, java_program
 
 
 class Up:
@@ -68,6 +72,16 @@ def cluster_up(directory: Path, *flags: str) -> Iterator[Up]:
             up.process.wait()
             assert up.process.stdout is not None
             up.process.stdout.close()
+
+
+def require_zookeeper() -> None:
+    """Skip where no leader can be elected, and say what is missing."""
+    pytest.importorskip("kazoo")
+    try:
+        find_jars()
+        java_program({}, "ZooKeeper")
+    except (ZooKeeperNotFound, JavaNotFound) as missing:
+        pytest.skip(str(missing))
 
 
 def is_alive(process: int) -> bool:
