@@ -10,7 +10,7 @@ from tests.broker.support.replica_group import ReplicaGroup, Running, log_bytes,
 from tests.ports import lasting_ports
 from tests.waiting import until
 
-from rocketpipe import Message, Producer, PullConsumer
+from rocketpipe import Admin, Message, Producer, PullConsumer
 from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.protocol.codes import ResponseCode
@@ -131,6 +131,11 @@ async def test_a_slave_is_read_when_its_master_is_away(group: ReplicaGroup) -> N
         while len(got) < 30:
             got += [message.body for message in await consumer.poll()]
     assert sorted(map(int, got)) == list(range(30))
+    async with Admin(group.name_server) as admin:
+        ends = await admin.offsets.ends("orders")
+        places = await admin.offsets.of_group("late", "orders")
+    assert sum(each.end for each in ends.values()) == 30
+    assert sum(place.end for place in places) == 30
 
 
 async def test_a_slave_sends_senders_to_its_master(group: ReplicaGroup) -> None:

@@ -9,7 +9,7 @@ from rocketpipe.client.admin.fleet import Fleet, each
 from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected
 from rocketpipe.model.names import check_consumer_group
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.route import MessageQueue, TopicRoute
+from rocketpipe.model.route import LEADER_ID, MessageQueue, TopicRoute
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.offsets import (
@@ -56,14 +56,16 @@ class OffsetAdmin:
         """Where each queue of a topic begins and ends.
 
         Raises:
-            NoRoute: If no NameServer knows the topic, or one of its brokers has no leader.
+            NoRoute: If no NameServer knows the topic, or nobody has one of its queues.
             ConnectionLost: If a broker is out of reach.
         """
         session = self._fleet.session
         route = await session.routes.get(topic)
 
         async def ends_of(queue: MessageQueue) -> Ends:
-            return Ends(*await session.ends_of(queue))
+            leads = LEADER_ID in session.addresses_of(queue, route)
+            address = None if leads else self._reader(queue, route)
+            return Ends(*await session.ends_of(queue, address))
 
         return await each(route.readable_queues(topic), ends_of)
 
@@ -75,7 +77,7 @@ class OffsetAdmin:
         With ``BoundaryType.UPPER`` it is the last one stored at the moment or before.
 
         Raises:
-            NoRoute: If no NameServer knows the topic, or one of its brokers has no leader.
+            NoRoute: If no NameServer knows the topic, or nobody has one of its queues.
             ConnectionLost: If a broker is out of reach.
         """
         route = await self._fleet.session.routes.get(topic)
@@ -88,7 +90,7 @@ class OffsetAdmin:
                 boundary_type=boundary,
                 broker_name=queue.broker_name,
             )
-            return (await self._fleet.call(self._leader(queue, route), request)).offset
+            return (await self._fleet.call(self._reader(queue, route), request)).offset
 
         return await each(route.readable_queues(topic), offset_of)
 
@@ -96,7 +98,7 @@ class OffsetAdmin:
         """For each queue when its oldest message was stored; None where there is none.
 
         Raises:
-            NoRoute: If no NameServer knows the topic, or one of its brokers has no leader.
+            NoRoute: If no NameServer knows the topic, or nobody has one of its queues.
             ConnectionLost: If a broker is out of reach.
         """
         route = await self._fleet.session.routes.get(topic)
@@ -105,7 +107,7 @@ class OffsetAdmin:
             request = GetEarliestStoreTime(
                 topic=topic, queue_id=queue.queue_id, broker_name=queue.broker_name
             )
-            stored_ms = (await self._fleet.call(self._leader(queue, route), request)).timestamp
+            stored_ms = (await self._fleet.call(self._reader(queue, route), request)).timestamp
             return stored_ms if stored_ms >= 0 else None
 
         return await each(route.readable_queues(topic), oldest_of)
@@ -115,7 +117,7 @@ class OffsetAdmin:
 
         Raises:
             InvalidName: If no group may have this name.
-            NoRoute: If no NameServer knows the topic, or one of its brokers has no leader.
+            NoRoute: If no NameServer knows the topic, or nobody has one of its queues.
             ConnectionLost: If a broker is out of reach.
         """
         check_consumer_group(group)
@@ -123,7 +125,7 @@ class OffsetAdmin:
         route = await session.routes.get(topic)
 
         async def place_in(queue: MessageQueue) -> GroupPlace:
-            address = self._leader(queue, route)
+            address = self._reader(queue, route)
             committed = await self._committed(group, queue, address)
             return GroupPlace(queue, committed, *await session.ends_of(queue, address))
 
@@ -134,7 +136,7 @@ class OffsetAdmin:
 
         Raises:
             InvalidName: If no group may have this name.
-            NoRoute: If no NameServer knows the topic, or one of its brokers has no leader.
+            NoRoute: If no NameServer knows the topic, or nobody has one of its queues.
             ConnectionLost: If no NameServer answers.
         """
         check_consumer_group(group)
@@ -142,7 +144,7 @@ class OffsetAdmin:
         route = await session.routes.get(topic)
 
         async def place_in(queue: MessageQueue) -> GroupPlace | None:
-            address = self._leader(queue, route)
+            address = self._reader(queue, route)
             try:
                 committed = await self._committed(group, queue, address)
                 return GroupPlace(queue, committed, *await session.ends_of(queue, address))
@@ -218,6 +220,10 @@ class OffsetAdmin:
             if error.code != ResponseCode.QUERY_NOT_FOUND:
                 raise
             return None
+
+    def _reader(self, queue: MessageQueue, route: TopicRoute) -> str:
+        """Who knows of a queue: its leader, or a follower while there is none."""
+        return self._fleet.session.reader_of(queue, route=route)
 
     def _leader(self, queue: MessageQueue, route: TopicRoute) -> str:
         return self._fleet.session.leader_of(queue, route)
