@@ -21,11 +21,13 @@ from tests.dockerfile import DEPLOY, ROOT, rests, sent_to_the_engine, stages
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.loading import broker_settings
+from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.presence import fast_port
 from rocketpipe.cli.main import NOUNS, parser_of
 from rocketpipe.namesrv.config import NamesrvConfig
 
 UNIT = DEPLOY / "rocketpipe.service"
+REPLICAS = DEPLOY / "replicas"
 DATA = "/var/lib/rocketpipe"
 
 INSTRUCTIONS = {
@@ -148,10 +150,12 @@ def test_compose_is_closed_to_other_machines(composed: dict[str, Any]) -> None:
         assert (context / service["build"]["dockerfile"]).is_file()
 
 
-def unit() -> configparser.ConfigParser:
+def unit(*drop_ins: str) -> configparser.ConfigParser:
+    """The service, with what drop-ins make of it: here, as there, the last word counts."""
     read = configparser.ConfigParser(strict=False, interpolation=None)
     read.optionxform = str  # type: ignore[assignment,method-assign]
-    read.read_string(UNIT.read_text())
+    for path in (UNIT, *(REPLICAS / name for name in drop_ins)):
+        read.read_string(path.read_text().replace("\\\n", " "))
     return read
 
 
@@ -166,11 +170,17 @@ def test_the_unit_starts_what_our_command_knows() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("drop_in", [None, "broker-unit.conf", "namesrv-unit.conf"])
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path, drop_in: str | None) -> None:
     # It also looks for the program, which is not installed where the unit wants it.
     ours = tmp_path / UNIT.name
     program = unit()["Service"]["ExecStart"].split()[0]
     ours.write_text(UNIT.read_text().replace(program, sys.executable))
+    if drop_in is not None:
+        beside = tmp_path / f"{UNIT.name}.d"
+        beside.mkdir()
+        text = (REPLICAS / drop_in).read_text().replace(program, sys.executable)
+        (beside / drop_in).write_text(text)
     verified = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", ours],
         capture_output=True,
@@ -192,3 +202,91 @@ def test_systemd_finds_the_unit_hardly_exposed() -> None:
         check=False,
     )
     assert rated.returncode == 0, rated.stdout[-400:] + rated.stderr
+
+
+@pytest.fixture(scope="module")
+def replicas() -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load((REPLICAS / "compose.yaml").read_text())
+    return read
+
+
+def _brokers(replicas: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in replicas["services"].items() if "broker" in name}
+
+
+def test_three_replicas_in_compose_are_one_broker(replicas: dict[str, Any]) -> None:
+    brokers = _brokers(replicas)
+    assert len(brokers) == 3
+    volumes, ports = set(), set()
+    for name, service in brokers.items():
+        environment = dict(service["environment"])
+        assert all(map(known_to_the_environment, environment)), environment
+        # Replicas and clients find it by this name.
+        assert environment.pop("ROCKETPIPE_ADVERTISE") == name
+        assert environment == {
+            key: value
+            for key, value in brokers["broker-1"]["environment"].items()
+            if key != "ROCKETPIPE_ADVERTISE"
+        }
+        options = command([str(word) for word in service["command"]])
+        assert (options.command, options.data, options.insecure) == ("broker", DATA, True)
+        assert {port.split(":")[2] for port in service["ports"]} == {
+            options.port,
+            str(int(options.port) - fast_port.BELOW),
+        }
+        ports |= {*service["ports"]}
+        (volume,) = service["volumes"]
+        volumes.add(volume.partition(":")[0])
+    assert len(ports) == 6
+    assert len(volumes) == 3
+
+
+def test_three_replicas_in_compose_are_closed_to_other_machines(replicas: dict[str, Any]) -> None:
+    ours = {**_brokers(replicas), "namesrv": replicas["services"]["namesrv"]}
+    assert command([str(word) for word in ours["namesrv"]["command"]]).command == "namesrv"
+    for name, service in ours.items():
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"]), name
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        context = REPLICAS / service["build"]["context"]
+        assert (context / service["build"]["dockerfile"]).is_file()
+    assert "ports" not in replicas["services"]["zookeeper"]
+    for service in replicas["services"].values():
+        for volume in service.get("volumes", ()):
+            assert volume.partition(":")[0] in replicas["volumes"]
+
+
+def test_a_session_that_a_replica_asks_for_is_granted_by_the_zookeeper_of_compose(
+    replicas: dict[str, Any],
+) -> None:
+    tick_ms = int(replicas["services"]["zookeeper"]["environment"]["ZOO_TICK_TIME"])
+    assert 2 * tick_ms <= ReplicationConfig().session_ms <= 20 * tick_ms
+
+
+def test_the_settings_of_a_replica_are_what_they_say() -> None:
+    options = command(_words_of_the_replica())
+    assert (options.command, options.data, options.insecure) == ("broker", DATA, True)
+    checked = subprocess.run(
+        [sys.executable, "-m", "rocketpipe.cli.main", "config", "check"]
+        + [str(REPLICAS / options.config[0].name)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert ", 0 warnings" in checked.stdout, checked.stdout
+
+
+def test_a_name_server_beside_a_replica_has_a_place_of_its_own() -> None:
+    service = unit("namesrv-unit.conf")["Service"]
+    _, *words = shlex.split(service["ExecStart"])
+    options = command(words)
+    assert (options.command, options.insecure) == ("namesrv", True)
+    assert options.http != command(_words_of_the_replica()).http
+    kept = Path(service["Environment"].partition("=")[2])
+    assert kept.parent == Path("/var/lib") / service["StateDirectory"]
+    assert kept.parent != Path(DATA)
+
+
+def _words_of_the_replica() -> list[str]:
+    return shlex.split(unit("broker-unit.conf")["Service"]["ExecStart"])[1:]
