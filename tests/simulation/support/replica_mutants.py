@@ -1,0 +1,249 @@
+"""Mistakes that a replicated broker could make and still pass all tests in which nothing dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import pytest
+
+from rocketpipe.broker.replication.following import incoming
+from rocketpipe.broker.replication.following.incoming import Incoming
+from rocketpipe.broker.replication.joined import JoinedEpoch
+from rocketpipe.broker.replication.leading.followers import Followers
+from rocketpipe.broker.replication.leading.in_sync import ElectedSet
+from rocketpipe.broker.replication.role import RoleKeeper
+from rocketpipe.broker.roles import run
+from rocketpipe.broker.roles.follow_loop import FollowLoop
+from rocketpipe.broker.roles.leading import Leading
+from rocketpipe.broker.roles.replica import Replica
+from rocketpipe.coordination.coordinator import GroupState, Leadership
+from rocketpipe.model.offsets import LogOffset
+from rocketpipe.store import replica as store_replica
+from rocketpipe.store.message_store import MessageStore
+
+Patch = pytest.MonkeyPatch
+Mutant = Callable[[Patch], None]
+
+
+def acknowledge_before_the_set(patch: Patch) -> None:
+    patch.setattr(Followers, "when_acknowledged", lambda self, end, done: done(0, ""))
+
+
+def count_only_who_reported(patch: Patch) -> None:
+    def common_end(self: ElectedSet) -> int | None:
+        ends = [
+            self._connected[each].end
+            for each in self._required()
+            if each in self._connected and self._connected[each].end >= 0
+        ]
+        return min([*ends, int(self._positions.written)])
+
+    patch.setattr(ElectedSet, "common_end", common_end)
+
+
+def stand_before_closing(patch: Patch) -> None:
+    """The old leader is followed until the new one has looked at its own log, and a bit longer."""
+    lead = Replica.lead
+    close, end = FollowLoop.close, FollowLoop.end
+
+    async def leads(self: Replica, leadership: Leadership) -> None:
+        begin = Leading._begin_epoch
+
+        async def begin_epoch(leading: Leading, epoch: int) -> LogOffset:
+            inherited = await begin(leading, epoch)
+            patch.setattr(FollowLoop, "close", close)
+            return inherited
+
+        patch.setattr(Leading, "_begin_epoch", begin_epoch)
+        await lead(self, leadership)
+
+    patch.setattr(Replica, "stop_following", lambda self: None)
+    patch.setattr(Replica, "lead", leads)
+    assert end
+
+
+def grow_without_waiting(patch: Patch) -> None:
+    async def grow(self: ElectedSet) -> None:
+        entering = {
+            each for each, follower in self._connected.items() if self._may_enter(each, follower)
+        }
+        if self._over or not entering:
+            return
+        grown = self.members | entering
+        await self._change(frozenset(grown))
+        self.members = frozenset(grown)
+
+    patch.setattr(ElectedSet, "_grow", grow)
+
+
+def grow_below_what_was_inherited(patch: Patch) -> None:
+    def may_enter(self: ElectedSet, each: int, follower: Any) -> bool:
+        if each in self.members | self.pending or each in self._lost_data:
+            return False
+        return bool(follower.end >= 0 and follower.end >= (self._positions.acknowledged or 0))
+
+    patch.setattr(ElectedSet, "_may_enter", may_enter)
+
+
+def shrink_locally_first(patch: Patch) -> None:
+    shrink = ElectedSet._shrink
+
+    async def locally_first(self: ElectedSet) -> None:
+        change = self._change
+
+        async def changed(members: frozenset[int]) -> None:
+            self.members, self.pending = members, frozenset()
+            self._changed()
+            await change(members)
+
+        self._change = changed
+        try:
+            await shrink(self)
+        finally:
+            self._change = change
+
+    patch.setattr(ElectedSet, "_shrink", locally_first)
+
+
+def keep_who_lost_data(patch: Patch) -> None:
+    reported = ElectedSet.reported
+    patch.setattr(
+        ElectedSet, "reported", lambda self, follower, *, first: reported(self, follower, first=False)
+    )
+
+
+def skip_the_joined_epoch(patch: Patch) -> None:
+    patch.setattr(JoinedEpoch, "epoch", property(lambda self: 0))
+
+
+def report_inside_a_group(patch: Patch) -> None:
+    report = Incoming._report
+
+    def inside(self: Incoming) -> None:
+        if self.ended.done() or not self._greeted or self._congested:
+            return
+        if self._next > self._store.positions.written and self._transport is not None:
+            self._transport.write(self._side.report(self._next))
+        else:
+            report(self)
+
+    patch.setattr(Incoming, "_report", inside)
+
+
+def report_what_is_not_synced(patch: Patch) -> None:
+    began = Incoming.__init__
+
+    def begin(self: Incoming, *given: Any, **named: Any) -> None:
+        began(self, *given, **named)
+        self._sync = False
+
+    patch.setattr(Incoming, "__init__", begin)
+
+
+def show_what_is_not_confirmed(patch: Patch) -> None:
+    confirm = Incoming._confirm
+
+    def confirms(self: Incoming) -> None:
+        self._confirmed = int(self._store.positions.written)
+        confirm(self)
+
+    patch.setattr(Incoming, "_confirm", confirms)
+
+
+def serve_before_all_shows(patch: Patch) -> None:
+    async def at_once(self: Leading, inherited: LogOffset) -> None:
+        pass
+
+    patch.setattr(Leading, "_until_shown", at_once)
+
+
+def reuse_a_queue_offset(patch: Patch) -> None:
+    adopt = MessageStore.adopt_tail
+
+    def adopted(self: MessageStore) -> int:
+        raise_next = self.derived.queues.raise_next
+        self.derived.queues.raise_next = lambda *_: None  # type: ignore[method-assign]
+        try:
+            return adopt(self)
+        finally:
+            self.derived.queues.raise_next = raise_next  # type: ignore[method-assign]
+
+    patch.setattr(MessageStore, "adopt_tail", adopted)
+    assert store_replica
+
+
+def do_not_cut(patch: Patch) -> None:
+    agree = incoming.agree
+
+    def agreed(store: Any, epochs: Any, hello: Any) -> bool:
+        try:
+            return agree(store, epochs, hello)
+        except incoming.NothingInCommon:
+            raise
+        except Exception:
+            return True
+
+    patch.setattr(incoming, "agree", agreed)
+
+
+def keep_connections(patch: Patch) -> None:
+    """What was said in another term counts in this one."""
+    last: WeakKeyDictionary[MessageStore, Followers] = WeakKeyDictionary()
+    began, fail = Followers.__init__, Followers.fail
+
+    def begin(self: Followers, store: MessageStore, *given: Any, **named: Any) -> None:
+        began(self, store, *given, **named)
+        before = last.get(store)
+        if before is not None:
+            for follower in before._open:
+                follower._leading = self
+                self._open[follower] = None
+            self._by_id.update(before._by_id)
+        last[store] = self
+
+    def failed(self: Followers, code: int, remark: str) -> None:
+        connections, self._open = self._open, {}
+        fail(self, code, remark)
+        self._open = connections
+
+    patch.setattr(Followers, "__init__", begin)
+    patch.setattr(Followers, "fail", failed)
+
+
+def stand_unclean(patch: Patch) -> None:
+    patch.setattr(run, "_is_clean", lambda store, joined, now: True)
+
+
+def anybody_stands(patch: Patch) -> None:
+    patch.setattr(RoleKeeper, "_why_not_stand", lambda self, state: None)
+    patch.setattr(GroupState, "check_candidate", lambda self, me, in_sync: None)
+
+
+def go_on_when_the_session_is_lost(patch: Patch) -> None:
+    """And whatever else is not in the epoch's version."""
+    patch.setattr(RoleKeeper, "_lost", lambda self: None)
+    patch.setattr(RoleKeeper, "_still_leads", lambda self, lead, state: True)
+
+
+MUTANTS: dict[Mutant, str] = {
+    acknowledge_before_the_set: "C",
+    count_only_who_reported: "C",
+    stand_before_closing: "C",
+    grow_without_waiting: "C",
+    grow_below_what_was_inherited: "C",
+    shrink_locally_first: "C",
+    keep_who_lost_data: "C",
+    skip_the_joined_epoch: "C",
+    report_inside_a_group: "C",
+    report_what_is_not_synced: "D",
+    show_what_is_not_confirmed: "C",
+    serve_before_all_shows: "C",
+    reuse_a_queue_offset: "C",
+    do_not_cut: "C",
+    keep_connections: "C",
+    stand_unclean: "C",
+    anybody_stands: "C",
+    go_on_when_the_session_is_lost: "C",
+}
