@@ -196,7 +196,7 @@ def test_what_this_broker_cannot_keep_is_refused(
     ("key", "text", "reason"),
     [
         ("namesrvAddr", "10.0.0.1", "namesrvAddr: '10.0.0.1' is not host:port"),
-        ("brokerName", "", "brokerName: '' is no name"),
+        ("brokerName", "", "brokerName: broker '': is not made of"),
         ("diskSpaceWarningLevelRatio", "50", "in this order"),
     ],
 )

@@ -140,6 +140,30 @@ def test_what_does_not_fit_is_refused_with_what_to_do(
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (
+            (("zookeeperAddr", "a:1"), ("minInSyncReplicas", "4"), ("totalReplicas", "3")),
+            "f minInSyncReplicas: minInSyncReplicas=4: with fewer than 4 copies",
+        ),
+        (
+            (("brokerRole", "SYNC_MASTER"), ("haMaxTimeSlaveNotCatchup", "15000")),
+            "sends fail after 3000",
+        ),
+        ((("brokerRole", "SYNC_MASTER"), ("slaveTimeout", "1000")), "less than slaveTimeout"),
+    ],
+)
+def test_what_is_hardly_meant_is_said(given: tuple[tuple[str, str], ...], reason: str) -> None:
+    assert any(reason in line for line in loaded(*given).choice.warnings())
+
+
+@pytest.mark.parametrize("key", ["brokerName", "brokerClusterName"])
+def test_a_name_that_no_name_server_takes_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key}: .*'a/b'"):
+        loaded((key, "a/b"), ("zookeeperAddr", "a:1"))
+
+
 def test_ports_that_differ_fit() -> None:
     loaded(("haListenPort", "10909"), ("fastPortEnable", "false"))
     for port in ("0", "10911"):

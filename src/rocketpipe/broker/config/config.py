@@ -13,6 +13,8 @@ from typing import Final, Literal
 
 from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.config.setting import setting
+from rocketpipe.errors import InvalidName
+from rocketpipe.model.names import check_broker
 from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.config import StoreConfig
 
@@ -429,5 +431,7 @@ class BrokerConfig:
             except ValueError as error:
                 raise ValueError(f"namesrvAddr: {error}") from error
         for key, value in (("brokerName", self.name), ("brokerClusterName", self.cluster)):
-            if not value or value != value.strip():
-                raise ValueError(f"{key}: {value!r} is no name")
+            try:
+                check_broker(value)
+            except InvalidName as error:  # no NameServer would take it
+                raise ValueError(f"{key}: {error}") from error

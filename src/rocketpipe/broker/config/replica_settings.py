@@ -91,6 +91,7 @@ def replication_of(choice: Choice, broker: Mapping[str, Any]) -> ReplicationConf
     _check_id(choice, config, broker.get("broker_id", 0))
     _check_port(choice, config, broker)
     _note_idle(choice, config)
+    _note_doubtful(choice, config)
     return config
 
 
@@ -186,6 +187,28 @@ def _note_idle(choice: Choice, config: ReplicationConfig) -> None:
         given = choice.given(key)
         if given is not None and given.text.strip().lower() != anyway:
             choice.note(f"{_said(given)} has no effect: {why}")
+
+
+def _note_doubtful(choice: Choice, config: ReplicationConfig) -> None:
+    """Say what takes effect, and hardly as it was meant."""
+    total, least = choice.given("totalReplicas"), choice.given("minInSyncReplicas")
+    if (
+        config.waits
+        and total is not None
+        and total.text.strip().isdecimal()
+        and config.min_in_sync > int(total.text)
+    ):
+        choice.note(
+            f"{_said(least or total)}: with fewer than {config.min_in_sync} copies every send is "
+            f"refused, and {_said(total)}"
+        )
+    if config.waits and config.max_lag_ms >= config.slave_timeout_ms:
+        given = choice.given("haMaxTimeSlaveNotCatchup") or choice.given("slaveTimeout")
+        choice.note(
+            f"{_said(given)}: a replica that stalls is waited for {config.max_lag_ms} ms, and "
+            f"sends fail after {config.slave_timeout_ms}: have haMaxTimeSlaveNotCatchup be less "
+            "than slaveTimeout"
+        )
 
 
 def _said(given: Given | None) -> str:

@@ -90,10 +90,11 @@ class ReplicationConfig:
     )
     max_lag_ms: int = setting(
         "haMaxTimeSlaveNotCatchup",
-        default=3_000,
+        default=2_000,
         unit="ms",
         least=100,
-        help="a replica that did not catch up for so long leaves the in-sync set (RocketMQ: 15000)",
+        help="a replica that did not catch up for so long leaves the in-sync set, and sends no "
+        "longer wait for it: less than `slaveTimeout` (RocketMQ: 15000)",
     )
     heartbeat_ms: int = setting(
         "haSendHeartbeatInterval",

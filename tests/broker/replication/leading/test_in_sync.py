@@ -6,11 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.broker.support.leader_parts import LeaderParts, elected, leading
+from tests.broker.support.leader_parts import LeaderParts, elected, fixed, leading
 from tests.broker.support.scripted_follower import ScriptedFollower, following
 from tests.waiting import until
 
 from rocketpipe.coordination.coordinator import CoordinatorAway, Fenced
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.testing.clock import ManualClock
 
@@ -327,3 +328,49 @@ async def test_a_member_that_ended_is_not_waited_for(tmp_path: Path) -> None:
         await turned_until(clock, lambda: sets(parts), every_ms=10)
         assert sets(parts) == [{1, 2}]
         await parts.reached(end)
+
+
+# Fixed roles
+
+
+@pytest.mark.parametrize("number", [None, 3])
+async def test_a_slave_that_stalls_holds_nobody_up_for_longer_than_a_send_waits(
+    tmp_path: Path, number: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, told = ManualClock(), list[int]()
+    async with (
+        leading(tmp_path, fixed(), clock) as parts,
+        following(parts.address, 2) as well,
+        following(parts.address, number) as stalled,
+    ):
+        well.reports = True
+        await parts.heard(2)
+        end = parts.append()
+        parts.followers.when_acknowledged(LogOffset(end), lambda code, _: told.append(code))
+        await turned_until(clock, lambda: told)
+        assert told == [0]
+        assert clock.monotonic_ms() < parts.config.slave_timeout_ms
+        assert [each.in_sync for each in parts.followers.status()] == [True, False]
+        await until(lambda: stalled.end == end)
+        stalled.report(end)
+        await turned_until(clock, lambda: parts.followers.status()[1].in_sync)
+        assert sum("fallen behind" in line for line in caplog.messages) == 1
+
+
+async def test_with_the_only_slave_stalled_sends_are_refused_and_then_taken_again(
+    tmp_path: Path,
+) -> None:
+    clock, told = ManualClock(), list[int]()
+    async with (
+        leading(tmp_path, fixed(), clock) as parts,
+        following(parts.address, 2) as slave,
+    ):
+        await parts.heard(1)
+        end = parts.append()
+        parts.followers.when_acknowledged(LogOffset(end), lambda code, _: told.append(code))
+        await turned_until(clock, lambda: parts.followers.refusal() is not None)
+        assert "1 of minInSyncReplicas 2" in str(parts.followers.refusal())
+        await until(lambda: slave.end == end)
+        slave.report(end)
+        await until(lambda: told)
+        assert (told, parts.followers.refusal()) == ([0], None)

@@ -273,10 +273,11 @@ class Followers:
         """A connection has ended; nothing that it said counts any more."""
         self._open.pop(follower, None)
         each = follower.id
-        if each is not None and self._by_id.get(each) is follower:
+        known = each is None or self._by_id.get(each) is follower
+        if each is not None and known:
             del self._by_id[each]
-            if self._failed is None:
-                self._in_sync.lost(follower)
+        if known and self._failed is None:
+            self._in_sync.lost(follower)
         self._retained.left(follower)
         self._recount()
 
@@ -298,8 +299,7 @@ class Followers:
     # What is acknowledged
 
     def _appended(self) -> None:
-        if self._elected is not None:
-            self._elected.appended()
+        self._in_sync.appended()
         for follower in self._open:
             follower.wake()
 

@@ -1,6 +1,6 @@
 """Who has to have what is sent before it is acknowledged, and who enters and leaves that set.
 
-    fixed roles     connected, and not too far behind: nobody else has to agree
+    fixed roles     connected, not too far and not too long behind: nobody else has to agree
     elected         the coordinator's set; without one of its members nothing is acknowledged
 
     growing         required here first, then the coordinator is told
@@ -54,13 +54,20 @@ class InSync(Protocol):
         """Be told that a connection has ended."""
         ...
 
+    def appended(self) -> None:
+        """Be told that the log has grown."""
+        ...
+
     async def keep_current(self) -> NoReturn:
         """Have the set follow what the followers do."""
         ...
 
 
 class FixedSet:
-    """Slaves of a master by setting: who is connected and not too far behind."""
+    """Slaves of a master by setting: who is connected, and not behind by too much or for too long.
+
+    One that has stalled would otherwise hold up every send until it is found to be silent.
+    """
 
     def __init__(
         self,
@@ -75,7 +82,12 @@ class FixedSet:
         self._clock = clock
         self._followers = followers
         self._max_gap_bytes = config.max_gap_bytes
+        self._max_lag_ms = config.max_lag_ms
         self._changed = changed
+        self._end = positions.written
+        #: Those that were in sync when somebody last looked.
+        self._seen: set[Outgoing] = set()
+        self._lines = LogBudget()
 
     def copies(self) -> int:
         return 1 + sum(map(self.has, self._followers))
@@ -85,18 +97,48 @@ class FixedSet:
         return min(ends, default=self._positions.written)
 
     def has(self, follower: Outgoing) -> bool:
-        return follower.counts and self._positions.written - follower.end < self._max_gap_bytes
+        behind = self._positions.written - follower.end
+        if not follower.counts or behind >= self._max_gap_bytes:
+            return False
+        return not behind or self._late_ms(follower) < self._max_lag_ms
+
+    def _late_ms(self, follower: Outgoing) -> int:
+        return self._clock.monotonic_ms() - follower.caught_up_ms
+
+    def appended(self) -> None:
+        before, self._end = self._end, self._positions.written
+        for follower in self._followers:
+            follower.log_grew(before)
 
     def reported(self, follower: Outgoing, *, first: bool) -> None:
-        """Nothing is kept: the report is looked at when it is asked for."""
+        follower.caught_up()
 
     def lost(self, follower: Outgoing) -> None:
-        """Nothing is kept."""
+        self._seen.discard(follower)
 
     async def keep_current(self) -> NoReturn:
         while True:
             await self._clock.sleep(_EVERY_MS)
+            self._tell()
             self._changed()
+
+    def _tell(self) -> None:
+        """Say who has fallen behind, and who has caught up."""
+        now = set(filter(self.has, self._followers))
+        for follower in self._seen ^ now:
+            if self._lines.allows():
+                fell = follower not in now
+                log.log(
+                    logging.WARNING if fell else logging.INFO,
+                    "slave %s peer=%s id=%s behind=%d late_ms=%d%s",
+                    "has fallen behind, and is not waited for" if fell else "is in sync",
+                    follower.address,
+                    follower.id,
+                    self._positions.written - follower.end,
+                    self._late_ms(follower),
+                    self._lines.suppressed(),
+                )
+        self._seen = now
 
 
 class ElectedSet:
@@ -131,8 +173,7 @@ class ElectedSet:
         self.members = members
         self.pending: frozenset[int] = frozenset()
         #: When each had last all that there was; those of the start are given some time.
-        now_ms = clock.monotonic_ms()
-        self._caught_up_ms = dict.fromkeys(members, now_ms)
+        self._caught_up_ms = dict.fromkeys(members, clock.monotonic_ms())
         #: The most that each has reported in this epoch, over all of its connections.
         self._most: dict[int, int] = {}
         #: Those that once had more than now.
@@ -167,11 +208,11 @@ class ElectedSet:
     # What happens
 
     def appended(self) -> None:
-        """The log has grown: who had all of it until now had it until now."""
         before, self._end = self._end, self._positions.written
         for each, follower in self._connected.items():
             if follower.end >= before:
-                self._caught_up_ms[each] = self._clock.monotonic_ms()
+                follower.log_grew(before)
+                self._caught_up_ms[each] = follower.caught_up_ms
 
     def reported(self, follower: Outgoing, *, first: bool) -> None:
         each = follower.id
@@ -190,13 +231,8 @@ class ElectedSet:
                     follower.end,
                 )
         self._most[each] = follower.end
-        now_ms = self._clock.monotonic_ms()
-        if follower.end >= self._positions.written:
-            self._caught_up_ms[each] = now_ms
-        elif follower.end >= follower.goal:
-            self._caught_up_ms[each] = follower.goal_ms
-        if follower.end >= follower.goal:
-            follower.goal, follower.goal_ms = self._positions.written, now_ms
+        if follower.caught_up():
+            self._caught_up_ms[each] = follower.caught_up_ms
         if each in self._lost_data or self._may_enter(each, follower):
             self._news.set()
 

@@ -121,9 +121,11 @@ class Outgoing(asyncio.Protocol):
         self.counts = False
         #: When something came from it, on the monotonic clock.
         self.heard_ms = clock.monotonic_ms()
+        #: When it had last all that there was, as far as is known.
+        self.caught_up_ms = self.heard_ms
         #: The log's end that it has to reach next to be caught up as of ``goal_ms``.
-        self.goal = 0
-        self.goal_ms = 0
+        self._goal = 0
+        self._goal_ms = 0
         self.bytes_per_second = 0
         self._spoke_ms = self.heard_ms
         self._told = -1
@@ -284,7 +286,7 @@ class Outgoing(asyncio.Protocol):
         self.end = end
         # Eight bytes of a stray connection can be a report too, but not of the log's very end.
         self.counts = not plain or end == written
-        self.goal, self.goal_ms = written, self._clock.monotonic_ms()
+        self._goal, self._goal_ms = written, self._clock.monotonic_ms()
         log.info(
             "follower connected peer=%s id=%s dialect=%s end=%s from=%s behind=%s",
             self.address,
@@ -294,6 +296,23 @@ class Outgoing(asyncio.Protocol):
             start,
             written - end,
         )
+
+    def caught_up(self) -> bool:
+        """Whether its last report says that it has all, or all that there was a while ago."""
+        written, now_ms = self._positions.written, self._clock.monotonic_ms()
+        reached = self.end >= self._goal
+        if self.end >= written:
+            self.caught_up_ms = now_ms
+        elif reached:
+            self.caught_up_ms = self._goal_ms
+        if reached:
+            self._goal, self._goal_ms = written, now_ms
+        return reached
+
+    def log_grew(self, before: int) -> None:
+        """Note that there is more to have: until now it had all, if it had what was there."""
+        if self.end >= before:
+            self.caught_up_ms = self._clock.monotonic_ms()
 
     # What it is sent
 
