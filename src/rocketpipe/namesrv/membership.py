@@ -69,9 +69,10 @@ class Membership:
             raise
         for member in outcome.displaced:
             self._alive.forget(member.address)
-            self._say(logging.INFO, member, "broker displaced", "by=%s", told.address)
+            self._tell_displaced(member, told)
         if not outcome.taken:
-            self._say(logging.WARNING, told, "registration ignored", "reason=%s", "older than ours")
+            reason = "another leads this name in a later epoch: stop this one, or give it a new name"
+            self._say(logging.WARNING, told, "registration ignored", "reason=%s", reason)
             return outcome
         self._alive.registered(told.address, peer, timeout_ms, now_ms)
         if outcome.fresh:
@@ -89,6 +90,15 @@ class Membership:
         if outcome.smallest_changed:
             self._on_smallest_id(SmallestIdChanged(told.name, None, told.ha_address))
         return outcome
+
+    def _tell_displaced(self, member: Member, told: Announcement) -> None:
+        """Tell who gave way; two that push each other out have the same epoch, or none."""
+        epochs = member.version.state_version, told.version.state_version
+        if member.address == told.address or epochs[0] != epochs[1]:
+            self._say(logging.INFO, member, "broker displaced", "by=%s", told.address)
+        else:
+            hint = "if both run, stop one, or give it another brokerName or brokerId"
+            self._say(logging.WARNING, member, "broker displaced", "by=%s: %s", told.address, hint)
 
     def unregister(self, cluster: str, name: str, address: str) -> None:
         """Let a broker go that says goodbye; one that is not known is gone already."""

@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.presence.namesakes import Namesakes
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RequestRejected, RocketPipeError
@@ -93,6 +94,7 @@ class Registrar:
         """
         self._config = config
         self._address = address
+        self._namesakes = Namesakes(config, address)
         self._topics = topics
         self._caller = caller
         self._clock = clock
@@ -261,6 +263,7 @@ class Registrar:
                 except RequestRejected:
                     pass  # it has forgotten us, and wants all of it
             server.told_on = None
+            await self._namesakes.look(peer, self._id)
             reply = await peer.call(self._all_topics(), self._config.register_timeout_ms)
         except RocketPipeError as error:
             self._miss(server, str(error))
