@@ -266,9 +266,9 @@ def test_a_session_that_a_replica_asks_for_is_granted_by_the_zookeeper_of_compos
 def test_the_settings_of_a_replica_are_what_they_say() -> None:
     options = command(_words_of_the_replica())
     assert (options.command, options.data, options.insecure) == ("broker", DATA, True)
+    conf = REPLICAS / options.config[0].name
     checked = subprocess.run(
-        [sys.executable, "-m", "rocketpipe.cli.main", "config", "check"]
-        + [str(REPLICAS / options.config[0].name)],
+        [sys.executable, "-m", "rocketpipe.cli.main", "config", "check", conf],
         capture_output=True,
         text=True,
         check=False,

@@ -8,6 +8,7 @@ lost, refused by one that does not lead, or nobody leads
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -19,6 +20,8 @@ from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.route import LEADER_ID, MessageQueue, TopicRoute
 from rocketpipe.protocol.request import Request
 from rocketpipe.remoting.caller import Caller
+
+log = logging.getLogger(__name__)
 
 ReplyT = TypeVar("ReplyT")
 
@@ -82,6 +85,32 @@ class LeaderCalls:
                     tried.clear()
                 elif not self._is_new(queue, tried):
                     raise
+
+    async def ask_anybody(
+        self, queue: MessageQueue, request: Request[ReplyT], timeout_ms: int
+    ) -> ReplyT:
+        """Ask the leader of a queue, or while there is none a follower, which may be behind.
+
+        Raises: as ``ask`` does, if no follower answers either.
+        """
+        try:
+            return await self.ask(queue, request, timeout_ms)
+        except RocketPipeError as error:
+            if not is_moved(error):
+                raise
+            for address in self._followers(queue):
+                try:
+                    return await self._caller.call(address, request, timeout_ms)
+                except RocketPipeError as refusal:
+                    # That it does not know does not mean that the leader would not.
+                    log.debug("follower not of use address=%s reason=%s", address, refusal)
+            raise
+
+    def _followers(self, queue: MessageQueue) -> list[str]:
+        route = self._routes.remembered(queue.topic)
+        broker = route.broker(queue.broker_name) if route else None
+        known = sorted(broker.addresses.items()) if broker else ()
+        return [address for number, address in known if number != LEADER_ID]
 
     def _is_new(self, queue: MessageQueue, tried: set[str]) -> bool:
         route = self._routes.remembered(queue.topic)

@@ -263,7 +263,7 @@ class Session:
         """The offsets of a queue's oldest message, and of the one that will come next.
 
         Raises:
-            NoRoute: If no address is given, and the queue's broker has no leader.
+            NoRoute: If no address is given, and nobody has the queue.
             ConnectionLost: If the broker is out of reach.
             RequestRejected: If it has no such queue.
         """
@@ -272,8 +272,8 @@ class Session:
         greatest = GetMaxOffset(topic=topic, queue_id=queue_id, broker_name=name)
         if address is None:
             first, end = await asyncio.gather(
-                self.leaders.ask(queue, least, self.timeout_ms),
-                self.leaders.ask(queue, greatest, self.timeout_ms),
+                self.leaders.ask_anybody(queue, least, self.timeout_ms),
+                self.leaders.ask_anybody(queue, greatest, self.timeout_ms),
             )
         else:
             first, end = await asyncio.gather(

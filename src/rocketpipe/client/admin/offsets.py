@@ -9,7 +9,7 @@ from rocketpipe.client.admin.fleet import Fleet, each
 from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected
 from rocketpipe.model.names import check_consumer_group
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.route import LEADER_ID, MessageQueue, TopicRoute
+from rocketpipe.model.route import MessageQueue, TopicRoute
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.offsets import (
@@ -63,9 +63,7 @@ class OffsetAdmin:
         route = await session.routes.get(topic)
 
         async def ends_of(queue: MessageQueue) -> Ends:
-            leads = LEADER_ID in session.addresses_of(queue, route)
-            address = None if leads else self._reader(queue, route)
-            return Ends(*await session.ends_of(queue, address))
+            return Ends(*await session.ends_of(queue))
 
         return await each(route.readable_queues(topic), ends_of)
 

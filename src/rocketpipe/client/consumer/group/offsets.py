@@ -25,16 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
-from rocketpipe.client.leaders import is_moved
 from rocketpipe.client.session import Session
-from rocketpipe.errors import InvalidName, OffsetsTaken, RequestRejected, RocketPipeError
+from rocketpipe.errors import InvalidName, OffsetsTaken, RequestRejected
 from rocketpipe.model.names import check_group, is_retry_topic
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.route import LEADER_ID, MessageQueue
+from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeFromWhere
 from rocketpipe.protocol import fastjson
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.offsets import (
     QueryConsumerOffset,
     QueueOffsets,
@@ -175,7 +173,9 @@ class BrokerOffsets(_NotedOffsets):
             broker_name=queue.broker_name,
         )
         try:
-            reply = await self._ask(queue, request, self._session.timeout_ms)
+            reply = await self._session.leaders.ask_anybody(
+                queue, request, self._session.timeout_ms
+            )
         except RequestRejected as error:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 return None
@@ -214,26 +214,8 @@ class BrokerOffsets(_NotedOffsets):
             broker_name=queue.broker_name,
         )
         # RocketMQ's clients want no answer here; with one, what was lost is saved again.
-        await self._ask(queue, request, SAVE_TIMEOUT_MS)
+        await self._session.leaders.ask_anybody(queue, request, SAVE_TIMEOUT_MS)
         self._saved(queue, offset)
-
-    async def _ask(self, queue: MessageQueue, request: Request[ReplyT], timeout_ms: int) -> ReplyT:
-        """Ask the leader, or while there is none anybody who has the queue."""
-        session = self._session
-        try:
-            return await session.leaders.ask(queue, request, timeout_ms)
-        except RocketPipeError as error:
-            if not is_moved(error):
-                raise
-            for broker_id, address in sorted(session.addresses_of(queue).items()):
-                if broker_id == LEADER_ID:
-                    continue
-                try:
-                    return await session.caller.call(address, request, timeout_ms)
-                except RocketPipeError as refusal:
-                    # That it has no offset does not mean that the leader had none.
-                    log.debug("follower not of use address=%s reason=%s", address, refusal)
-            raise
 
 
 class FileOffsets(_NotedOffsets):
@@ -386,7 +368,7 @@ async def offset_at(session: Session, queue: MessageQueue, at_ms: int) -> QueueO
     """The offset of the first message that was stored at a moment, or after it.
 
     Raises:
-        NoRoute: If the queue's broker has no leader.
+        NoRoute: If nobody has the queue.
         ConnectionLost: If the broker is out of reach.
         RequestRejected: If it has no such queue.
     """
@@ -396,4 +378,4 @@ async def offset_at(session: Session, queue: MessageQueue, at_ms: int) -> QueueO
         timestamp=at_ms,
         broker_name=queue.broker_name,
     )
-    return (await session.leaders.ask(queue, request, session.timeout_ms)).offset
+    return (await session.leaders.ask_anybody(queue, request, session.timeout_ms)).offset
