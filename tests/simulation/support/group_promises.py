@@ -2,6 +2,7 @@
 
     lost            acknowledged, and not in a log that may be the leader's
     early           acknowledged, and a member of the in-sync set does not have it
+    not in sync     a member of a new set lacks something acknowledged
     taken back      shown to a reader, and another reader was shown something else there, or less
     two leaders     sends of one epoch were acknowledged by two brokers
     moved, twice    in the log, at another place than was acknowledged, or more than once
@@ -88,6 +89,17 @@ class GroupPromises:
                     f"early: {acked.number} at {acked.at} is acknowledged by {by} in epoch "
                     f"{acked.epoch}, and {id_}, which is in sync, does not have it"
                 )
+
+    @property
+    def last(self) -> Acked | None:
+        """The acknowledged message that is furthest behind in the log."""
+        return max(self.acked.values(), key=lambda each: each.at, default=None)
+
+    def set_changed(self, why: str, last: Acked, members: Iterable[tuple[int, bytes]]) -> None:
+        """The in-sync set is another; at the last acknowledged record its members have these bytes."""
+        for id_, has in members:
+            if has != self.bytes_at[last.at]:
+                self.breaks(f"not in sync: after {why} {id_} is in the set without {last}")
 
     def saw(self, id_: int, at: int, data: bytes) -> None:
         """A reader of a replica may see these bytes of its log from now on."""

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import pytest
 
+from rocketpipe.broker.replication.epochs import EpochTable
 from rocketpipe.broker.replication.following import incoming
 from rocketpipe.broker.replication.following.incoming import Incoming
+from rocketpipe.broker.replication.frames import LeaderHello
 from rocketpipe.broker.replication.joined import JoinedEpoch
 from rocketpipe.broker.replication.leading.followers import Followers
 from rocketpipe.broker.replication.leading.in_sync import ElectedSet
 from rocketpipe.broker.replication.role import RoleKeeper
 from rocketpipe.broker.roles import run
-from rocketpipe.broker.roles.follow_loop import FollowLoop
 from rocketpipe.broker.roles.leading import Leading
 from rocketpipe.broker.roles.replica import Replica
 from rocketpipe.coordination.coordinator import GroupState, Leadership
 from rocketpipe.model.offsets import LogOffset
-from rocketpipe.store import replica as store_replica
 from rocketpipe.store.message_store import MessageStore
 
 Patch = pytest.MonkeyPatch
@@ -44,24 +43,25 @@ def count_only_who_reported(patch: Patch) -> None:
 
 
 def stand_before_closing(patch: Patch) -> None:
-    """The old leader is followed until the new one has looked at its own log, and a bit longer."""
+    """The old leader is followed until the new one leads."""
     lead = Replica.lead
-    close, end = FollowLoop.close, FollowLoop.end
 
     async def leads(self: Replica, leadership: Leadership) -> None:
-        begin = Leading._begin_epoch
+        following = self._following
+        end = following.end
 
-        async def begin_epoch(leading: Leading, epoch: int) -> LogOffset:
-            inherited = await begin(leading, epoch)
-            patch.setattr(FollowLoop, "close", close)
-            return inherited
+        async def later() -> None:
+            pass
 
-        patch.setattr(Leading, "_begin_epoch", begin_epoch)
-        await lead(self, leadership)
+        following.end = later  # type: ignore[method-assign]
+        try:
+            await lead(self, leadership)
+        finally:
+            following.end = end  # type: ignore[method-assign]
+            await following.end()
 
     patch.setattr(Replica, "stop_following", lambda self: None)
     patch.setattr(Replica, "lead", leads)
-    assert end
 
 
 def grow_without_waiting(patch: Patch) -> None:
@@ -107,15 +107,16 @@ def shrink_locally_first(patch: Patch) -> None:
     patch.setattr(ElectedSet, "_shrink", locally_first)
 
 
-def keep_who_lost_data(patch: Patch) -> None:
-    reported = ElectedSet.reported
-    patch.setattr(
-        ElectedSet, "reported", lambda self, follower, *, first: reported(self, follower, first=False)
-    )
+def follow_who_was_replaced(patch: Patch) -> None:
+    hello = Incoming._hello
 
+    def greet(self: Incoming, said: LeaderHello) -> None:
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(JoinedEpoch, "epoch", property(lambda joined: 0))
+            within.setattr(EpochTable, "last_epoch", property(lambda epochs: 0))
+            hello(self, said)
 
-def skip_the_joined_epoch(patch: Patch) -> None:
-    patch.setattr(JoinedEpoch, "epoch", property(lambda self: 0))
+    patch.setattr(Incoming, "_hello", greet)
 
 
 def report_inside_a_group(patch: Patch) -> None:
@@ -171,7 +172,6 @@ def reuse_a_queue_offset(patch: Patch) -> None:
             self.derived.queues.raise_next = raise_next  # type: ignore[method-assign]
 
     patch.setattr(MessageStore, "adopt_tail", adopted)
-    assert store_replica
 
 
 def do_not_cut(patch: Patch) -> None:
@@ -186,30 +186,6 @@ def do_not_cut(patch: Patch) -> None:
             return True
 
     patch.setattr(incoming, "agree", agreed)
-
-
-def keep_connections(patch: Patch) -> None:
-    """What was said in another term counts in this one."""
-    last: WeakKeyDictionary[MessageStore, Followers] = WeakKeyDictionary()
-    began, fail = Followers.__init__, Followers.fail
-
-    def begin(self: Followers, store: MessageStore, *given: Any, **named: Any) -> None:
-        began(self, store, *given, **named)
-        before = last.get(store)
-        if before is not None:
-            for follower in before._open:
-                follower._leading = self
-                self._open[follower] = None
-            self._by_id.update(before._by_id)
-        last[store] = self
-
-    def failed(self: Followers, code: int, remark: str) -> None:
-        connections, self._open = self._open, {}
-        fail(self, code, remark)
-        self._open = connections
-
-    patch.setattr(Followers, "__init__", begin)
-    patch.setattr(Followers, "fail", failed)
 
 
 def stand_unclean(patch: Patch) -> None:
@@ -234,15 +210,13 @@ MUTANTS: dict[Mutant, str] = {
     grow_without_waiting: "C",
     grow_below_what_was_inherited: "C",
     shrink_locally_first: "C",
-    keep_who_lost_data: "C",
-    skip_the_joined_epoch: "C",
+    follow_who_was_replaced: "C",
     report_inside_a_group: "C",
     report_what_is_not_synced: "D",
     show_what_is_not_confirmed: "C",
     serve_before_all_shows: "C",
     reuse_a_queue_offset: "C",
     do_not_cut: "C",
-    keep_connections: "C",
     stand_unclean: "C",
     anybody_stands: "C",
     go_on_when_the_session_is_lost: "C",

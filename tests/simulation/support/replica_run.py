@@ -11,10 +11,10 @@ Everything that happens follows from the seed: a run that failed fails the same 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any, Final
@@ -26,13 +26,16 @@ from tests.simulation.support.group_promises import (
     GroupPromises,
     log_bytes,
 )
-from tests.simulation.support.sim_loop import SimLoop, SimProcess, Stuck
+from tests.simulation.support.sim_loop import SimLoop, Stuck
 from tests.simulation.support.sim_net import SimNet
 from tests.simulation.support.sim_replica import ROOT, SEGMENT_BYTES, Around, SimClock, SimMachine
 
 from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.core import Core
+from rocketpipe.broker.replication.leading import outgoing
+from rocketpipe.coordination.coordinator import GroupState, Leadership
 from rocketpipe.errors import RocketPipeError
+from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.request import to_command
 from rocketpipe.protocol.requests.sending import SendMessage
@@ -41,10 +44,27 @@ from rocketpipe.store.config import FlushMode
 from rocketpipe.testing.coordinator import SimEnsemble
 
 TOPIC: Final = "orders"
-CLIENT: Final = "10.0.0.9"
-SEND_TIMEOUT_S: Final = 4.0
 CONVERGE_MS: Final = 120_000
+CHUNK_BYTES: Final = outgoing.CHUNK_BYTES
 MODES: Final = ("C", "C", "D", "D", "C", "D", "A", "B")
+
+
+class WatchedEnsemble(SimEnsemble):
+    """Tells of each change of the in-sync set."""
+
+    def __init__(self, run: ReplicaRun, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._run = run
+
+    def campaign(self, me: int, *given: Any) -> Leadership:
+        lead = super().campaign(me, *given)
+        self._run.set_changed(f"{me} was elected in epoch {lead.leader.epoch}")
+        return lead
+
+    def change_in_sync(self, lead: Leadership, *given: Any) -> GroupState:
+        state = super().change_in_sync(lead, *given)
+        self._run.set_changed(f"{lead.leader.id} had it changed in epoch {lead.leader.epoch}")
+        return state
 
 
 class ReplicaRun(Around):
@@ -55,18 +75,18 @@ class ReplicaRun(Around):
         self.chance = Random(seed)
         self.mode = mode or self.chance.choice(MODES)
         self._steps = steps or self.chance.choice((6, 10, 14))
+        #: What goes to followers at once: less than a group, sometimes.
+        self._chunk_bytes = self.chance.choice((1_500, 6_000, CHUNK_BYTES))
         self.loop = SimLoop(seed)
         self.net = SimNet(self.loop, Random(seed ^ 0x5EED))
         self.promises = GroupPromises(TOPIC, waits=self.mode in "CD")
+        self.machines: dict[int, SimMachine] = {}
         self.story: list[str] = []
         self._numbers = count(1)
-        self._commands: dict[int, list[int]] = {}
-        self._opaques = count(1)
         #: Machines that lost something that they had acknowledged, and have not got it back.
         self._lossy: set[int] = set()
         self._epochs: dict[int, int] = {}
         self._sending = True
-        self.sent = 0
 
     # The run
 
@@ -78,6 +98,7 @@ class ReplicaRun(Around):
         """
         try:
             asyncio.set_event_loop(self.loop)
+            outgoing.CHUNK_BYTES = self._chunk_bytes  # type: ignore[misc]
             self.loop.run_until_complete(self._live())
             self.promises.raise_broken()
         except (Broken, Stuck, AssertionError) as error:
@@ -92,6 +113,7 @@ class ReplicaRun(Around):
         return f"{story}\nreplay: .venv/bin/python -m tests.simulation.replay {self.seed}"
 
     def _end(self) -> None:
+        outgoing.CHUNK_BYTES = CHUNK_BYTES  # type: ignore[misc]
         for machine in self.machines.values():
             machine.disk._off = True
             if machine.process is not None:
@@ -109,7 +131,8 @@ class ReplicaRun(Around):
 
     async def _live(self) -> None:
         chance = self.chance
-        self.ensemble = SimEnsemble(
+        self.ensemble = WatchedEnsemble(
+            self,
             SimClock(self.loop),
             Random(chance.random()),
             late_ms=chance.choice((5, 30)),
@@ -120,7 +143,7 @@ class ReplicaRun(Around):
         for id_ in (1, 2, 3):
             seed = chance.getrandbits(32)
             self.machines[id_] = SimMachine(self, id_, seed, role=role, flush=flush)
-        world = [self._keep_sessions(), self._produce(), self._produce()]
+        world = [self._keep_sessions(), self._produce()]
         tasks = [self.loop.create_task(each) for each in world]
         for machine in self.machines.values():
             machine.start()
@@ -132,10 +155,6 @@ class ReplicaRun(Around):
         await self._heal()
         for task in tasks:
             task.cancel()
-
-    @property
-    def machines(self) -> dict[int, SimMachine]:
-        return self.__dict__.setdefault("_machines", {})
 
     def machine_at(self, host: str) -> SimMachine:
         return self.machines[int(host.rpartition(".")[2])]
@@ -187,7 +206,7 @@ class ReplicaRun(Around):
             case "power" if machine.alive and self._may_lose(machine.id):
                 self.say(f"power {machine.id}")
                 machine.lose_power()
-                if machine.replication.waits or True:
+                if self.mode in "AC":
                     self._lossy.add(machine.id)
             case "stop" if machine.alive and not machine.paused:
                 self.say(f"stop {machine.id}")
@@ -252,11 +271,15 @@ class ReplicaRun(Around):
         """Whether a machine may lose its power: not the last that has what was acknowledged."""
         if self.mode in "BD":
             return True
+        self._look_lossy()
+        return bool(self.ensemble.state().in_sync - self._lossy - {id_})
+
+    def _look_lossy(self) -> None:
+        """Those that lost something count again when they say that they have it again."""
         for each in list(self._lossy):
             replica = self.machines[each].replica
-            if replica is not None and replica.run.is_clean and self.machines[each].alive:
+            if replica is not None and replica.run.is_clean:
                 self._lossy.discard(each)
-        return bool(self.ensemble.state().in_sync - self._lossy - {id_})
 
     async def _resume(self, machine: SimMachine, after_s: float) -> None:
         process = machine.process
@@ -295,7 +318,6 @@ class ReplicaRun(Around):
         await self._until(self._all_in_sync, "in sync")
         await self._until(lambda: len(self.promises.acked) > acked, "taking sends")
         self._sending = False
-        await asyncio.sleep(SEND_TIMEOUT_S)
         await self._until(self._agreed, "agreed")
         leader = self.ensemble.state().leader
         assert leader is not None
@@ -335,16 +357,18 @@ class ReplicaRun(Around):
     async def _produce(self) -> None:
         chance = Random(self.chance.random())
         while self._sending:
-            await asyncio.sleep(chance.choice((0.005, 0.03, 0.08, 0.2)))
+            await asyncio.sleep(chance.choice((0.005, 0.03, 0.1, 0.2)))
             leading = [
                 each
                 for each in self.machines.values()
                 if each.replica is not None and each.replica.leads
             ]
-            machine = chance.choice(leading or list(self.machines.values()))
-            self.loop.create_task(self._send(machine, chance))
+            if leading or chance.random() < 0.2:
+                machine = chance.choice(leading or list(self.machines.values()))
+                way_s = chance.choice((0.0005, 0.002, 0.05))
+                self.loop.call_later(way_s, self._send, machine, chance)
 
-    async def _send(self, machine: SimMachine, chance: Random) -> None:
+    def _send(self, machine: SimMachine, chance: Random) -> None:
         numbers = [next(self._numbers) for _ in range(chance.choice((1, 1, 1, 2, 5)))]
         bodies = [
             number.to_bytes(ID_BYTES, "big") + bytes(chance.choice((0, 10, 200, 1500)))
@@ -363,12 +387,7 @@ class ReplicaRun(Around):
             batch=batch,
             body=encode_batch((0, body, b"") for body in bodies) if batch else bodies[0],
         )
-        opaque = next(self._opaques)
-        self._commands[opaque] = numbers
-        self.sent += 1
-        asking = self.loop.create_task(machine.asked(CLIENT, to_command(request, opaque)))
-        await asyncio.wait([asking], timeout=SEND_TIMEOUT_S)
-        asking.cancel()
+        machine.ask(to_command(request, 1), partial(self._answered, machine, numbers))
 
     # What a machine tells
 
@@ -402,9 +421,9 @@ class ReplicaRun(Around):
         store.dispatch = dispatched  # type: ignore[method-assign]
         core.registrar.stand = stands  # type: ignore[method-assign]
 
-    def answered(self, machine: SimMachine, command: Command, reply: Command) -> None:
-        numbers = self._commands.get(command.opaque)
-        if numbers is None or reply.code != 0 or by_client(command) is False:
+    def _answered(self, machine: SimMachine, numbers: list[int], reply: Command) -> None:
+        """A broker is about to answer a producer."""
+        if reply.code != ResponseCode.SUCCESS:
             return
         places = [int(text[-16:], 16) for text in reply.fields["msgId"].split(",")]
         first = int(reply.fields["queueOffset"])
@@ -421,16 +440,21 @@ class ReplicaRun(Around):
         size = int.from_bytes(_on_disk(machine, at, 4, durable=False), "big")
         return _on_disk(machine, at, size, durable=False)
 
-    def _members(self, leader: int, at: int, size: int) -> list[tuple[int, bytes]]:
+    def _members(self, leader: int | None, at: int, size: int) -> list[tuple[int, bytes]]:
+        """What of the log those have that are in sync, and may lead."""
+        self._look_lossy()
+        members = set(self.ensemble.state().in_sync) | ({leader} if leader else set())
         return [
             (id_, _on_disk(self.machines[id_], at, size, durable=self.mode == "D"))
-            for id_ in sorted(self.ensemble.state().in_sync | {leader})
-            if id_ not in self._lossy or self.mode == "D"
+            for id_ in sorted(members - self._lossy)
         ]
 
-
-def by_client(command: Command) -> bool:
-    return command.code in (310, 320)
+    def set_changed(self, why: str) -> None:
+        self.say(f"{why}: in sync are {sorted(self.ensemble.state().in_sync)}")
+        last = self.promises.last
+        if self.promises.waits and last is not None:
+            size = len(self.promises.bytes_at[last.at])
+            self.promises.set_changed(why, last, self._members(None, last.at, size))
 
 
 def _on_disk(machine: SimMachine, at: int, size: int, *, durable: bool) -> bytes:
@@ -443,11 +467,3 @@ def _on_disk(machine: SimMachine, at: int, size: int, *, durable: bool) -> bytes
         return b""
     content = node.durable if durable else node.cached
     return bytes(content[at - base : at - base + size])
-
-
-def collect() -> None:
-    """Have what ended runs left behind go at a quiet moment."""
-    gc.collect()
-
-
-__all__ = ["Broken", "ReplicaRun", "SimProcess", "collect"]

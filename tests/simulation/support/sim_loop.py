@@ -15,7 +15,6 @@ import contextvars
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -58,6 +57,19 @@ _PROCESS: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("pr
 def current_process() -> SimProcess | None:
     """The process whose code runs now; None outside of all."""
     return _PROCESS.get()
+
+
+class Killed(BaseException):
+    """Comes out of whatever a killed process waited for, when nothing can come of it any more."""
+
+
+def _close(coro: Any) -> None:
+    """End a coroutine, however often it waits for something at its end."""
+    for _ in range(100):
+        try:
+            coro.throw(Killed())  # unlike ``close``, this ends generators that it waits for
+        except BaseException:
+            return
 
 
 class Stuck(AssertionError):
@@ -217,7 +229,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def spawn(self, process: SimProcess, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Have a process do something."""
-        return process.context.run(self.create_task, work)
+        return process.context.run(self.create_task, work)  # type: ignore[arg-type]
 
     def bury(self, process: SimProcess) -> None:
         """Keep what a killed process had under way, untouched, until the end of all."""
@@ -233,8 +245,7 @@ class SimLoop(asyncio.BaseEventLoop):
             for task in process.tasks:
                 if not task.done():
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
-                    with suppress(BaseException):
-                        task.get_coro().close()  # type: ignore[union-attr]
+                    _close(task.get_coro())
             process.tasks.clear()
         self._timers.clear()
         self._busy.clear()

@@ -125,9 +125,6 @@ class Around:
     def ended(self, machine: SimMachine, error: BaseException) -> None:
         """A process has ended by itself."""
 
-    def answered(self, machine: SimMachine, command: Command, reply: Command) -> None:
-        """A broker answers a client."""
-
 
 class SimMachine:
     """A machine that is number ``id_`` of its group; its disk outlives its processes."""
@@ -177,6 +174,9 @@ class SimMachine:
             store=store,
             replication=self.replication,
             default_topic_queues=2,
+            delay_levels="1s",
+            trace_topic=False,
+            save_offsets_every_ms=60_000,
         )
 
     @property
@@ -314,22 +314,28 @@ class SimMachine:
 
     async def asked(self, by: str, command: Command) -> Command | None:
         """Answer a command that comes over the network; None if nobody is there to do so."""
-        net, loop = self.group.net, self.group.loop
+        net = self.group.net
         await net.way(by, self.host)
-        process, board = self.process, self._board
-        if process is None or board is None:
-            return None
-        answered: asyncio.Future[Command] = loop.create_future()
+        answered: asyncio.Future[Command] = self.group.loop.create_future()
 
-        async def answer() -> None:
-            reply = await board.answer(command, cast(Any, _Peer()))
-            self.group.answered(self, command, reply)
+        def done(reply: Command) -> None:
             if not answered.done():
                 answered.set_result(reply)
 
-        loop.spawn(process, answer())
+        if not self.ask(command, done):
+            return None
         reply = await answered
         await net.way(self.host, by)
         return reply
 
+    def ask(self, command: Command, done: Callable[[Command], None]) -> bool:
+        """Have the broker answer a command that has arrived; False if nobody is there."""
+        process, board = self.process, self._board
+        if process is None or board is None:
+            return False
 
+        async def answer() -> None:
+            done(await board.answer(command, cast(Any, _Peer())))
+
+        self.group.loop.spawn(process, answer())
+        return True
