@@ -2,6 +2,7 @@
 
     lost            acknowledged, and not in a log that may be the leader's
     early           acknowledged, and a member of the in-sync set does not have it
+    shown early     shown to a reader, and a member of the in-sync set does not have it
     not in sync     a member of a new set lacks something acknowledged
     taken back      shown to a reader, and another reader was shown something else there, or less
     two leaders     sends of one epoch were acknowledged by two brokers
@@ -16,7 +17,7 @@ Modes A and B promise only the last six: an acknowledged record may go with its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from rocketpipe.record import hot
@@ -24,6 +25,9 @@ from rocketpipe.record.layout import BLANK_MAGIC
 from rocketpipe.store.message_store import MessageStore
 
 ID_BYTES = 8
+
+#: What those have in their logs, from an offset on and so long, that are in sync.
+Members = Callable[[int, int], Iterable[tuple[int, bytes]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,8 @@ class GroupPromises:
     def breaks(self, what: str) -> None:
         self.broken.append(what)
 
-    def acknowledged(self, acked: Acked, record: bytes, by: int, members: Iterable[tuple[int, bytes]]) -> None:
-        """A leader is about to say that a message is stored; ``members`` have these bytes there."""
+    def acknowledged(self, acked: Acked, record: bytes, by: int, members: Members) -> None:
+        """A leader is about to say that a message is stored."""
         other = self.epochs.setdefault(acked.epoch, by)
         if other != by:
             self.breaks(f"two leaders: {other} and {by} acknowledge in epoch {acked.epoch}")
@@ -83,7 +87,7 @@ class GroupPromises:
         if before != record:
             self.breaks(f"lost: something else was acknowledged at {acked.at} before")
         self.acked[acked.number] = acked
-        for id_, has in members:
+        for id_, has in members(acked.at, len(record)):
             if has != record:
                 self.breaks(
                     f"early: {acked.number} at {acked.at} is acknowledged by {by} in epoch "
@@ -95,13 +99,17 @@ class GroupPromises:
         """The acknowledged message that is furthest behind in the log."""
         return max(self.acked.values(), key=lambda each: each.at, default=None)
 
-    def set_changed(self, why: str, last: Acked, members: Iterable[tuple[int, bytes]]) -> None:
-        """The in-sync set is another; at the last acknowledged record its members have these bytes."""
-        for id_, has in members:
-            if has != self.bytes_at[last.at]:
+    def set_changed(self, why: str, members: Members) -> None:
+        """The in-sync set is another."""
+        last = self.last
+        if not self.waits or last is None:
+            return
+        record = self.bytes_at[last.at]
+        for id_, has in members(last.at, len(record)):
+            if has != record:
                 self.breaks(f"not in sync: after {why} {id_} is in the set without {last}")
 
-    def saw(self, id_: int, at: int, data: bytes) -> None:
+    def saw(self, id_: int, at: int, data: bytes, members: Members) -> None:
         """A reader of a replica may see these bytes of its log from now on."""
         if not self.waits:
             return
@@ -111,6 +119,12 @@ class GroupPromises:
             self.breaks(f"taken back: {id_} shows something else between {at} and {at + len(data)}")
         if at + len(data) > len(shown):
             shown[at:] = data
+            for member, has in members(at, len(data)):
+                if has != data:
+                    self.breaks(
+                        f"shown early: {id_} shows {at} to {at + len(data)}, and {member}, which "
+                        "is in sync, does not have it"
+                    )
 
     def serves(self, id_: int, epoch: int, store: MessageStore) -> None:
         """A replica leads, and answers from now on."""

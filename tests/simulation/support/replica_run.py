@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -55,6 +56,19 @@ class WatchedEnsemble(SimEnsemble):
     def __init__(self, run: ReplicaRun, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._run = run
+        #: How often an answer is one of before, as of a server that lags behind the others.
+        self.old_answers = 0.0
+        self._before: deque[GroupState] = deque(maxlen=3)
+
+    def _tell(self) -> None:
+        self._before.append(self.state())
+        super()._tell()
+
+    def answer(self) -> GroupState:
+        """The group, as who asks is told of it."""
+        if self._before and self.chance.random() < self.old_answers:
+            return self._before[0]
+        return self.state()
 
     def campaign(self, me: int, *given: Any) -> Leadership:
         lead = super().campaign(me, *given)
@@ -138,11 +152,14 @@ class ReplicaRun(Around):
             late_ms=chance.choice((5, 30)),
             watches_lost=chance.choice((0.0, 0.2)),
         )
+        self.ensemble.old_answers = chance.choice((0.0, 0.0, 0.0, 0.2))
         role = BrokerRole.ASYNC_MASTER if self.mode in "AB" else None
         flush = FlushMode.SYNC if self.mode in "BD" else FlushMode.ASYNC
+        lost_late_ms = chance.choice((0, 0, 400, 1500))
         for id_ in (1, 2, 3):
             seed = chance.getrandbits(32)
-            self.machines[id_] = SimMachine(self, id_, seed, role=role, flush=flush)
+            self.machines[id_] = machine = SimMachine(self, id_, seed, role=role, flush=flush)
+            machine.lost_late_ms = lost_late_ms
         world = [self._keep_sessions(), self._produce()]
         tasks = [self.loop.create_task(each) for each in world]
         for machine in self.machines.values():
@@ -402,7 +419,9 @@ class ReplicaRun(Around):
         def look() -> None:
             end = store.positions.dispatched
             if end > seen[0]:
-                promises.saw(machine.id, seen[0], log_bytes(store, seen[0], end))
+                promises.saw(
+                    machine.id, seen[0], log_bytes(store, seen[0], end), self._members
+                )
                 seen[0] = end
 
         def dispatched(limit_bytes: int | None = None) -> int:
@@ -432,38 +451,39 @@ class ReplicaRun(Around):
                 number, at, int(reply.fields["queueId"]), first + index, self._epochs[machine.id]
             )
             record = self._bytes_of(machine, at)
-            self.promises.acknowledged(
-                acked, record, machine.id, self._members(machine.id, at, len(record))
-            )
+            self.promises.acknowledged(acked, record, machine.id, self._members)
 
     def _bytes_of(self, machine: SimMachine, at: int) -> bytes:
         size = int.from_bytes(_on_disk(machine, at, 4, durable=False), "big")
         return _on_disk(machine, at, size, durable=False)
 
-    def _members(self, leader: int | None, at: int, size: int) -> list[tuple[int, bytes]]:
+    def _members(self, at: int, size: int) -> list[tuple[int, bytes]]:
         """What of the log those have that are in sync, and may lead."""
         self._look_lossy()
-        members = set(self.ensemble.state().in_sync) | ({leader} if leader else set())
         return [
             (id_, _on_disk(self.machines[id_], at, size, durable=self.mode == "D"))
-            for id_ in sorted(members - self._lossy)
+            for id_ in sorted(self.ensemble.state().in_sync - self._lossy)
         ]
 
     def set_changed(self, why: str) -> None:
         self.say(f"{why}: in sync are {sorted(self.ensemble.state().in_sync)}")
-        last = self.promises.last
-        if self.promises.waits and last is not None:
-            size = len(self.promises.bytes_at[last.at])
-            self.promises.set_changed(why, last, self._members(None, last.at, size))
+        self.promises.set_changed(why, self._members)
 
 
 def _on_disk(machine: SimMachine, at: int, size: int, *, durable: bool) -> bytes:
     """Bytes of a machine's log as its disk has them, whether or not a process runs."""
-    base = at - at % SEGMENT_BYTES
-    path = ROOT / "commitlog" / f"{base:020d}"
-    names = machine.disk._durable_names if durable else machine.disk._names
-    node: Any = names.get(path)
-    if node is None:
-        return b""
-    content = node.durable if durable else node.cached
-    return bytes(content[at - base : at - base + size])
+    found = b""
+    while size > 0:
+        base = at - at % SEGMENT_BYTES
+        path = ROOT / "commitlog" / f"{base:020d}"
+        names = machine.disk._durable_names if durable else machine.disk._names
+        node: Any = names.get(path)
+        if node is None:
+            break
+        content = node.durable if durable else node.cached
+        piece = bytes(content[at - base : min(SEGMENT_BYTES, at - base + size)])
+        found += piece
+        at, size = at + len(piece), size - len(piece)
+        if not piece:
+            break
+    return found

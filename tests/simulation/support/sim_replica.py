@@ -61,8 +61,12 @@ class SimClock:
 class ProcessCoordinator(SimCoordinator):
     """A coordinator whose word comes through the loop of its process, as kazoo's threads bring it."""
 
-    def __init__(self, ensemble: SimEnsemble, loop: SimLoop, process: SimProcess) -> None:
+    def __init__(
+        self, ensemble: SimEnsemble, loop: SimLoop, process: SimProcess, lost_late_ms: int
+    ) -> None:
+        """So much later than it could know does it find out by itself that its session is over."""
         super().__init__(ensemble)
+        self._lost_late_ms = lost_late_ms
         ensemble._coordinators.append(self)
         self._loop = loop
         self._process = process
@@ -73,6 +77,16 @@ class ProcessCoordinator(SimCoordinator):
             lambda state: cast(None, call(changed, state, context=context)),
             lambda: cast(None, call(lost, context=context)),
         )
+
+    async def state(self) -> GroupState:
+        answer = getattr(self._ensemble, "answer", self._ensemble.state)
+        return await self._call(lambda session: cast(GroupState, answer()))
+
+    def beat(self, now_ms: int) -> None:
+        if self._reachable or now_ms - self._contact_ms >= (
+            self._ensemble.session_ms + self._lost_late_ms
+        ):
+            super().beat(now_ms)
 
     def die(self) -> None:
         super().die()
@@ -139,6 +153,7 @@ class SimMachine:
         self.disk = SimDisk(seed)
         self.clock = SimClock(group.loop)
         self.boots = 1
+        self.lost_late_ms = 0
         self.process: SimProcess | None = None
         self.replica: Replica | None = None
         self.core: Core | None = None
@@ -198,7 +213,9 @@ class SimMachine:
         assert self.process is None
         self.process = process = SimProcess(f"replica-{self.id}")
         self.group.net.place(process, self.host)
-        self.coordinator = ProcessCoordinator(self.group.ensemble, self.group.loop, process)
+        self.coordinator = ProcessCoordinator(
+            self.group.ensemble, self.group.loop, process, self.lost_late_ms
+        )
         self._main = self.group.loop.spawn(process, self._run(process, self.coordinator))
 
     async def _run(self, process: SimProcess, coordinator: ProcessCoordinator) -> None:
