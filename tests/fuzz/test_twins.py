@@ -251,6 +251,8 @@ def test_entries_are_chosen_alike(chance: random.Random) -> None:
 @given(chances)
 def test_the_same_records_are_read_and_passed(chance: random.Random) -> None:
     log, places = a_log(chance, 4096)
+    ends = [hot.split(log, at - 4096, at - 4096 + size)[2:4] for at, size in places]
+    topics = {log[start:end]: log[start:end].decode("latin-1") for start, end in ends}
     wanted = [(at, size, number) for number, (at, size) in enumerate(places)]
     if chance.random() < 0.5:
         del wanted[chance.randrange(len(wanted))]
@@ -264,6 +266,8 @@ def test_the_same_records_are_read_and_passed(chance: random.Random) -> None:
             same(QUEUE, "sealed_records", log, 4096, wanted, first, verify)
     for place in (0, places[0][1], len(log)):
         same(RECORDS, "sealed_run", log, 4096, place)
+        same(RECORDS, "known_run", log, 4096, place, topics)
+        same(RECORDS, "known_run", log, 4096, place, {})
 
 
 # protocol and fast path

@@ -24,7 +24,7 @@ from rocketpipe.errors import InvalidName
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import view_records
 from rocketpipe.store.config import FlushMode
-from rocketpipe.store.derived import derivation
+from rocketpipe.store.derived import derivation, dispatcher
 from rocketpipe.store.errors import RecordMissing, StoreError, StoreFollows, StoreFull
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.log import appender, raw_groups
@@ -49,7 +49,7 @@ SAME = ("commitlog", "consumequeue")
 
 @pytest.fixture(autouse=True, scope="module", params=WAYS)
 def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    modules = (raw_groups, log_end, appender, derivation)
+    modules = (raw_groups, log_end, appender, derivation, dispatcher)
     with each_way(request.param, *modules):
         yield
 

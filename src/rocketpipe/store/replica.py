@@ -81,6 +81,7 @@ class Replica:
             self._seal_from(piece.sealed_from, durably=True)
         self._writer.write(self._chunks(piece), piece.end)
         self._positions.written = piece.end
+        self._derived.dispatcher.took_in(piece.data, piece.at)
         self._health.has_room()
         if piece.records:
             self._times.follow(piece.stored_ms)

@@ -466,3 +466,51 @@ def test_a_run_that_failed_half_way_leaves_nothing_twice() -> None:
         assert [entry[0] for entry in store.entries("orders")] == offsets
     else:
         pytest.fail("no run was without a failure")
+
+
+def no_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def walk(*_: object, **__: object) -> None:
+        raise AssertionError("the log is read")
+
+    monkeypatch.setattr(store.log, "walk", walk)
+
+
+def log_of(store: Store) -> bytes:
+    return store.log.read(LogOffset(0), store.positions.written)
+
+
+def test_what_was_taken_in_is_not_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    places = [store.put(properties=b"KEYS\x01k1\x02"), store.put("others"), store.put()]
+    store.dispatcher.took_in(log_of(store), 0)
+    no_reads(store, monkeypatch)
+    assert store.dispatcher.run() == 3
+    assert [at for at, *_ in store.entries("orders")] == [places[0], places[2]]
+    assert [at for at, *_ in store.entries("others")] == [places[1]]
+    assert store.find("k1") == [places[0]]
+    behind = store.put("others")
+    store.dispatcher.took_in(log_of(store)[behind:], behind)
+    assert store.dispatcher.run() == 1
+    assert [at for at, *_ in store.entries("others")] == [places[1], behind]
+
+
+def test_what_was_taken_in_and_is_unusual_is_read_from_the_log() -> None:
+    store = Store()
+    places = [store.put(), store.put(seal=False), store.put(), store.put(seal=False)]
+    log = log_of(store)
+    store.dispatcher.took_in(log[: places[1]], 0)
+    store.dispatcher.took_in(log[places[1] : places[2]], places[1])
+    store.dispatcher.took_in(log[places[2] :], places[2])
+    assert len(store.dispatcher.fresh) == 2
+    assert store.dispatcher.run() == 4
+    assert [at for at, *_ in store.entries("orders")] == places
+
+
+def test_a_name_that_no_queue_may_have_is_found_in_what_was_taken_in_too() -> None:
+    store = Store()
+    store.put()
+    bad = store.put("../orders")
+    store.dispatcher.took_in(log_of(store), 0)
+    with pytest.raises(RecordCorrupt, match=rf"{bad}.*no queue is called"):
+        store.dispatcher.run()
+    assert store.positions.dispatched == bad

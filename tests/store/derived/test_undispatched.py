@@ -59,7 +59,9 @@ def test_no_more_is_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(undispatched, "UNDISPATCHED_BYTES", 300)
     records = kept(0, 200, 400, 600)
     assert len(records) == 2
+    assert records.is_full
     assert records.take(400, 800) is None
+    assert not records.is_full
     records.add(800, 1000, [[record(800)]])
     assert records.next_start(400, 1000) == 800
 

@@ -10,7 +10,8 @@ from tests.twins import WAYS, each_way
 
 from rocketpipe.errors import RecordError
 from rocketpipe.record import checksum, hot
-from rocketpipe.store.log.records import check_record, value_of
+from rocketpipe.store.log.puts import Appended
+from rocketpipe.store.log.records import check_record, known_run, value_of
 
 # The record, its entry and the hashes are those of the facts, made by Apache's own classes.
 APACHE_RECORD = bytes.fromhex(
@@ -71,3 +72,26 @@ def test_every_flipped_bit_of_a_sealed_record_is_noticed() -> None:
         other[bit // 8] ^= 1 << bit % 8
         with pytest.raises(RecordError):
             check_record(bytes(other), 4096)
+
+
+def test_records_that_follow_each_other_are_told_as_the_appender_tells_them() -> None:
+    first = sealed_record()
+    size = len(first)
+    log = first + sealed_record(4096 + size)
+    told = ("orders", 3, 0, b"TAGS\x01TagA\x02KEYS\x01k1 k2\x02")
+    both = [Appended(4096, size, 7, 2, *told), Appended(4096 + size, size, 7, 2, *told)]
+    topics = {b"orders": "orders"}
+    assert known_run(log, 4096, 0, topics) == (both, 2 * size)
+    assert known_run(log, 4096, size, topics) == (both[1:], 2 * size)
+    assert known_run(log[:-1], 4096, 0, topics) == (both[:1], size)
+    assert known_run(log, 4096, 0, {b"others": "others"}) == ([], 0)
+    assert known_run(log, 4097, 0, topics) == ([], 0)
+
+
+def test_what_has_no_checksum_that_holds_is_not_told_of() -> None:
+    assert known_run(APACHE_RECORD, 4096, 0, {b"T": "T"}) == ([], 0)
+    record = sealed_record()
+    for at in range(len(record)):
+        other = bytearray(record)
+        other[at] ^= 1
+        assert known_run(bytes(other), 4096, 0, {b"orders": "orders"}) == ([], 0)

@@ -225,9 +225,7 @@ class Replica:
 
     def _followers_loops(self, serving: Role) -> Mapping[str, Loop]:
         core, table_log = self.run.core, self.run.table_log
-        core.arrivals.listen(
-            lambda topic, *_: table_log.arrived() if topic == TABLES_TOPIC else None
-        )
+        core.arrivals.listen(lambda *_: table_log.arrived(), topic=TABLES_TOPIC)
         return {
             **background(core, serving, leads=False),
             "tables of the leader": table_log.keep_applied,

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from rocketpipe.errors import RecordError, StoreError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.model.properties import read_text
-from rocketpipe.record.layout import SEAL_BYTES
+from rocketpipe.record.layout import SEAL_BYTES, SIZE_AND_MAGIC
 from rocketpipe.store.derived.derivation import (
     Arrival,
     QueueRun,
@@ -30,7 +30,7 @@ from rocketpipe.store.index.key_index import KeyIndex
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog
 from rocketpipe.store.log.end import next_whole
 from rocketpipe.store.log.puts import Appended
-from rocketpipe.store.log.records import check_record, is_sealed
+from rocketpipe.store.log.records import check_record, is_sealed, known_run
 from rocketpipe.store.queues.entries import queue_entry
 from rocketpipe.store.queues.queue_repair import Queued, walk_past_damage
 from rocketpipe.store.queues.queue_set import QueueSet, check_name
@@ -111,6 +111,8 @@ class Dispatcher:
         self._deferred = deferred
         self._index_tags = index_tags
         self._topics: dict[bytes, str] = {}
+        #: Those of them that queues may be called.
+        self._named: dict[bytes, str] = {}
         #: What was appended, for `run`: the log is read for all else.
         self.fresh = UndispatchedRecords()
         #: What stopped it, if something did. `skip_to` lets it go on behind.
@@ -123,6 +125,29 @@ class Dispatcher:
     def behind_bytes(self) -> int:
         """How much of the log readers could see if it were dispatched."""
         return self._positions.confirmed - self._positions.dispatched
+
+    def took_in(self, data: bytes, at: int) -> None:
+        """Know what another store's log has from ``at`` on, which was checked and written here.
+
+        What is unusual is left to be read from the log, as all else.
+        """
+        place, length = 0, len(data)
+        while not self.fresh.is_full:
+            records, behind = known_run(data, at, place, self._named)
+            if records:
+                self.fresh.add(at + place, at + behind, [records])
+            if length - behind < SIZE_AND_MAGIC.size:
+                return
+            size, _ = SIZE_AND_MAGIC.unpack_from(data, behind)
+            record = data[behind : behind + size] if size > 0 else b""
+            try:
+                if not is_sealed(record):
+                    return
+                known = self._known(record, LogOffset(at + behind))
+            except RecordCorrupt:
+                return
+            place = behind + size
+            self.fresh.add(at + behind, at + place, [[known]])
 
     def run(self, limit_bytes: int | None = None) -> int:
         """Dispatch up to the confirmed end, or about ``limit_bytes``; gives the count of records.
@@ -270,9 +295,12 @@ class Dispatcher:
         """Check a record of the log, and give of it what the appender would have told."""
         try:
             head, _, topic_at, topic_end, properties_at, end = check_record(record, at)
-            topic = self._topic(record[topic_at:topic_end])
-            if is_queued(head[7]) and self._queues.queue(topic, head[3]) is None:
-                check_name(topic, head[3])
+            raw_topic = record[topic_at:topic_end]
+            topic = self._topic(raw_topic)
+            if is_queued(head[7]):
+                if self._queues.queue(topic, head[3]) is None:
+                    check_name(topic, head[3])
+                self._named[raw_topic] = topic
         except RecordError as error:
             raise RecordCorrupt(at, error.reason) from error
         except ValueError as error:
@@ -316,5 +344,6 @@ class Dispatcher:
         if topic is None:
             if len(self._topics) >= _MAX_TOPICS:
                 self._topics.clear()
+                self._named.clear()
             topic = self._topics[raw] = read_text(raw)
         return topic

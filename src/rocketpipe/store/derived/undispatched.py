@@ -29,9 +29,14 @@ class UndispatchedRecords:
     def __len__(self) -> int:
         return len(self._appends)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more is kept now."""
+        return self._bytes >= UNDISPATCHED_BYTES
+
     def add(self, start: int, end: int, placed: Sequence[Sequence[Appended]]) -> None:
         """Keep what an append wrote between two offsets, unless too much is kept already."""
-        if self._bytes < UNDISPATCHED_BYTES:
+        if not self.is_full:
             assert not self._appends or self._appends[-1][1] <= start
             self._appends.append((start, end, [each for group in placed for each in group]))
             self._bytes += end - start

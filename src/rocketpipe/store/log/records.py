@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import Final
 from zlib import crc32
 
 from rocketpipe import compiled
 from rocketpipe.errors import RecordError
+from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.hot import Split, seal_holds, split
 from rocketpipe.record.layout import (
     MAGIC_V1,
@@ -20,6 +22,7 @@ from rocketpipe.record.layout import (
     SEAL_BYTES,
 )
 from rocketpipe.record.seals import HIGH, LOW, MIDDLE, PIECE
+from rocketpipe.store.log.puts import Appended
 
 _SEAL_NAME: Final = b"__CRC32#\x01"
 _unpack_place: Final = Struct(">ii20xq").unpack_from
@@ -98,6 +101,32 @@ def sealed_run(data: bytes, at: int, place: int) -> tuple[int, int, int]:
         count += 1
         place = close
     return place, last, count
+
+
+def known_run(
+    data: bytes, at: int, place: int, topics: Mapping[bytes, str]
+) -> tuple[list[Appended], int]:
+    """Tell of records that follow each other what the appender would have told.
+
+    ``data`` begins at ``at`` of the log. It ends before the first that is not whole, has no
+    checksum of its own, or is of another topic than these; gives the place of that too.
+    """
+    records = []
+    while len(data) - place >= MIN_RECORD_BYTES:
+        size = _unpack_place(data, place)[0]
+        record = data[place : place + size] if size > 0 else b""
+        try:
+            head, _, topic_at, topic_end, properties_at, end = check_record(record, at + place)
+        except RecordError:
+            break
+        topic = topics.get(record[topic_at:topic_end])
+        if topic is None or head[3] < 0 or not is_sealed(record):
+            break
+        properties = record[properties_at : end - SEAL_BYTES]
+        where = LogOffset(at + place), size, QueueOffset(head[5]), head[10]
+        records.append(Appended(*where, topic, head[3], head[7], properties))
+        place += size
+    return records, place
 
 
 compiled.take_over(globals(), "rocketpipe.store.log._records")
