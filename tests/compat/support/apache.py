@@ -136,6 +136,23 @@ class Apache:
             )
 
     @asynccontextmanager
+    async def controller(self, directory: Path) -> AsyncIterator[str]:
+        """Run a controller of one node inside the block, which is given its address."""
+        port = free_port()
+        settings = {
+            "controllerDLegerGroup": "controllers",
+            "controllerDLegerPeers": f"n0-127.0.0.1:{port}",
+            "controllerDLegerSelfId": "n0",
+            "controllerStorePath": directory / "controller",
+            "mappedFileSize": 1 << 20,
+        }
+        conf = directory / "controller.conf"
+        conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        start = "org.apache.rocketmq.controller.ControllerStartup"
+        async with self._running(directory, start, "-c", str(conf)):
+            yield f"127.0.0.1:{port}"
+
+    @asynccontextmanager
     async def _running(self, directory: Path, start: str, *arguments: str) -> AsyncIterator[int]:
         """Run a server inside the block, which is given the id of its process."""
         _write_log_settings(directory)
@@ -147,6 +164,7 @@ class Apache:
             f"-Drocketmq.home.dir={directory}",
             "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
             "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+            "--add-opens=java.base/java.nio=ALL-UNNAMED",  # 4.9 unmaps files by it
             *("-cp", f"{self.jars}/*", start, *arguments),
             cwd=directory,
             stdin=asyncio.subprocess.DEVNULL,
@@ -159,7 +177,8 @@ class Apache:
             assert "boot success" in said, f"{start} did not start: {said}{_logged(directory)}"
             draining = asyncio.ensure_future(child.stdout.read())
             yield child.pid
-            child.terminate()
+            if child.returncode is None:  # nobody has killed it
+                child.terminate()
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await child.wait()
                 await draining

@@ -6,15 +6,25 @@ be running: what they have written, they have written to the same memory as this
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.broker.support.replica_group import Running
+from tests.compat.support.apache import BROKER
+
 from rocketpipe.client.consumer.pull import PullConsumer
+from rocketpipe.client.consumer.pulling.loop import pull_request
 from rocketpipe.client.consumer.simple import SimpleConsumer
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.client.producer.transactions import Decision, Transaction
 from rocketpipe.model.message import Message
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.protocol.requests.brokers import GetBrokerRuntimeInfo
+from rocketpipe.remoting.caller import Caller
 
+PATIENCE_S = 120
 ENTRY_BYTES = 20
 #: Files so small that there are several, which both brokers are told.
 SEGMENT_BYTES = 1 << 20
@@ -73,6 +83,39 @@ def _entries(queue: bytes, begin: int) -> Mapping[int, bytes]:
         for at, each in entries.items()
         if at >= begin and each[8:12] != b"\x7f\xff\xff\xff"
     }
+
+
+async def until_copied(master: str, store: Path, slave: Running, *, begin: int = 0) -> None:
+    """Wait until a slave of ours has all that a master of Apache's has, which is at an address."""
+    left = ["not looked yet"]
+    try:
+        async with asyncio.timeout(PATIENCE_S), Caller() as caller:
+            while left:
+                await asyncio.sleep(0.2)
+                told = await caller.call(master, GetBrokerRuntimeInfo())
+                end = int(told.values.table["commitLogMaxOffset"])
+                root = slave.core.store.config.root
+                left = [] if slave.log_end == end else [f"it ends at {slave.log_end} of {end}"]
+                left = left or differences(store, root, end=end, begin=begin)
+    except TimeoutError:
+        raise AssertionError(f"the slave differs: {left}") from None
+
+
+async def check_pulls(one: str, other: str, topic: str, queues: int) -> None:
+    """See that two brokers give readers the same bytes."""
+    async with Caller() as caller:
+        for queue_id in range(queues):
+            queue = MessageQueue(topic=topic, broker_name=BROKER, queue_id=queue_id)
+            at, count = QueueOffset(0), 0
+            while True:
+                asked = pull_request("comparers", queue, at, "*", suspend_ms=0)
+                first, second = [await caller.call(each, asked) for each in (one, other)]
+                assert first.messages == second.messages
+                if not first.messages:
+                    break
+                count += first.next_begin_offset - at
+                at = first.next_begin_offset
+            assert count > 0
 
 
 async def send_everything(name_server: str, word: str, *, singles: int = 200) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.support.asking import message
 from tests.waiting import until
 
 from rocketpipe.background import running
@@ -22,6 +23,7 @@ from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.topic import DataVersion, TopicSettings
 from rocketpipe.protocol.requests.clients import RequestMode
+from rocketpipe.protocol.requests.topics import DeleteTopic
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
@@ -35,9 +37,11 @@ class World:
     slave: Tables
     caller: Caller
     clock: ManualClock
+    #: Topics whose queues are to go, and up to where of the log.
+    cut: dict[str, int] = field(default_factory=dict)
 
     def poll(self) -> TablePoll:
-        return TablePoll(self.slave, self.caller, self.clock)
+        return TablePoll(self.slave, self.caller, self.clock, self.cut.__setitem__)
 
     @property
     def differences(self) -> list[str]:
@@ -98,18 +102,55 @@ async def _asleep(world: World) -> None:
     await until(lambda: any(not wake.done() for _, _, wake in world.clock._sleepers))
 
 
-async def test_places_go_forwards_only_within_a_masters_term(world: World) -> None:
+async def test_places_and_delays_are_as_the_master_has_them_under_whatever_version(
+    world: World,
+) -> None:
     world.slave.offsets.commit("g", "t", 0, QueueOffset(99))
-    world.master.offsets.commit("g", "t", 0, QueueOffset(17))
+    world.slave.offsets.commit("gone", "t", 0, QueueOffset(1))
+    change_all(world.master)
     poll = world.poll()
     await poll.poll(world.address)
-    assert world.slave.offsets.committed("g", "t", 0) == 17, "of another master"
+    assert world.differences == []
+    world.master.offsets.commit("g", "t", 0, QueueOffset(5))  # as after a reset
+    world.master.offsets.commit("g", "t", 1, QueueOffset(3))
+    world.master.delays.advance(2, QueueOffset(101))
+    world.master.delays._changes_at_version = world.master.delays.changes  # as Apache's often does
+    await poll.poll(world.address)
+    assert world.differences == []
+
+
+async def test_what_a_master_forgot_in_a_crash_goes_forwards_only(world: World) -> None:
+    change_all(world.master)
+    poll = world.poll()
+    await poll.poll(world.address)
+    for table in (world.master.offsets, world.master.delays):
+        table.version = DataVersion(counter=-1)
     world.master.offsets.commit("g", "t", 0, QueueOffset(5))
     world.master.offsets.commit("g", "t", 1, QueueOffset(3))
+    world.master.delays.advance(2, QueueOffset(50))
+    world.master.delays.advance(3, QueueOffset(7))
+    world.master.delays._changes_at_version = world.master.delays.changes
     await poll.poll(world.address)
-    assert world.slave.offsets.committed("g", "t", 0) == 17
-    assert world.slave.offsets.committed("g", "t", 1) == 3
-    await world.poll().poll(world.address)
+    assert world.slave.offsets.places("g", "t") == {0: 17, 1: 3}
+    assert world.slave.delays.all() == {2: 100, 3: 7}
+    assert world.slave.offsets.version != world.master.offsets.version
+
+
+async def test_of_a_deleted_topic_queues_and_places_go_too(world: World) -> None:
+    for topic in ("deleted", "forgotten"):
+        await world.caller.call(world.address, message(topic, b"x" * 100))
+    world.master.offsets.commit("g", "deleted", 0, QueueOffset(1))
+    poll = world.poll()
+    await poll.poll(world.address)
+    assert (world.differences, world.cut) == ([], {})
+    await world.caller.call(world.address, DeleteTopic(topic="deleted"))
+    # Its table has lost the other one, and not its messages.
+    world.master.topics.replicate((), ["forgotten"], {}, DataVersion(counter=1000))
+    world.slave.offsets.commit("g", "deleted", 0, QueueOffset(1))
+    await poll.poll(world.address)
+    assert world.slave.topics.deleted() == ["deleted"]
+    assert world.cut == {"deleted": world.slave.topics.deleted_to("deleted")}
+    assert world.cut["deleted"] > 200
     assert world.differences == []
 
 

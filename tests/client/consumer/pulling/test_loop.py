@@ -72,6 +72,19 @@ async def test_each_pull_goes_on_where_the_last_one_ended_and_is_a_lite_one() ->
         assert taken[0].position == 20
 
 
+async def test_a_broker_before_5_0_is_asked_for_plain_pulls() -> None:
+    desk = one_queue()
+    desk.answers = [
+        RequestRejected(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "request type 361 not supported"),
+        found(record(7), next_offset=8),
+    ]
+    async with pulling(desk) as (buffer, _):
+        await until(lambda: len(desk.pulls) == 3)
+        assert desk.codes == [RequestCode.LITE_PULL_MESSAGE, *2 * [RequestCode.PULL_MESSAGE]]
+        assert [pull.queue_offset for pull in desk.pulls] == [7, 7, 8]
+        assert buffer.take(9) is not None
+
+
 async def test_tags_that_only_share_a_hash_are_left_out() -> None:
     desk = one_queue()
     # "Aa" and "BB" have the same Java hash, so a broker cannot tell them apart.

@@ -338,6 +338,10 @@ class TableLog:
                 if self._budget.allows():
                     log.warning("tables of the leader are not saved, and tried again: %s", error)
 
+    def cut_topic(self, name: str, end: LogOffset) -> None:
+        """Do without the queues of a deleted topic, once everything before ``end`` is in them."""
+        self._applier.to_cut[name] = end
+
     async def apply_tail(self) -> None:
         """Apply what is written and not dispatched too, and have tables fit to lead by.
 

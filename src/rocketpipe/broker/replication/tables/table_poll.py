@@ -1,33 +1,40 @@
 """The tables of an Apache master, asked for again and again by a slave of ours.
 
-    21   topics            taken over when their version is another one
-    201  groups            the same
-    45   delay levels      the same
+    21   topics            taken over when their version is another one; of one that was deleted,
+                           queues and places go too
+    201  groups            taken over when their version is another one
     402  request modes     taken over; masters before 5.0 have none
-    43   places of groups  forwards only within one master's term: an answer may be older than
-                           what is here already; the first answer of a term counts as it is
+    43   places of groups  taken over, backwards too, as after a reset; of an older version, which
+    45   delay levels      a master has that crashed, only what goes forwards
 
-Behind one of ours the tables come by the log instead: see ``table_log``.
+The last two change many times under one version. Behind a master of ours the tables come by the log
+instead: see ``table_log``.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, NoReturn, TypeAlias
 
 import msgspec
 
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.clock import Clock
-from rocketpipe.errors import RequestRejected, RocketPipeError
+from rocketpipe.errors import RemoteProtocolError, RequestRejected, RocketPipeError
 from rocketpipe.model.group import GroupSettings
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.model.topic import DataVersion, TopicSettings
 from rocketpipe.protocol import fastjson
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.requests.brokers import GetAllConsumerOffsets, GetAllDelayOffsets
+from rocketpipe.protocol.requests.brokers import (
+    GetAllConsumerOffsets,
+    GetAllDelayOffsets,
+    GetBrokerRuntimeInfo,
+)
 from rocketpipe.protocol.requests.clients import GetAllRequestModes
 from rocketpipe.protocol.requests.groups import GetAllGroupConfig
+from rocketpipe.protocol.requests.offsets import GetMaxOffset
 from rocketpipe.protocol.requests.topics import GetAllTopicConfig
 from rocketpipe.remoting.caller import Caller
 
@@ -38,6 +45,7 @@ ANSWER_WITHIN_MS: Final = 10_000
 #: A table that changes under whoever asks for its pages is begun again so often, until next time.
 _TRIES: Final = 5
 _SEPARATOR: Final = "@"
+_LOG_END: Final = "commitLogMaxOffset"
 
 #: The version of a table, how many entries of it have come, and how many it has if that is told.
 _Page: TypeAlias = tuple[DataVersion, int, int | None]
@@ -46,12 +54,19 @@ _Page: TypeAlias = tuple[DataVersion, int, int | None]
 class TablePoll:
     """Keeps tables as a master has them. One for each master's term."""
 
-    def __init__(self, tables: Tables, caller: Caller, clock: Clock) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        caller: Caller,
+        clock: Clock,
+        cut: Callable[[str, LogOffset], None],
+    ) -> None:
+        """``cut`` is told of a deleted topic, and of where the master's log ended by then."""
         self._tables = tables
         self._caller = caller
         self._clock = clock
+        self._cut = cut
         self._versions: dict[str, DataVersion] = {}
-        self._has_places = False
         #: What was the matter with each table when it was last asked for.
         self._troubles: dict[str, str] = {}
 
@@ -107,10 +122,45 @@ class TablePoll:
             return reply.table.version, len(topics), reply.total_topic_num
 
         version = await self._new("topics", page)
-        if version is not None:
-            table = self._tables.topics
-            table.replicate(topics.values(), (), {}, version)
-            table.keep_only(topics, table.deletions())
+        if version is None:
+            return
+        table = self._tables.topics
+        mine = table.all()
+        missing = {name for name in mine if name not in topics and not table.is_system(name)}
+        deleted: dict[str, int] = {}
+        if missing:
+            gone = [name for name in missing if await self._is_gone(master, name, mine[name])]
+            end = await self._log_end(master)
+            if (await page(None, None))[0] != version:
+                # One of them may be there again, with messages before that end.
+                del self._versions["topics"]
+                return
+            deleted = dict.fromkeys(gone, end)
+        table.replicate(topics.values(), missing, deleted, version)
+        for name, end in deleted.items():
+            self._tables.offsets.forget_topic(name)
+            self._cut(name, LogOffset(end))
+
+    async def _is_gone(self, master: str, topic: str, settings: TopicSettings) -> bool:
+        """Whether the master has no messages of it either: else only its table was lost."""
+        for queue_id in range(max(settings.read_queues, settings.write_queues)):
+            asked = GetMaxOffset(topic=topic, queue_id=queue_id)
+            try:
+                reply = await self._caller.call(master, asked, ANSWER_WITHIN_MS)
+            except RequestRejected as refused:
+                if refused.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+                return True
+            if reply.offset > 0:
+                return False
+        return True
+
+    async def _log_end(self, master: str) -> int:
+        reply = await self._caller.call(master, GetBrokerRuntimeInfo(), ANSWER_WITHIN_MS)
+        text = reply.values.table.get(_LOG_END, "")
+        if not (text.isascii() and text.isdigit()):
+            raise RemoteProtocolError(f"the master does not say where its log ends: {text[:40]!r}")
+        return int(text)
 
     async def _groups(self, master: str) -> None:
         groups: dict[str, GroupSettings] = {}
@@ -159,28 +209,34 @@ class TablePoll:
 
     async def _places(self, master: str) -> None:
         reply = await self._caller.call(master, GetAllConsumerOffsets(), ANSWER_WITHIN_MS)
-        table = self._tables.offsets
+        older = self._is_older("places", reply.table.version)
+        table, theirs = self._tables.offsets, dict[tuple[str, str], Collection[int]]()
         for name, queues in reply.table.offsets.items():
             topic, separator, group = name.partition(_SEPARATOR)
             if not separator:
                 continue
-            mine = table.places(group, topic) if self._has_places else {}
-            ahead = {
-                queue_id: offset
-                for queue_id, offset in queues.items()
-                if queue_id >= 0 and offset >= 0 and offset > mine.get(queue_id, -1)
-            }
-            if ahead:
-                table.replicate(group, topic, ahead)
-        table.take_version(reply.table.version)
-        self._has_places = True
+            mine = table.places(group, topic)
+            theirs[group, topic] = queues
+            table.replicate(group, topic, _changes(queues, mine, forwards=older))
+        if not older:
+            table.keep_only(theirs)
+            table.take_version(reply.table.version)
 
     async def _delays(self, master: str) -> None:
         reply = await self._caller.call(master, GetAllDelayOffsets(), ANSWER_WITHIN_MS)
-        version = reply.table.version
-        if self._versions.get("delays") != version:
-            self._tables.delays.replicate(reply.table.offsets, version)
-            self._versions["delays"] = version
+        version, table = reply.table.version, self._tables.delays
+        mine = table.all()
+        older = self._is_older("delays", version)
+        if changes := _changes(reply.table.offsets, mine, forwards=older):
+            table.replicate({**mine, **changes}, table.version if older else version)
+
+    def _is_older(self, name: str, version: DataVersion) -> bool:
+        """Whether a version is before the newest that was seen; brokers before 5.0 have none."""
+        seen = self._versions.setdefault(name, version)
+        if _order(version) < _order(seen):
+            return True
+        self._versions[name] = version
+        return False
 
     async def _modes(self, master: str) -> None:
         reply = await self._caller.call(master, GetAllRequestModes(), ANSWER_WITHIN_MS)
@@ -194,3 +250,17 @@ class TablePoll:
         gone = set(table.keys()) - theirs.keys()
         if new or gone:
             table.replicate(new, gone)
+
+
+def _changes(theirs: Mapping[int, int], mine: Mapping[int, int], *, forwards: bool) -> dict[int, int]:
+    """What is otherwise at the master, or only what is further there."""
+    return {
+        number: offset
+        for number, offset in theirs.items()
+        if number >= 0 <= offset != mine.get(number)
+        and (not forwards or offset > mine.get(number, -1))
+    }
+
+
+def _order(version: DataVersion) -> tuple[int, int, int]:
+    return version.state_version, version.counter, version.timestamp

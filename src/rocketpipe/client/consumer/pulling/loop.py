@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer, ReadAhead
@@ -54,6 +55,8 @@ class PullLoop:
         self._buffer = buffer
         self._wanted = wanted
         self._batch = batch
+        #: Brokers before 5.0, which know one kind of pull.
+        self._plain: set[str] = set()
 
     async def run(self, place: ReadAhead) -> None:
         """Fetch until this is cancelled, or the topic unwanted. What fails is tried again."""
@@ -97,8 +100,16 @@ class PullLoop:
     ) -> PullMessageReply:
         session, queue = self._session, place.queue
         replica = replicas.next(await session.routes.get(queue.topic))
-        request = lite_pull(self._group, place, wanted, batch=self._batch)
-        return await session.caller.call(replica.address, request, PULL_TIMEOUT_MS)
+        request, address = lite_pull(self._group, place, wanted, batch=self._batch), replica.address
+        if address not in self._plain:
+            try:
+                return await session.caller.call(address, request, PULL_TIMEOUT_MS)
+            except RequestRejected as refused:
+                if refused.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+                self._plain.add(address)
+        request = replace(request, sys_flag=request.sys_flag & ~PullFlag.LITE_PULL)
+        return await session.caller.call(address, request, PULL_TIMEOUT_MS)
 
     def _failed(self, place: ReadAhead, error: RocketPipeError, replicas: ReplicaChoice) -> int:
         """How long to wait before the next try."""
