@@ -87,7 +87,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, metavar="S", help="of each run (2; quick: 1)")
     parser.add_argument("--rounds", type=int, metavar="N", help="of all loads (5; quick: 1)")
     parser.add_argument("--megabytes", type=int, help="to catch up with (1024; quick: 64)")
-    parser.add_argument("--kills", type=int, default=5, help="of leaders, for each session (5)")
+    parser.add_argument("--kills", type=int, default=10, help="of leaders, for each session (10)")
     parser.add_argument("--report", type=Path, default=REPORT, metavar="FILE")
     options = parser.parse_args()
     quick = options.quick
