@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -36,14 +35,14 @@ def taken_over(ground: Ground, session_ms: int, kills: int) -> list[str]:
             print(f"  {name:<16} {gaps[-1]:.2f} s", flush=True)
             group.leader.start()
             group.find_leader(ground.generator, followers=2)
-    figures = statistics.median(gaps), percentile(gaps, 99), max(gaps)
+    figures = *percentiles(gaps), max(gaps)
     return [f"{session_ms / 1000:g} s", str(kills), *(f"{each:.2f}" for each in figures)]
 
 
-def percentile(values: Sequence[float], percent: int) -> float:
-    """The least value that so many of a hundred do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+def percentiles(gaps: Sequence[float]) -> tuple[float, float]:
+    """What half of them, and what 99 of a hundred, do not exceed."""
+    hundredths = statistics.quantiles(gaps, n=100, method="inclusive")
+    return hundredths[49], hundredths[98]
 
 
 async def _gap(ground: Ground, group: Group) -> float:

@@ -1,20 +1,15 @@
-"""Leaders of real processes killed, restarted, cut off and stopped, with clients that go on.
-
-``ROCKETPIPE_FAILOVERS`` says how often; the figures of the longer runs are printed.
-"""
+"""Leaders of real processes killed, restarted, cut off and stopped, with clients that go on."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from tests.faults.support.elected_processes import (
     Load,
-    Places,
-    Processes,
     Reader,
     Stubborn,
+    check,
     elected_processes,
     everything,
 )
@@ -23,16 +18,7 @@ from rocketpipe import Admin, Producer
 
 pytestmark = pytest.mark.scenario
 
-KILLS = int(os.environ.get("ROCKETPIPE_FAILOVERS", "3"))
-
-
-async def check(group: Processes, *promised: Places) -> None:
-    """Whatever was acknowledged or shown is at its place, with every replica."""
-    leader = await group.all_in_sync()
-    found = await everything(group, leader)
-    for places in promised:
-        assert {place: found.get(place) for place in places} == places
-    await group.logs_agree()
+KILLS = 3
 
 
 async def test_leaders_are_killed_and_restarted_under_load(tmp_path: Path) -> None:
@@ -54,13 +40,7 @@ async def test_leaders_are_killed_and_restarted_under_load(tmp_path: Path) -> No
 
         rolling = Load(producer)
         async with rolling.under_way(), reader.at_followers(group):
-            for name in await group.brokers():
-                if name == await group.leader():
-                    await admin.replicas.elect("broker-a")
-                    await rolling.goes_on()
-                await group.restart(name)
-                await rolling.goes_on()
-                await group.all_in_sync()
+            await group.restart_all(admin, rolling)
         assert rolling.errors == []
         await check(group, load.acked, rolling.acked, reader.seen)
 

@@ -15,7 +15,7 @@ from tests.broker.support.asking import message
 from tests.cli.cluster.support.running import cluster_up, require_zookeeper
 from tests.waiting import PATIENCE_S, until
 
-from rocketpipe import Producer
+from rocketpipe import Admin, Producer
 from rocketpipe.background import running
 from rocketpipe.cli.cluster import control
 from rocketpipe.client.consumer.pull import pull_request
@@ -95,6 +95,16 @@ class Processes:
         os.kill(row["pid"], signal.SIGTERM)
         await self._when(lambda rows: name if rows[name]["starts"] > row["starts"] else None)
 
+    async def restart_all(self, admin: Admin, load: Load) -> None:
+        """Restart one broker after the other; whoever leads resigns before."""
+        for name in await self.brokers():
+            if name == await self.leader():
+                await admin.replicas.elect("broker-a")
+                await load.goes_on()
+            await self.restart(name)
+            await load.goes_on()
+            await self.all_in_sync()
+
     def quarantine(self, name: str) -> list[Path]:
         """What was cut off a broker's log."""
         return sorted((self.directory / name / "quarantine").glob("*"))
@@ -140,17 +150,22 @@ class Load:
         wanted = len(self.acked) + least
         await until(lambda: len(self.acked) >= wanted)
 
+    async def send(self) -> bool:
+        """Send one; whether it was acknowledged."""
+        body = b"%d" % next(self._numbers)
+        try:
+            sent = await self._producer.send(TOPIC, body)
+        except RocketPipeError as error:
+            self.errors.append(error)
+            return False
+        place = sent.queue.queue_id, sent.queue_offset
+        assert place not in self.acked, "two messages in one place"
+        self.acked[place] = body
+        return True
+
     async def _send(self, stopping: asyncio.Event) -> None:
         while not stopping.is_set():
-            body = b"%d" % next(self._numbers)
-            try:
-                sent = await self._producer.send(TOPIC, body)
-            except RocketPipeError as error:
-                self.errors.append(error)
-            else:
-                place = sent.queue.queue_id, sent.queue_offset
-                assert place not in self.acked, "two messages in one place"
-                self.acked[place] = body
+            await self.send()
             await asyncio.sleep(_PAUSE_S)
 
 
@@ -239,3 +254,12 @@ async def everything(group: Processes, name: str) -> Places:
         while await reader.read(caller, address):
             pass
     return reader.seen
+
+
+async def check(group: Processes, *promised: Places) -> None:
+    """Whatever was acknowledged or shown is at its place, with every replica."""
+    leader = await group.all_in_sync()
+    found = await everything(group, leader)
+    for places in promised:
+        assert {place: found.get(place) for place in places} == places
+    await group.logs_agree()
