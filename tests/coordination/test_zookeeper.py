@@ -19,6 +19,7 @@ from rocketpipe.coordination.coordinator import (
     Fenced,
     GroupState,
     IdTaken,
+    Leader,
     Member,
     NotInSync,
 )
@@ -130,12 +131,40 @@ async def test_who_leads_without_knowing_it_wins_again_and_nobody_else_does(
     seen = await one.coordinator.join(member(1))
     await one.coordinator.campaign(seen, frozenset({1}))  # and the answer gets lost
     seen = await one.coordinator.state()
+    other = Leader(id=2, epoch=2, address="replica-2", ha_address="replica-2-ha")
     with pytest.raises(Fenced):
         await two.coordinator._session.timed(
-            two.coordinator._campaign(
-                two.coordinator._session.live(), seen, seen.leader, frozenset({1})
-            )
+            two.coordinator._campaign(two.coordinator._session.live(), seen, other, frozenset({1}))
         )
+    again = await one.coordinator.campaign(seen, frozenset({1}))
+    assert again.leader.epoch == 2
+
+
+async def test_a_process_that_is_started_again_leads_before_its_old_session_is_over(
+    start: Start,
+) -> None:
+    killed, other, again = await start(60_000), await start(), await start()
+    lead = await killed.coordinator.campaign(
+        await killed.coordinator.join(member(1)), frozenset({1})
+    )
+    seen = await other.coordinator.join(member(2))
+    assert seen.leader == lead.leader
+    won = await again.coordinator.campaign(await again.coordinator.join(member(1)), frozenset({1}))
+    assert won.leader.epoch == 2
+    with pytest.raises(Fenced):
+        await killed.coordinator.change_in_sync(lead, lead.state, frozenset({1, 2}))
+
+
+async def test_a_group_that_somebody_removed_is_made_again(start: Start, cluster: str) -> None:
+    one = await start()
+    lead = await one.coordinator.campaign(await one.coordinator.join(member(1)), frozenset({1}))
+    client = one.coordinator._session.live()
+    await asyncio.to_thread(client.delete, f"/rocketpipe/{cluster}/group", recursive=True)
+    assert await one.coordinator.state() == GroupState()
+    with pytest.raises(Fenced):
+        await one.coordinator.change_in_sync(lead, lead.state, frozenset({1, 2}))
+    seen = await one.coordinator.join(member(1, last_epoch=1))
+    assert seen.is_forgotten
     again = await one.coordinator.campaign(seen, frozenset({1}))
     assert again.leader.epoch == 2
 

@@ -7,15 +7,24 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.broker.support.elected_group import ElectedGroup, elected_group
 from tests.broker.support.replica_group import ReplicaGroup, Running, log_bytes, replica_group
 from tests.waiting import until
 
 from rocketpipe import Message, Producer
+from rocketpipe.protocol.requests.membership import GetBrokerMemberGroup
+from rocketpipe.remoting.caller import Caller
 
 
 @pytest.fixture
 async def group(tmp_path: Path) -> AsyncIterator[ReplicaGroup]:
     async with replica_group(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def elected(tmp_path: Path) -> AsyncIterator[ElectedGroup]:
+    async with elected_group(tmp_path) as made:
         yield made
 
 
@@ -48,3 +57,23 @@ async def test_a_master_whose_directory_was_emptied_has_nothing_cut_or_mixed(
     await until(lambda: "nothing in common" in str(slave.core.group.status().following))
     assert log_bytes(slave.core) == kept
     assert said(caplog, "nothing in common") == 1
+
+
+async def test_a_copied_replica_takes_no_part_and_no_place(
+    elected: ElectedGroup, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in (1, 2):
+        await elected.replica(number)
+    await elected.in_sync(1, 2)
+    second = elected.replicas[2].address
+    shutil.copytree(
+        tmp_path / "replica-1", tmp_path / "copy", ignore=shutil.ignore_patterns("lock")
+    )
+    copy = await elected.replica(2, "copy")
+    await until(lambda: said(caplog, "takes no part in its group"))
+    assert copy.core.standing.refusal is not None
+    async with Caller() as caller:
+        asked = GetBrokerMemberGroup(cluster_name="DefaultCluster", broker_name="broker-a")
+        reply = await caller.call(elected.name_server, asked)
+    assert reply.group.members.addresses[2] == second
+    await send(elected, 10)

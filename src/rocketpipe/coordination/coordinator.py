@@ -65,6 +65,10 @@ class Leader:
     address: str
     ha_address: str
 
+    def is_again(self, before: Leader) -> bool:
+        """Whether that was a life before this one: whoever listens there now is this process."""
+        return (self.id, self.address) == (before.id, before.address)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
@@ -83,6 +87,11 @@ class GroupState:
     def next_epoch(self) -> int:
         """Above every epoch that anybody here has seen, even if the coordinator forgot them."""
         return max(self.epoch, *(each.last_epoch for each in self.members.values()), 0) + 1
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether the coordinator knows no epoch of a group that has had some."""
+        return self.epoch == 0 and self.next_epoch > 1
 
     @property
     def candidates(self) -> frozenset[int]:
@@ -105,7 +114,7 @@ class GroupState:
         """Why no operator has to say that ``me`` may lead though it may lack something."""
         if self.leader is not None:
             return f"replica {self.leader.id} leads, at {self.leader.address}"
-        if not self.epoch:
+        if self.next_epoch == 1:
             return "nothing was ever acknowledged in this group: it elects a leader by itself"
         if self.candidates:
             return f"replica {min(self.candidates)} has all that was acknowledged, and may lead"
@@ -164,8 +173,9 @@ class Coordinator(Protocol):
     ) -> Leadership:
         """Lead in the next epoch with this set, if nothing has changed since ``seen``.
 
-        A leadership that this very session holds already, unknown to its holder, is replaced.
-        ``anyway`` is the operator's word: one that is not in the set may lead alone.
+        A leadership that this very session holds already, unknown to its holder, is replaced; so
+        is that of a process that was killed and is started again at the same address. ``anyway``
+        is the operator's word: one that is not in the set may lead alone.
 
         Raises:
             Fenced: Somebody else was quicker, or leads still, or the set has changed.

@@ -89,8 +89,7 @@ class ZkCoordinator:
 
     async def join(self, me: Member) -> GroupState:
         client = await self._session.reached()
-        if self._joined is None:
-            await self._session.timed(self._make_nodes(client))
+        await self._session.timed(self._make_nodes(client))
         self._session.used = True
         await self._be_seen(client, me)
         self._session.id_of(client)
@@ -183,7 +182,8 @@ class ZkCoordinator:
         change.set_data(f"{base}/isr", encode(isr), version=seen.in_sync_version)
         if seen.leader is not None:
             there = await self._session.ask(client.exists_async(f"{base}/leader"))
-            if there is not None and there.ephemeralOwner != self._session.id_of(client):
+            mine = there is None or there.ephemeralOwner == self._session.id_of(client)
+            if not mine and not leader.is_again(seen.leader):
                 raise Fenced(f"replica {seen.leader.id} leads")
             change.delete(f"{base}/leader")
         change.create(f"{base}/leader", encode(LeaderNode.of(leader)), ephemeral=True)
@@ -213,9 +213,12 @@ class ZkCoordinator:
             )
             led = client.get_async(f"{base}/leader")
             await self._session.ask(there)
-            (epoch_data, epoch_stat), (isr_data, isr_stat), names = [
-                await self._session.ask(each) for each in asked
-            ]
+            try:
+                (epoch_data, epoch_stat), (isr_data, isr_stat), names = [
+                    await self._session.ask(each) for each in asked
+                ]
+            except NoNodeError:
+                return GroupState()  # somebody has removed the group: who joins again makes it
             leader = None
             with suppress(NoNodeError):
                 data, _ = await self._session.ask(led)

@@ -71,7 +71,9 @@ class Membership:
             self._alive.forget(member.address)
             self._tell_displaced(member, told)
         if not outcome.taken:
-            reason = "another leads this name in a later epoch: stop this one, or give it a new name"
+            reason = (
+                "another leads this name in a later epoch: stop this one, or give it a new name"
+            )
             self._say(logging.WARNING, told, "registration ignored", "reason=%s", reason)
             return outcome
         self._alive.registered(told.address, peer, timeout_ms, now_ms)

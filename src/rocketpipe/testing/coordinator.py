@@ -128,6 +128,13 @@ class SimEnsemble:
         self._members = {id_: m for id_, m in self._members.items() if m.session != session}
         self._tell()
 
+    def forget(self) -> None:
+        """Lose every node, as when its data is removed; sessions go on, and are told."""
+        self._epoch = self._epoch_version = self._in_sync_version = 0
+        self._in_sync, self._leader, self._successor = frozenset(), None, None
+        self._members = {}
+        self._tell()
+
     def state(self) -> GroupState:
         return GroupState(
             epoch=self._epoch,
@@ -157,13 +164,14 @@ class SimEnsemble:
         anyway: bool = False,
     ) -> Leadership:
         seen.check_candidate(me, in_sync, anyway=anyway)
-        if self._leader is not None and self._leader.session != session:
-            raise Fenced(f"replica {self._leader.value.id} leads")
-        self._check(seen.epoch_version, seen.in_sync_version)
         mine = self._members[me].value
         leader = Leader(
             id=me, epoch=seen.next_epoch, address=mine.address, ha_address=mine.ha_address
         )
+        there = self._leader
+        if there is not None and there.session != session and not leader.is_again(there.value):
+            raise Fenced(f"replica {there.value.id} leads")
+        self._check(seen.epoch_version, seen.in_sync_version)
         self._epoch = leader.epoch
         self._successor = None
         self._epoch_version += 1

@@ -54,7 +54,9 @@ async def test_each_tells_of_the_other_and_the_name_server_of_both(
             await until(lambda: told(second))
             await clock.advance(EVERY_MS[1])
             assert (told(first), told(second)) == (1, 1)
-            assert any("broker displaced" in line and "if both run" in line for line in caplog.messages)
+            assert any(
+                "broker displaced" in line and "if both run" in line for line in caplog.messages
+            )
 
 
 async def test_one_that_is_started_again_elsewhere_says_nothing(

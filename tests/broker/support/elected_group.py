@@ -47,22 +47,27 @@ class ElectedGroup(ReplicaGroup):
         await self.in_sync(1, 2, 3)
         return await self.leader()
 
-    async def replica(self, number: int, **settings: object) -> Running:
-        """Start a replica; its data stays when it is stopped."""
+    async def replica(
+        self, number: int, directory: str | None = None, **settings: object
+    ) -> Running:
+        """Start a replica; its data stays when it is stopped. One elsewhere is not counted."""
         settings.setdefault("max_lag_ms", 500)
         replication = ReplicationConfig(zookeepers=NOWHERE, **settings)  # type: ignore[arg-type]
-        config = self.config(f"replica-{number}", None, broker_id=number)
+        config = self.config(directory or f"replica-{number}", None, broker_id=number)
         config = replace(config, replication=replication, **self.settings)
         cores: list[Core] = []
         stack = AsyncExitStack()
-        coordinator = self.coordinators[number] = self.ensemble.coordinator()
+        coordinator = self.ensemble.coordinator()
         stack.push_async_callback(coordinator.close)
         address = await stack.enter_async_context(
             broker(config, watch=cores.append, coordinator=coordinator)
         )
         self._stack.push_async_callback(stack.aclose)
-        self.replicas[number] = Running(address, cores, stack)
-        return self.replicas[number]
+        started = Running(address, cores, stack)
+        if directory is None:
+            self.replicas[number] = started
+            self.coordinators[number] = coordinator
+        return started
 
     async def stop(self, number: int) -> None:
         await self.replicas.pop(number).stop()

@@ -212,8 +212,29 @@ class ReplicaRun(Around):
             machine = self.machines[leader.id]
         others = [each for each in self.machines.values() if each is not machine]
         act = chance.choice(
-            ("kill", "kill", "power", "power", "stop", "pause", "pause", "part", "one way", "bridge")
-            + ("ring", "slow", "reset", "reset", "heal", "heal", "coordinator", "ensemble", "resign")
+            (
+                "kill",
+                "kill",
+                "power",
+                "power",
+                "stop",
+                "pause",
+                "pause",
+                "part",
+                "one way",
+                "bridge",
+            )
+            + (
+                "ring",
+                "slow",
+                "reset",
+                "reset",
+                "heal",
+                "heal",
+                "coordinator",
+                "ensemble",
+                "resign",
+            )
             + ("clock", "start", "start", "nothing")
         )
         match act:
@@ -281,7 +302,9 @@ class ReplicaRun(Around):
                 to = chance.choice((None, 1, 2, 3))
                 self.loop.spawn(machine.process, self._resign(machine, to))
             case "clock":
-                machine.clock.wrong_ms = chance.choice((-3_600_000, -5_000, -20, 0, 900, 86_400_000))
+                machine.clock.wrong_ms = chance.choice(
+                    (-3_600_000, -5_000, -20, 0, 900, 86_400_000)
+                )
                 self.say(f"clock {machine.id} {machine.clock.wrong_ms}")
 
     def _may_lose(self, id_: int) -> bool:
@@ -419,9 +442,7 @@ class ReplicaRun(Around):
         def look() -> None:
             end = store.positions.dispatched
             if end > seen[0]:
-                promises.saw(
-                    machine.id, seen[0], log_bytes(store, seen[0], end), self._members
-                )
+                promises.saw(machine.id, seen[0], log_bytes(store, seen[0], end), self._members)
                 seen[0] = end
 
         def dispatched(limit_bytes: int | None = None) -> int:

@@ -51,7 +51,9 @@ class SimProcess:
         self.ready.clear()
 
 
-_PROCESS: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("process", default=None)
+_PROCESS: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar(
+    "process", default=None
+)
 
 
 def current_process() -> SimProcess | None:

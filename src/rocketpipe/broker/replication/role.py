@@ -48,6 +48,8 @@ NAMED_FIRST_MS: Final = 1_000
 #: Who resigned lets others stand first; who failed to lead rests, and twice as long each time.
 LET_OTHERS_MS: Final = 2_000
 MOST_LET_OTHERS_MS: Final = 60_000
+#: A coordinator that has forgotten a group is given so long to hear of all who are there.
+FORGOTTEN_MS: Final = 3_000
 #: How often a set is tried again that changed since it was decided on, though the leader did not.
 SET_TRIES: Final = 5
 
@@ -105,6 +107,8 @@ class RoleKeeper:
         #: The operator's word that what is missing here may be lost; it counts for one election.
         self._anyway = False
         self._wake = asyncio.Event()
+        #: Those that were in sync when the coordinator last knew any.
+        self._were_in_sync: frozenset[int] = frozenset()
         #: Grows with each session that is over; what began in an older one counts for nothing.
         self._session = 0
         self._told: Member | None = None
@@ -269,6 +273,7 @@ class RoleKeeper:
             self.state.in_sync_version,
         ) or self._lead is None:
             self.state = state
+        self._were_in_sync = state.in_sync or self._were_in_sync
 
     async def _follow(self, leader: Leader | None) -> None:
         if self._follows == [leader]:
@@ -306,12 +311,13 @@ class RoleKeeper:
         return await self._stand()
 
     def _why_not_stand(self, state: GroupState) -> str | None:
-        if state.epoch == 0:
+        if state.next_epoch == 1:
             return None  # nothing was ever acknowledged in this group
         if self._anyway:
             return None
-        if self._me not in state.in_sync:
-            return f"in sync are {sorted(state.in_sync)}"
+        in_sync = self._were_in_sync if state.is_forgotten else state.in_sync
+        if self._me not in in_sync and (in_sync or state.epoch):
+            return f"in sync are {sorted(in_sync)}"
         if self._me not in state.candidates:
             return "its machine crashed, and what was acknowledged may be gone here"
         return None
@@ -328,15 +334,17 @@ class RoleKeeper:
         if seen.successor != self._me and seen.candidates - {self._me}:
             await self._clock.sleep(SETTLE_MS)
             seen = await self._coordinator.state()
-        if (wait_ms := self._turn_ms(seen, me)) > 0:
+        waited_ms = 0
+        while (wait_ms := self._turn_ms(seen, me) - waited_ms) > 0:
             await self._clock.sleep(wait_ms)
+            waited_ms += wait_ms
             seen = await self._coordinator.state()
         if session != self._session or self._me not in seen.members:
             return RANK_MS
         self._anyway = self._anyway and seen.needs_no_word(self._me) is None
         if _leads_elsewhere(seen, self._me) or self._why_not_stand(seen) is not None:
             return 0
-        if seen.epoch == 0 and seen.next_epoch > 1:
+        if seen.is_forgotten:
             log.warning("coordinator has forgotten this group: stands replica=%d", self._me)
         # The dead leave the set with the election. The first leader is alone in it: whoever else
         # is there may have nothing of its log.
@@ -354,8 +362,10 @@ class RoleKeeper:
             return 0
         may_stand = state.candidates
         ahead = sum(state.has_more(other, me) for other in may_stand - {self._me})
-        named_first = state.successor in may_stand
-        return RANK_MS * ahead + (NAMED_FIRST_MS if named_first else 0)
+        all_here = self._were_in_sync and self._were_in_sync <= state.members.keys()
+        if state.is_forgotten and not all_here:
+            return FORGOTTEN_MS * (1 + ahead)
+        return RANK_MS * ahead + (NAMED_FIRST_MS if state.successor in may_stand else 0)
 
     # --- leading ----------------------------------------------------------------------------------
 

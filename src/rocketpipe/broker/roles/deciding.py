@@ -77,11 +77,14 @@ async def elected(
 
 
 async def _keep_role(keeper: RoleKeeper, clock: Clock) -> NoReturn:
+    told = ""
     while True:
         try:
             await keeper.run()
         except IdTaken as error:
-            log.error("this replica takes no part in its group, and tries again: %s", error)
+            if str(error) != told:
+                told = str(error)
+                log.error("this replica takes no part in its group, and tries again: %s", error)
         except (RocketPipeError, OSError):
             log.exception("this replica could not do as its group says, and tries again")
         await clock.sleep(TAKEN_AGAIN_MS)

@@ -76,6 +76,8 @@ class Replica:
         self._clock = clock
         self._runs = runs
         self._segment_bytes: int | None = None
+        #: Whether NameServers may know it: its group does.
+        self._placed = False
         #: One change of role, or of run, at a time.
         self._turn = asyncio.Lock()
         self._life: AsyncExitStack | None = None
@@ -153,8 +155,10 @@ class Replica:
             self._run = await stack.enter_async_context(self._runs(self._segment_bytes))
             core = self._run.core
             core.standing.refusal = not_leading(self.leader)
-            # Whoever is not told otherwise would register it as the master.
-            core.registrar.stand(self.me or NO_PLACE, self.ha_address, 0)
+            # Whoever is not told otherwise would register it as the master; and before it has
+            # joined its group, another may be there under its id.
+            placed = self._placed or not self.settings.elected
+            core.registrar.stand((placed and self.me) or NO_PLACE, self.ha_address, 0)
             core.group.resign = self.resign
             core.group.lead_anyway = self.lead_anyway
             if self.status is not None:
@@ -191,6 +195,7 @@ class Replica:
         await self._following.end()
         async with self._turn:
             self.leader = leader
+            self._placed = True
             if self._life is None:
                 await self._begin()
             elif self._led is not None or not self.run.serves:

@@ -150,7 +150,10 @@ class Incoming(asyncio.BufferedProtocol):
             self._transport.write(self._side.handshake(self._me, learner=self._learner))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(ConnectionLost(self._address, str(exc) if exc else "closed by the leader"))
+        reason = str(exc) if exc else "closed by the leader"
+        if not self._greeted:
+            reason += f" at once: it may not lead, or know another replica {self._me}; see its log"
+        self._end(ConnectionLost(self._address, reason))
 
     def eof_received(self) -> None:
         """Give up what the leader gave up."""

@@ -252,7 +252,9 @@ class TablePoll:
             table.replicate(new, gone)
 
 
-def _changes(theirs: Mapping[int, int], mine: Mapping[int, int], *, forwards: bool) -> dict[int, int]:
+def _changes(
+    theirs: Mapping[int, int], mine: Mapping[int, int], *, forwards: bool
+) -> dict[int, int]:
     """What is otherwise at the master, or only what is further there."""
     return {
         number: offset
