@@ -12,8 +12,12 @@ from tests.broker.support.replica_group import ReplicaGroup, Running, log_bytes,
 from tests.waiting import until
 
 from rocketpipe import Message, Producer
+from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.protocol.requests.membership import GetBrokerMemberGroup
 from rocketpipe.remoting.caller import Caller
+
+#: The lock of a process that runs is not copied with its data.
+WHO_RUNS = shutil.ignore_patterns("lock")
 
 
 @pytest.fixture
@@ -77,3 +81,21 @@ async def test_a_copied_replica_takes_no_part_and_no_place(
         reply = await caller.call(elected.name_server, asked)
     assert reply.group.members.addresses[2] == second
     await send(elected, 10)
+
+
+async def test_what_a_synchronous_master_acknowledged_is_not_cut_at_its_slave(
+    group: ReplicaGroup, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The master's machine lost the end of its log: the slave's is all that is left of it."""
+    sync = BrokerRole.SYNC_MASTER
+    master, slave = await group.master(role=sync), await group.slave()
+    await until(lambda: any(each.in_sync for each in master.core.group.status().followers))
+    await send(group, 10)
+    shutil.copytree(tmp_path / "master", tmp_path / "before", ignore=WHO_RUNS)
+    await send(group, 10)
+    kept = log_bytes(slave.core)
+    await master.stop()
+    await group.master("before", sync)
+    await until(lambda: "something acknowledged would go" in str(slave.core.group.status()))
+    assert log_bytes(slave.core) == kept
+    assert said(caplog, "something acknowledged would go") == 1

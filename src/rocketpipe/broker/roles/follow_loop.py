@@ -74,6 +74,8 @@ class FollowLoop:
         #: The connection, while there is one.
         self.following: Following | None = None
         self._refused: str | None = None
+        #: Whether what was confirmed may have been acknowledged, as the leader waits for followers.
+        self._waits = config.waits
 
     @property
     def refused(self) -> str | None:
@@ -155,6 +157,7 @@ class FollowLoop:
         run = self._run()
         core = run.core
         terms = await self._terms_of(run, leader)
+        self._waits = self._config.waits or terms.waits
         own_bytes = core.store.commit_log.segment_bytes
         check_terms(terms, own_bytes, empty=not core.store.positions.written)
         following = Following(
@@ -198,7 +201,7 @@ class FollowLoop:
     async def _cut(self, cut: CutNeeded) -> int:
         """Do without what the leader does not have; gives how long to leave it alone then."""
         store = self._run().core.store
-        if cut.below_confirmed and self._config.waits:
+        if cut.below_confirmed and self._waits:
             self._refuse(
                 f"its log ends in common with the leader's at {cut.to}, before what was confirmed "
                 f"at {store.positions.confirmed}: something acknowledged would go; see the leader, "

@@ -86,7 +86,7 @@ def test_a_leader_whose_epochs_all_begin_later_has_to_begin_later() -> None:
     ],
 )
 def test_a_log_of_another_past_is_refused(mine: list[tuple[int, int]], told: LeaderHello) -> None:
-    with pytest.raises(NothingInCommon, match="empty this replica's directory"):
+    with pytest.raises(NothingInCommon, match="move this replica's directory away"):
         agreed(replica(END, *mine), told)
 
 

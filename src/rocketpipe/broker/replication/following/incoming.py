@@ -122,7 +122,8 @@ class Incoming(asyncio.BufferedProtocol):
     @property
     def greeted(self) -> bool:
         """Whether this leader was accepted, and is there."""
-        return self._greeted and self._transport is not None and not self.ended.done()
+        accepted = self._greeted and self._overlap is None
+        return accepted and self._transport is not None and not self.ended.done()
 
     @property
     def full(self) -> StoreFull | None:
@@ -144,7 +145,8 @@ class Incoming(asyncio.BufferedProtocol):
         if self.ended.done():
             self._transport.abort()
         elif self._plain:
-            self._overlap = Overlap(self._store, self._next, one_file=True)
+            overlap = Overlap(self._store, self._next, one_file=True)
+            self._overlap = overlap if overlap.start < overlap.end else None
             self._report()
         else:
             self._transport.write(self._side.handshake(self._me, learner=self._learner))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.replication.frames import Dialect
 from rocketpipe.config.conf_file import conf_values
 from rocketpipe.coordination.coordinator import Leader
@@ -16,6 +17,7 @@ from rocketpipe.remoting.caller import Caller
 
 ASK_WITHIN_MS: Final = 3000
 _SEGMENT_KEY: Final = "mappedFileSizeCommitLog"
+_ROLE_KEY: Final = "brokerRole"
 #: A setting that Apache's brokers do not have.
 _OUR_KEY: Final = "haRetainForFollowers"
 
@@ -41,6 +43,8 @@ class Terms:
     segment_bytes: int | None
     #: Whether it is one of ours: its tables are in its log, and its records as we write them.
     ours: bool
+    #: Whether what it acknowledged is in the logs of its followers: none of that may be cut.
+    waits: bool = False
 
 
 async def terms_of(caller: Caller, leader: Leader, *, elected: bool) -> Terms:
@@ -64,7 +68,12 @@ async def terms_of(caller: Caller, leader: Leader, *, elected: bool) -> Terms:
                 raise
             # Brokers that speak of no epochs say so.
             dialect = Dialect.PLAIN
-    return Terms(dialect, segment_bytes, ours=elected or _OUR_KEY in settings)
+    return Terms(
+        dialect,
+        segment_bytes,
+        ours=elected or _OUR_KEY in settings,
+        waits=settings.get(_ROLE_KEY) == BrokerRole.SYNC_MASTER.value,
+    )
 
 
 def _settings(properties: bytes) -> Mapping[str, str]:
