@@ -12,7 +12,6 @@ from tests.broker.support.elected_group import ElectedGroup, elected_group
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Admin, Message, Producer, PullConsumer
-from rocketpipe.broker import run
 from rocketpipe.errors import RequestRejected, RocketPipeError
 
 pytestmark = pytest.mark.scenario
@@ -126,7 +125,7 @@ async def test_a_leader_resigns_under_load_and_nobody_sees_an_error(group: Elect
 
 
 async def test_a_replica_whose_machine_crashed_leads_again_by_word_only(
-    group: ElectedGroup, monkeypatch: pytest.MonkeyPatch
+    group: ElectedGroup,
 ) -> None:
     last = await three(group)
     async with Producer(group.name_server) as producer:
@@ -135,7 +134,6 @@ async def test_a_replica_whose_machine_crashed_leads_again_by_word_only(
         await group.stop(number)
     await group.in_sync(last)
     await group.crash(last)
-    monkeypatch.setattr(run, "boot_id", lambda: "another start of the machine")
     await group.replica(last)
     async with Admin(group.name_server) as admin:
         other = last % 3 + 1

@@ -16,9 +16,11 @@ from rocketpipe.background import running
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.core import Core
+from rocketpipe.broker.replication.joined import JOINED_FILE, JoinedEpoch
 from rocketpipe.clock import SystemClock
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.testing.coordinator import SimCoordinator, SimEnsemble
 
@@ -90,7 +92,11 @@ class ElectedGroup(ReplicaGroup):
     async def crash(self, number: int) -> None:
         """Stop a replica, and leave its data as one that was running when its machine went down."""
         await self.stop(number)
-        StoreLayout(self.root / f"replica-{number}").abort.write_bytes(b"1")
+        layout = StoreLayout(self.root / f"replica-{number}")
+        layout.abort.write_bytes(b"1")
+        joined = JoinedEpoch(Disk(), layout.config / JOINED_FILE)
+        joined.load()
+        joined.save(boot_id="an earlier start of the machine")
 
     def leading(self) -> int | None:
         """The id of the replica that leads."""
