@@ -218,6 +218,9 @@ class RequestRejected(RocketPipeError):
 _NEXT_STEPS: Final[Mapping[int, str]] = {
     2: "the broker is busy: try again after a moment, or send less at once",
     3: "this server does not know the request: is it older, or another kind of server?",
+    10: "stored; whether the disk has it is not known",
+    11: "stored by the master alone: none of its slaves is in sync",
+    12: "stored by the master; its slaves did not say in time that they have it",
     13: "the message is outside the broker's rules: the remark says which one",
     14: "the broker cannot write now: is its disk full, is it stopping, does another lead? "
     "`rocketpipe doctor` looks",
