@@ -181,9 +181,10 @@ async def _play(
     try:
         await _sent(found, EACH_HALF, sending)
         found.killed = await cluster.leader() or ""
+        await cluster.tell("kill", found.killed)
+        # A command takes a while to start: it is dead when the answer is there, not before.
         found.killed_at_s = time.monotonic() - began
         before = len(found.acknowledged)
-        await cluster.tell("kill", found.killed)
         say(f"{found.killed}, which led, was killed with SIGKILL after {before:,} flights")
 
         async def another_leads() -> bool:
