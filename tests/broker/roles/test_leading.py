@@ -1,0 +1,161 @@
+"""A time as leader: it serves once all that was inherited shows, and can end at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.broker.support.replica_parts import Parts
+from tests.waiting import until
+
+from rocketpipe.broker.roles.leading import LeadershipLost
+from rocketpipe.errors import RequestRejected, StoreError
+from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.requests.offsets import GetMaxOffset
+
+ASK = GetMaxOffset(topic="t", queue_id=0)
+
+
+async def inheriting(one: Parts, two: Parts) -> asyncio.Task[object]:
+    """Three messages that both have, unconfirmed for want of a third; replica 2 begins to lead."""
+    await two.replica.follow(await one.lead(1, 9))
+    await two.caught_up(one)
+    one.append(3)
+    await two.caught_up(one)
+    one.replica.step_down("another leads")
+    two.replica.stop_following()
+    assert two.core.store.positions.confirmed < two.end
+    promotion = asyncio.create_task(two.lead(2, 1))
+    await until(lambda: two.replica.followers is not None)
+    return promotion
+
+
+async def test_who_leads_takes_sends_in_its_epoch(one: Parts) -> None:
+    with pytest.raises(RequestRejected, match="not the master"):
+        await one.send()
+    await one.lead(3)
+    assert (await one.send()).queue_offset == 0
+    assert one.run.epochs.last_epoch == one.run.joined.epoch == 3
+
+
+async def test_a_second_epoch_of_one_leader_goes_on_where_the_first_ended(one: Parts) -> None:
+    await one.lead(1)
+    await one.send()
+    before = one.replica.followers
+    await one.lead(2)
+    assert one.replica.followers is not before
+    assert (await one.send()).queue_offset == 1
+    assert [each.epoch for each in one.run.epochs.entries] == [1, 2]
+
+
+async def test_nobody_is_answered_before_the_in_sync_set_has_what_was_inherited(
+    one: Parts, two: Parts
+) -> None:
+    promotion = await inheriting(one, two)
+    asking = asyncio.create_task(two.ask(ASK))
+    await until(lambda: not two.board._taken.is_set())
+    two.core.visibility.dispatch()
+    assert not asking.done()
+    assert not promotion.done()
+    await one.replica.follow(two.leadership(2).leader)
+    await promotion
+    assert (await asking).offset == 3
+
+
+async def test_a_step_down_in_the_midst_of_a_promotion_ends_it(one: Parts, two: Parts) -> None:
+    promotion = await inheriting(one, two)
+    asking = asyncio.create_task(two.send())
+    await until(lambda: not two.board._taken.is_set())
+    two.replica.step_down("its session is over")
+    with pytest.raises(LeadershipLost):
+        await promotion
+    with pytest.raises(RequestRejected, match="has no leader now"):
+        await asking
+    assert not two.replica.leads
+    assert two.replica.followers is None
+    assert two.run.serves
+    await one.replica.follow(None)
+    await two.lead(3)
+    assert (await two.send()).queue_offset == 3
+
+
+async def test_a_promotion_that_is_cancelled_leaves_a_follower(one: Parts, two: Parts) -> None:
+    promotion = await inheriting(one, two)
+    promotion.cancel()
+    await asyncio.wait([promotion])
+    assert not two.replica.leads
+    assert two.run.serves
+    await two.replica.follow(await one.lead(3))
+    await two.caught_up(one)
+
+
+async def test_a_store_that_fails_in_the_midst_of_a_promotion_ends_it(
+    one: Parts, two: Parts
+) -> None:
+    promotion = await inheriting(one, two)
+    two.core.store.health.fail("the disk is gone")
+    with pytest.raises(StoreError, match="the disk is gone"):
+        await promotion
+    assert not two.replica.leads
+    assert two.core.standing.refusal is not None
+
+
+async def test_who_waits_for_replicas_hears_14_when_their_leader_steps_down(one: Parts) -> None:
+    await one.lead(1, 2)  # without 2 nothing is acknowledged
+    end = one.end
+    sending = asyncio.create_task(one.send())
+    await until(lambda: one.end > end)
+    one.replica.step_down("another leads")
+    with pytest.raises(RequestRejected) as refused:
+        await sending
+    assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    stored = one.end
+    with pytest.raises(RequestRejected):
+        await one.send()
+    assert one.end == stored
+
+
+async def test_no_follower_connects_to_who_does_not_lead(one: Parts, two: Parts) -> None:
+    leader = await one.lead(1)
+    one.replica.step_down("another leads")
+    await two.replica.follow(leader)
+    await until(lambda: two.replica.refused is not None or two.replica.following is not None)
+    assert not two.replica.is_connected
+    await two.replica.follow(await one.lead(2))
+    await two.caught_up(one)
+
+
+async def test_a_leader_whose_store_failed_has_another_lead(one: Parts, two: Parts) -> None:
+    aside = asyncio.Event()
+
+    async def stand_aside() -> None:
+        aside.set()
+
+    one.replica.stand_aside = stand_aside
+    await one.lead(1)
+    await two.replica.follow(await one.lead(2))
+    await until(lambda: frozenset({1, 2}) in one.told.asked)
+    one.core.store.health.fail("the disk is gone")
+    await aside.wait()
+
+
+async def test_a_follower_that_has_everything_is_found_and_nothing_is_sent_meanwhile(
+    one: Parts, two: Parts
+) -> None:
+    await two.replica.follow(await one.lead(1))
+    await until(lambda: frozenset({1, 2}) in one.told.asked)
+    one.append(100)
+    assert await one.replica.hand_over(2) == 2
+    assert two.end == one.end
+    sending = asyncio.create_task(one.send())
+    one.replica.step_down("it resigned")
+    leader = await two.lead(2)
+    await one.replica.follow(leader)
+    assert (await sending).queue_offset == 100, "it was passed on"
+
+
+async def test_who_has_nobody_to_hand_over_to_goes_on(one: Parts) -> None:
+    assert await one.replica.hand_over() is None
+    await one.lead(1)
+    assert await one.replica.hand_over() is None
+    assert (await one.send()).queue_offset == 0
