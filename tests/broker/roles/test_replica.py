@@ -11,9 +11,9 @@ import pytest
 from tests.broker.support.replica_parts import Parts, replica_parts
 from tests.waiting import until
 
-from rocketpipe.broker.roles.leading import LeadershipLost
 from rocketpipe.broker.roles.replica import PASS_ON_MS
 from rocketpipe.broker.roles.run import LOST, Run
+from rocketpipe.broker.roles.tenure import LeadershipLost
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.protocol.refusals import leader_in

@@ -16,7 +16,7 @@ from rocketpipe.broker.replication.leading.followers import Followers
 from rocketpipe.broker.replication.leading.in_sync import ElectedSet
 from rocketpipe.broker.replication.role import RoleKeeper
 from rocketpipe.broker.roles import run
-from rocketpipe.broker.roles.leading import Leading
+from rocketpipe.broker.roles.tenure import Tenure
 from rocketpipe.broker.roles.replica import Replica
 from rocketpipe.coordination.coordinator import GroupState, Leadership
 from rocketpipe.model.offsets import LogOffset
@@ -154,10 +154,10 @@ def show_what_is_not_confirmed(patch: Patch) -> None:
 
 
 def serve_before_all_shows(patch: Patch) -> None:
-    async def at_once(self: Leading, inherited: LogOffset) -> None:
+    async def at_once(self: Tenure, inherited: LogOffset) -> None:
         pass
 
-    patch.setattr(Leading, "_until_shown", at_once)
+    patch.setattr(Tenure, "_until_shown", at_once)
 
 
 def reuse_a_queue_offset(patch: Patch) -> None:

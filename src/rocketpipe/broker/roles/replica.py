@@ -25,9 +25,9 @@ from rocketpipe.broker.replication.status import Lacking, ReplicationStatus
 from rocketpipe.broker.roles.duties import Role, background
 from rocketpipe.broker.roles.follow_loop import FollowLoop, Offline
 from rocketpipe.broker.roles.follower_duties import follower_role, not_leading
-from rocketpipe.broker.roles.leading import LeadershipLost, Leading
 from rocketpipe.broker.roles.run import Run
 from rocketpipe.broker.roles.switchboard import Switchboard
+from rocketpipe.broker.roles.tenure import LeadershipLost, Tenure
 from rocketpipe.clock import Clock
 from rocketpipe.coordination.coordinator import (
     Leader,
@@ -70,7 +70,7 @@ class Replica:
         self.settings = self._replication = replication
         self.me = me
         self.address = address
-        ha.serve(lambda: self._led.open_to if self._led is not None else None)
+        ha.serve(lambda: self._tenure.open_to if self._tenure is not None else None)
         self.ha_address = ha_address
         self._board = board
         self._clock = clock
@@ -85,7 +85,7 @@ class Replica:
         self.leader: Leader | None = None
         self._leading: Leadership | None = None
         #: Whose role is there, or is being built, until it is taken down.
-        self._led: Leading | None = None
+        self._tenure: Tenure | None = None
         self._following = FollowLoop(
             replication, lambda: self.run, self._reopen, offline, clock, me=me
         )
@@ -119,7 +119,7 @@ class Replica:
     @property
     def followers(self) -> Followers | None:
         """Who follows it, until its time as leader has ended."""
-        return self._led.followers if self._led is not None else None
+        return self._tenure.followers if self._tenure is not None else None
 
     @property
     def is_connected(self) -> bool:
@@ -145,7 +145,7 @@ class Replica:
             if self._life is None:
                 return
             try:
-                await self._end_leading()
+                await self._end_tenure()
                 await self.run.core.registrar.unregister()
             finally:
                 await self._end()
@@ -198,8 +198,8 @@ class Replica:
             self._placed = True
             if self._life is None:
                 await self._begin()
-            elif self._led is not None or not self.run.serves:
-                await self._end_leading()
+            elif self._tenure is not None or not self.run.serves:
+                await self._end_tenure()
                 await self._enter_follower()
             core = self.run.core
             core.standing.refusal = not_leading(leader)
@@ -274,8 +274,8 @@ class Replica:
 
     async def _promote(self, lead: Leadership) -> None:
         self._board.hold()
-        await self._end_leading()  # it led before, and nobody did in between
-        self._led = Leading(
+        await self._end_tenure()  # it led before, and nobody did in between
+        self._tenure = Tenure(
             lead,
             self.run,
             self._board,
@@ -286,13 +286,13 @@ class Replica:
             members=self.members,
             stand_aside=self.stand_aside,
         )
-        await self._led.begin()
+        await self._tenure.begin()
 
     async def _retreat(self) -> None:
         """Be a follower, after a promotion that failed."""
         self.step_down("it could not begin to lead")
         try:
-            await self._end_leading()
+            await self._end_tenure()
             await self._enter_follower()
         finally:
             self._board.go_on()  # if there is no role now, `follow` builds one
@@ -306,19 +306,19 @@ class Replica:
         refusal = not_leading(None)
         if self._run is not None:
             self._run.core.standing.refusal = refusal
-        if self._led is not None:
-            self._led.step_down(*refusal)
+        if self._tenure is not None:
+            self._tenure.step_down(*refusal)
 
-    async def _end_leading(self) -> None:
-        if self._led is not None:
-            await self._led.end()
-            self._led = None
+    async def _end_tenure(self) -> None:
+        if self._tenure is not None:
+            await self._tenure.end()
+            self._tenure = None
 
     async def hand_over(self, wanted: int | None = None) -> int | None:
         """Take no more sends, and wait for a follower that has all; its id, None if none has."""
-        if self._led is None:
+        if self._tenure is None:
             return None
-        found = await self._led.caught_up(wanted)
+        found = await self._tenure.caught_up(wanted)
         if found is not None:
             self._pass_sends_until_ms = self._clock.monotonic_ms() + PASS_ON_MS
         return found

@@ -35,7 +35,7 @@ class LeadershipLost(RocketPipeError):
     """Somebody else leads, or may, before this broker had begun to."""
 
 
-class Leading:
+class Tenure:
     """One leadership, in one run of the store."""
 
     def __init__(

@@ -8,7 +8,7 @@ import pytest
 from tests.broker.support.replica_parts import Parts
 from tests.waiting import until
 
-from rocketpipe.broker.roles.leading import LeadershipLost
+from rocketpipe.broker.roles.tenure import LeadershipLost
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import GetMaxOffset
