@@ -81,5 +81,5 @@ async def test_a_leader_that_is_cut_off_or_stopped_acknowledges_nothing(tmp_path
         )
         assert b"before it is stopped" in cut_off
         await check(group, load.acked)
-        found = await everything(group, await group.leader())
+        found = await everything((await group.brokers())[await group.leader()]["address"])
         assert set(stubborn.sent).isdisjoint(found.values())

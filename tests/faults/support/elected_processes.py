@@ -246,10 +246,9 @@ async def pulled(caller: Caller, address: str, queue_id: int, at: int) -> PullMe
     return await caller.call(address, pull_request("reader", queue, QueueOffset(at), "*", 0))
 
 
-async def everything(group: Processes, name: str) -> Places:
+async def everything(address: str) -> Places:
     """All that a broker shows."""
     reader = Reader()
-    address = (await group.brokers())[name]["address"]
     async with Caller() as caller:
         while await reader.read(caller, address):
             pass
@@ -259,7 +258,10 @@ async def everything(group: Processes, name: str) -> Places:
 async def check(group: Processes, *promised: Places) -> None:
     """Whatever was acknowledged or shown is at its place, with every replica."""
     leader = await group.all_in_sync()
-    found = await everything(group, leader)
+    check_kept(await everything((await group.brokers())[leader]["address"]), *promised)
+    await group.logs_agree()
+
+
+def check_kept(found: Places, *promised: Places) -> None:
     for places in promised:
         assert {place: found.get(place) for place in places} == places
-    await group.logs_agree()

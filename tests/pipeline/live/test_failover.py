@@ -16,7 +16,7 @@ from tests.pipeline.live.test_following import patiently, wait_for
 from tests.pipeline.support.sinks import read_topic
 from tests.waiting import PATIENCE_S
 
-from rocketpipe import Producer
+from rocketpipe import Admin, Producer
 
 ResultT = TypeVar("ResultT")
 
@@ -50,9 +50,16 @@ def three_brokers(root: Path, run: Beside) -> Iterator[ElectedGroup]:
     group = run(made.__aenter__())
     try:
         run(group.three())
+        run(create(group, "spark-in", "spark-out"))
         yield group
     finally:
         run(made.__aexit__(None, None, None))
+
+
+async def create(group: ElectedGroup, *topics: str) -> None:
+    async with Admin(group.name_server) as admin:
+        for topic in topics:
+            await admin.topics.create(topic, queues=1)
 
 
 async def send(group: ElectedGroup, first: int, *, lost: int | None = None) -> None:
