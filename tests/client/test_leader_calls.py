@@ -80,6 +80,20 @@ async def test_who_is_patient_waits_for_a_leader_and_no_longer_than_said() -> No
             await turned(here.clock, session.leaders.ask(QUEUE, ASKED, 2000, patient=True))
 
 
+async def test_who_is_patient_waits_for_the_leaders_replicas_too() -> None:
+    async with world("a", "b") as here, here.session() as session:
+        group(here, "a", "b")
+        here["a"].follows = RequestRejected(1, "in-sync replicas not enough: 1 of 2")
+        with pytest.raises(RequestRejected, match="not enough"):
+            await session.leaders.ask(QUEUE, ASKED, 1000)
+        asking = asyncio.create_task(session.leaders.ask(QUEUE, ASKED, 60_000, patient=True))
+        await turned(here.clock, until_asked(here, 4))
+        assert not asking.done()
+        here["a"].follows = None
+        await turned(here.clock, asyncio.wait_for(asking, None))
+        assert len(here["a"].ended) == 1
+
+
 async def test_what_has_nothing_to_do_with_leaders_is_not_asked_again() -> None:
     async with world("a", "b") as here, here.session() as session:
         group(here, "a", "b")

@@ -3,7 +3,8 @@
 lost, refused by one that does not lead, or nobody leads
     another address is known by now        asked at once
     or else the route is renewed           and who leads then is asked
-    or else                                an error; who is patient waits for its time
+    or else                                an error; who is patient waits for its time, also
+                                           for a leader that lacks replicas
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from rocketpipe.client.leaders import is_moved
+from rocketpipe.client.leaders import awaits_leader, is_moved
 from rocketpipe.client.routes import RouteCache
 from rocketpipe.clock import Clock, in_time
 from rocketpipe.errors import RocketPipeError
@@ -71,7 +72,7 @@ class LeaderCalls:
                 # Before the route is renewed: what is learned begins with that.
                 calm = patient or routes.is_calm(topic)
                 routes.learn(topic, queue.broker_name, address, error)
-                if not is_moved(error):
+                if not (awaits_leader(error) if patient else is_moved(error)):
                     raise
                 if address is not None:
                     tried.add(address)

@@ -20,6 +20,7 @@ from rocketpipe.clock import Clock
 from rocketpipe.errors import ConnectionLost, NoRoute, RequestRejected, RocketPipeError
 from rocketpipe.model.route import LEADER_ID, BrokerAddresses
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.refusals import lacks_replicas
 
 ValueT = TypeVar("ValueT")
 
@@ -42,6 +43,13 @@ def is_moved(error: RocketPipeError) -> bool:
     if isinstance(error, RequestRejected):
         return error.code in _NOT_LEADING
     return isinstance(error, (ConnectionLost, NoRoute))
+
+
+def awaits_leader(error: RocketPipeError) -> bool:
+    """Whether an error is because a broker has no leader now, or that one no replicas."""
+    if isinstance(error, RequestRejected) and lacks_replicas(error.code, error.remark):
+        return True
+    return is_moved(error)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from rocketpipe.client.leaders import is_moved
+from rocketpipe.client.leaders import awaits_leader
 from rocketpipe.errors import (
     CallTimeout,
     ConnectionLost,
@@ -27,7 +27,7 @@ from rocketpipe.errors import (
     RocketPipeError,
 )
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.refusals import lacks_replicas, stored_nothing
+from rocketpipe.protocol.refusals import stored_nothing
 
 #: Those of RocketMQ 5.x; 4.9 did not try again on SYSTEM_BUSY.
 RETRY_CODES: Final = frozenset(
@@ -111,13 +111,6 @@ class Retries:
             not_durable=self.not_durable,
             attempt_timeout_ms=self.attempt_timeout_ms,
         )
-
-
-def awaits_leader(error: RocketPipeError) -> bool:
-    """Whether a send failed because its broker has no leader now, or that one no replicas."""
-    if isinstance(error, RequestRejected) and lacks_replicas(error.code, error.remark):
-        return True
-    return is_moved(error)
 
 
 def _stored_nothing(error: RocketPipeError) -> bool:

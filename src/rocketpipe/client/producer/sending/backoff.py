@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rocketpipe.client.producer.retry import awaits_leader
+from rocketpipe.client.leaders import awaits_leader
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError
 

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from rocketpipe.client.leaders import awaits_leader
 from rocketpipe.client.producer.result import Sent, Stored, read_sent, read_stored, stored_of
-from rocketpipe.client.producer.retry import Retries, awaits_leader
+from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.selectors import Pick
 from rocketpipe.client.producer.sending.in_flight import InFlight
 from rocketpipe.client.producer.sending.outgoing import Outgoing
