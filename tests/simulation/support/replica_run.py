@@ -11,6 +11,7 @@ Everything that happens follows from the seed: a run that failed fails the same 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -97,8 +98,11 @@ class ReplicaRun(Around):
         self.machines: dict[int, SimMachine] = {}
         self.story: list[str] = []
         self._numbers = count(1)
-        #: Machines that lost something that they had acknowledged, and have not got it back.
-        self._lossy: set[int] = set()
+        #: Machines that may have lost something acknowledged, and have not got it back, with the
+        #: process that was the last to have it.
+        self._lossy: dict[int, int] = {}
+        #: Machines whose disks were to fail.
+        self._faulty: set[int] = set()
         self._epochs: dict[int, int] = {}
         self._sending = True
 
@@ -235,7 +239,7 @@ class ReplicaRun(Around):
                 "ensemble",
                 "resign",
             )
-            + ("clock", "start", "start", "nothing")
+            + ("clock", "start", "start", "disk", "nothing")
         )
         match act:
             case "kill" if machine.alive:
@@ -244,8 +248,16 @@ class ReplicaRun(Around):
             case "power" if machine.alive and self._may_lose(machine.id):
                 self.say(f"power {machine.id}")
                 machine.lose_power()
-                if self.mode in "AC":
-                    self._lossy.add(machine.id)
+                self._may_lack(machine)
+            case "disk" if machine.alive and not self._faulty and self._may_lose(machine.id):
+                only = chance.choice((("sync",), ("write",), ()))
+                code = chance.choice((errno.EIO, errno.EIO, errno.ENOSPC))
+                self.say(
+                    f"disk of {machine.id} fails, {only or 'anything'} {errno.errorcode[code]}"
+                )
+                machine.disk.fail(at=chance.randint(1, 20), only=only, errno=code)
+                self._faulty.add(machine.id)
+                self._may_lack(machine)
             case "stop" if machine.alive and not machine.paused:
                 self.say(f"stop {machine.id}")
                 self.loop.create_task(machine.stop())
@@ -312,14 +324,19 @@ class ReplicaRun(Around):
         if self.mode in "BD":
             return True
         self._look_lossy()
-        return bool(self.ensemble.state().in_sync - self._lossy - {id_})
+        return bool(self.ensemble.state().in_sync - self._lossy.keys() - {id_})
+
+    def _may_lack(self, machine: SimMachine) -> None:
+        if self.mode in "AC":
+            self._lossy[machine.id] = machine.lives
 
     def _look_lossy(self) -> None:
         """Those that lost something count again when they say that they have it again."""
-        for each in list(self._lossy):
-            replica = self.machines[each].replica
-            if replica is not None and replica.run.is_clean:
-                self._lossy.discard(each)
+        for id_, life in list(self._lossy.items()):
+            machine = self.machines[id_]
+            replica = machine.replica
+            if machine.lives > life and replica is not None and replica.run.is_clean:
+                del self._lossy[id_]
 
     async def _resume(self, machine: SimMachine, after_s: float) -> None:
         process = machine.process
@@ -347,6 +364,7 @@ class ReplicaRun(Around):
         self.ensemble.start()
         self._heal_ways()
         for machine in self.machines.values():
+            machine.disk.heal()
             if machine.paused:
                 machine.resume()
         await asyncio.sleep(0.05)
@@ -368,7 +386,9 @@ class ReplicaRun(Around):
 
     def _all_in_sync(self) -> bool:
         for machine in self.machines.values():
-            if not machine.alive:  # one that was still stopping when all became well
+            if machine.alive and machine.id in self._faulty and machine.failed:
+                machine.kill()
+            if not machine.alive:  # or was still stopping when all became well
                 machine.start()
         state = self.ensemble.state()
         return state.leader is not None and len(state.in_sync) == len(self.machines)
@@ -432,7 +452,11 @@ class ReplicaRun(Around):
     # What a machine tells
 
     def ended(self, machine: SimMachine, error: BaseException) -> None:
-        self.promises.breaks(f"{machine.id} has ended: {error!r}")
+        if machine.id in self._faulty:
+            self.say(f"{machine.id} has ended: {error!r}")
+            self.loop.call_soon(machine.exited, machine.lives, context=self.loop.world.context)
+        else:
+            self.promises.breaks(f"{machine.id} has ended: {error!r}")
 
     def opened(self, machine: SimMachine, core: Core) -> None:
         store, promises = core.store, self.promises
@@ -483,7 +507,7 @@ class ReplicaRun(Around):
         self._look_lossy()
         return [
             (id_, _on_disk(self.machines[id_], at, size, durable=self.mode == "D"))
-            for id_ in sorted(self.ensemble.state().in_sync - self._lossy)
+            for id_ in sorted(self.ensemble.state().in_sync - self._lossy.keys())
         ]
 
     def set_changed(self, why: str) -> None:

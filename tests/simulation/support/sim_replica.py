@@ -153,6 +153,8 @@ class SimMachine:
         self.disk = SimDisk(seed)
         self.clock = SimClock(group.loop)
         self.boots = 1
+        #: How many processes it has had.
+        self.lives = 0
         self.lost_late_ms = 0
         self.process: SimProcess | None = None
         self.replica: Replica | None = None
@@ -203,6 +205,11 @@ class SimMachine:
         return self.process is not None and self.process.paused
 
     @property
+    def failed(self) -> bool:
+        """Whether its store takes nothing until it is opened again."""
+        return self.core is not None and self.core.store.health.failure is not None
+
+    @property
     def store(self) -> MessageStore:
         assert self.core is not None
         return self.core.store
@@ -211,6 +218,7 @@ class SimMachine:
 
     def start(self) -> None:
         assert self.process is None
+        self.lives += 1
         self.process = process = SimProcess(f"replica-{self.id}")
         self.group.net.place(process, self.host)
         self.coordinator = ProcessCoordinator(
@@ -291,6 +299,11 @@ class SimMachine:
         """As ``kill -9``: what it had written is in the page cache."""
         self._end(dark=False)
         self.disk.kill()
+
+    def exited(self, life: int) -> None:
+        """Its process has ended by itself."""
+        if self.process is not None and self.lives == life:
+            self.kill()
 
     def lose_power(self) -> None:
         """The machine goes down: what was not synced may be gone."""
