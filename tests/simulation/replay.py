@@ -1,4 +1,7 @@
-"""One run of the simulated replicas again, with all that the brokers said: ``… replay SEED [MODE]``."""
+"""One run of the simulated replicas once more, with what the brokers said.
+
+python -m tests.simulation.replay SEED [MODE [STEPS]]
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,14 @@ class _Said(logging.Handler):
             self._run.say(logging.Formatter().formatException(record.exc_info))
 
 
-def main(seed: int, mode: str | None = None) -> None:
+def main(seed: int, mode: str | None = None, steps: str | None = None) -> None:
     """Run it, and print its story."""
-    run = ReplicaRun(seed, mode=mode)
+    run = ReplicaRun(seed, mode=mode, steps=int(steps) if steps else None)
     logging.basicConfig(level=logging.INFO, handlers=[_Said(run)], force=True)
     try:
         run.run()
     finally:
-        print("\n".join(run.story))
-        print(f"seed {seed}, mode {run.mode}, {len(run.promises.acked)} acknowledged")
+        sys.stdout.write("\n".join((*run.story, f"mode {run.mode}", "")))
 
 
 if __name__ == "__main__":

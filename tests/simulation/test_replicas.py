@@ -1,7 +1,7 @@
 """Three replicas of the product in one simulated world, and what their clients were promised.
 
-``ROCKETPIPE_REPLICA_SEEDS`` says how many seeds are tried, a thousand unless told otherwise. A seed
-that failed is seen again, with what the brokers said, by ``python -m tests.simulation.replay SEED``.
+``ROCKETPIPE_REPLICA_SEEDS`` says how many seeds are tried, a thousand unless told otherwise. One
+that failed is seen again, with what the brokers said, by ``python -m tests.simulation.replay``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One replica of the product on a simulated machine: its disk, its clock, its process.
 
-All of it is the broker's own code, from `replicated` down: handlers, roles, store, tables, both ends
-of the HA port. Simulated are the sockets, the disk, time, what threads would do, and the client's
-end of remoting: a request is handed to the broker as a command.
+All of it is the broker's own code, from `replicated` down: fast path, handlers, roles, store,
+tables, both ends of the HA port. Simulated are the sockets, the disk, time, what threads would do,
+and the clients: a request is handed to the broker as the bytes of a frame.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, Final, cast
@@ -20,15 +21,17 @@ from tests.simulation.support.sim_net import SimNet
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
 from rocketpipe.broker.core import Core
+from rocketpipe.broker.replication.leading.ha_port import HaPort
 from rocketpipe.broker.roles.replica import Replica
 from rocketpipe.broker.roles.replicated import replicated
-from rocketpipe.broker.replication.leading.ha_port import HaPort
 from rocketpipe.broker.roles.switchboard import Switchboard
 from rocketpipe.coordination.coordinator import GroupState
 from rocketpipe.errors import ConnectionLost
 from rocketpipe.protocol.command import Command
+from rocketpipe.protocol.connection import Connection
 from rocketpipe.protocol.request import Request, read_reply, to_command
 from rocketpipe.remoting.caller import Caller, split_address
+from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.coordinator import SimCoordinator, SimEnsemble
@@ -59,7 +62,7 @@ class SimClock:
 
 
 class ProcessCoordinator(SimCoordinator):
-    """A coordinator whose word comes through the loop of its process, as kazoo's threads bring it."""
+    """A coordinator whose word comes through its process's loop, as that of kazoo's threads."""
 
     def __init__(
         self, ensemble: SimEnsemble, loop: SimLoop, process: SimProcess, lost_late_ms: int
@@ -94,10 +97,38 @@ class ProcessCoordinator(SimCoordinator):
             self._ensemble._coordinators.remove(self)
 
 
-class _Peer:
-    """Who asks, as far as handlers look at it."""
+class _Line(asyncio.Transport):
+    """A broker's end of the connection that all clients share; each answer goes to who asked."""
 
-    address = "10.0.0.9:50001"
+    def __init__(self, board: Switchboard) -> None:
+        super().__init__()
+        self._wire = Connection()
+        self._asked: dict[int, Callable[[Command], None]] = {}
+        self._opaques = count(1)
+        self._peer = PeerConnection(board.answer, limits=ConnectionLimits(), lane=board.lane)
+        self._peer.connection_made(self)
+
+    def ask(self, request: Request[Any], done: Callable[[Command], None]) -> None:
+        """Hand a request to the broker, as bytes."""
+        opaque = next(self._opaques)
+        self._asked[opaque] = done
+        self._peer.data_received(self._wire.send(to_command(request, opaque)))
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        for reply in self._wire.receive(bytes(data)):
+            self._asked.pop(reply.opaque)(reply)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("10.0.0.9", 50001) if name == "peername" else default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """What is written is taken at once."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return False
 
 
 class SimCaller(Caller):
@@ -110,9 +141,7 @@ class SimCaller(Caller):
     async def call(self, address: str, request: Request[Any], timeout_ms: int = 3000) -> Any:
         host, _ = split_address(address)
         machine = self._machine
-        asking = asyncio.ensure_future(
-            machine.group.machine_at(host).asked(machine.host, to_command(request, 1))
-        )
+        asking = asyncio.ensure_future(machine.group.machine_at(host).asked(machine.host, request))
         done, _ = await asyncio.wait([asking], timeout=timeout_ms / 1000)
         if not done:
             asking.cancel()
@@ -160,7 +189,7 @@ class SimMachine:
         self.replica: Replica | None = None
         self.core: Core | None = None
         self.coordinator: ProcessCoordinator | None = None
-        self._board: Switchboard | None = None
+        self._line: _Line | None = None
         self._main: asyncio.Task[None] | None = None
         store = StoreConfig(
             root=ROOT,
@@ -254,11 +283,12 @@ class SimMachine:
 
     @asynccontextmanager
     async def _listening(self, board: Switchboard) -> AsyncIterator[None]:
-        self._board = board
+        self._line = _Line(board)
         try:
             yield
         finally:
-            self._board = None
+            self._line = None
+            await board.finish()
 
     def _ports(self, host: str, port: int) -> AbstractAsyncContextManager[HaPort]:
         assert self.process is not None
@@ -317,7 +347,7 @@ class SimMachine:
         self.coordinator.die()
         self.group.net.lost(self.process, dark=dark)
         self.group.loop.bury(self.process)
-        self.process = self.replica = self.core = self._board = None
+        self.process = self.replica = self.core = self._line = None
 
     async def stop(self) -> None:
         """End in good order, as at SIGTERM."""
@@ -342,8 +372,8 @@ class SimMachine:
 
     # What it is asked
 
-    async def asked(self, by: str, command: Command) -> Command | None:
-        """Answer a command that comes over the network; None if nobody is there to do so."""
+    async def asked(self, by: str, request: Request[Any]) -> Command | None:
+        """Answer what is asked over the network; None if nobody is there to do so."""
         net = self.group.net
         await net.way(by, self.host)
         answered: asyncio.Future[Command] = self.group.loop.create_future()
@@ -352,20 +382,16 @@ class SimMachine:
             if not answered.done():
                 answered.set_result(reply)
 
-        if not self.ask(command, done):
+        if not self.ask(request, done):
             return None
         reply = await answered
         await net.way(self.host, by)
         return reply
 
-    def ask(self, command: Command, done: Callable[[Command], None]) -> bool:
-        """Have the broker answer a command that has arrived; False if nobody is there."""
-        process, board = self.process, self._board
-        if process is None or board is None:
+    def ask(self, request: Request[Any], done: Callable[[Command], None]) -> bool:
+        """Have the broker answer a request that has arrived; False if nobody is there."""
+        process, line = self.process, self._line
+        if process is None or line is None:
             return False
-
-        async def answer() -> None:
-            done(await board.answer(command, cast(Any, _Peer())))
-
-        self.group.loop.spawn(process, answer())
+        self.group.loop.call_soon(line.ask, request, done, context=process.context)
         return True
