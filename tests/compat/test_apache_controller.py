@@ -104,7 +104,7 @@ async def apache_group(apache: Apache, root: Path, name_server: str) -> AsyncIte
 async def check_follows(apaches: ApacheGroup, leader: ApacheBroker, ours: Running) -> None:
     """What is sent now reaches ours, with the epochs of the leader."""
     word = f"of-{leader.address.rpartition(':')[2]}"
-    await send_everything(apaches.name_server, word, singles=50)
+    await send_everything(apaches.name_server, word, singles=100)
     await until_copied(leader.address, leader.store, ours)
     theirs = (await apaches.caller.call(leader.address, GetEpochCache())).cache.epochs
     assert [(each.epoch, each.start) for each in theirs] == list(
