@@ -1,4 +1,4 @@
-"""A broker of ours behind Apache's masters whose controller elects: it speaks of epochs, and learns.
+"""A broker of ours behind Apache's masters that a controller elects: it follows over epochs.
 
 Apache's controller takes nobody into a group who does not ask it, so ours is no member there: its
 master never waits for it. It follows whoever is elected, and cuts what that one does not have.

@@ -7,9 +7,9 @@ port for slaves is the next one by default.
 from __future__ import annotations
 
 import asyncio
-import select
 import subprocess
 import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -56,16 +56,19 @@ def ports_with_neighbours(count: int) -> list[int]:
     return found[:count]
 
 
-def await_ready(child: subprocess.Popen[str]) -> None:
+async def await_ready(child: Process) -> None:
     assert child.stdout is not None
-    assert select.select([child.stdout], [], [], PATIENCE_S)[0]
-    assert any(line.startswith("ready ") for line in child.stdout)
+    async with asyncio.timeout(PATIENCE_S):
+        while line := await child.stdout.readline():
+            if line.startswith(b"ready "):
+                return
+    raise AssertionError("it did not start")
 
 
 @asynccontextmanager
 async def started(scratch: Path, name_servers: str) -> AsyncIterator[None]:
     """Run a broker for each file inside the block."""
-    children: list[subprocess.Popen[str]] = []
+    children: list[Process] = []
     try:
         ports = ports_with_neighbours(len(FILES))
         for (file, (name, number, role)), port in zip(FILES.items(), ports, strict=True):
@@ -74,19 +77,18 @@ async def started(scratch: Path, name_servers: str) -> AsyncIterator[None]:
             path.write_text(SAMPLE.format(name=name, number=number, role=role))
             command = [sys.executable, "-m", "rocketpipe.cli.main", "broker", "-c", str(path)]
             command += ["-n", name_servers, "--port", str(port), "--data", str(scratch / file)]
-            with (scratch / f"{file}.log").open("w") as log:
-                child = subprocess.Popen(
-                    [*command, "--small-files"], stdout=subprocess.PIPE, stderr=log, text=True
+            children.append(
+                await asyncio.create_subprocess_exec(
+                    *command, "--small-files", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
                 )
-            children.append(child)
-        # Beside the loop, which has a NameServer to run.
-        await asyncio.gather(*(asyncio.to_thread(await_ready, child) for child in children))
+            )
+        for child in children:
+            await await_ready(child)
         yield
     finally:
         for child in children:
             child.kill()
-            with child:
-                child.wait()
+            await child.wait()
 
 
 async def until_followed(admin: Admin) -> list[ReplicaInfo]:
