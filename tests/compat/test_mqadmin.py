@@ -7,19 +7,17 @@ printed against what it should have. What a command prints may name what a later
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import re
-import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.clients.installing import java_tools
+from tests.compat.clients.mqadmin import started
 
 from rocketpipe import blocking
 from rocketpipe.broker.broker import broker
@@ -32,7 +30,6 @@ from rocketpipe.testing.servers import serving
 
 pytestmark = pytest.mark.compat
 
-VERSION = "5.3.3"
 CLUSTER = "DefaultCluster"
 IN_CLUSTER = ("-c", CLUSTER)
 #: No command of mqadmin's: from here on clients of ours are there.
@@ -213,44 +210,6 @@ SCRIPT = (
     ),
     run("topicStatus -t typed", "CODE: 17", fails=True),
 )
-
-
-class Admin:
-    """A Java that runs commands of mqadmin, one after another."""
-
-    def __init__(self, child: subprocess.Popen[str]) -> None:
-        self._child = child
-
-    def run(self, words: str) -> str:
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self._child.stdin.write("\x1f".join(words.split()) + "\n")
-        self._child.stdin.flush()
-        return base64.b64decode(self._child.stdout.readline()).decode()
-
-
-@contextmanager
-def started(name_server: str, scratch: Path, *options: str) -> Iterator[Admin]:
-    java, place = java_tools(VERSION)
-    child = subprocess.Popen(
-        [
-            str(java),
-            *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            *(f"-Duser.home={scratch}", f"-Djava.io.tmpdir={scratch}"),
-            *options,
-            *("-cp", f"{place}/classes:{place}/jars/*", "Admin", name_server),
-        ],
-        cwd=scratch,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    with child:
-        try:
-            yield Admin(child)
-        finally:
-            child.kill()
 
 
 def topic(name: str) -> dict[str, Any]:

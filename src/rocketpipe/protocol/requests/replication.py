@@ -239,7 +239,8 @@ class ElectMasterReply:
     master_address: str | None = None
     master_epoch: I32 | None = None
     sync_state_set_epoch: I32 | None = None
-    elected: Elected = json_body()
+    # RocketMQ's own tools cannot read the bare keys that its controllers write here.
+    elected: Elected = json_body(strict=True)
 
 
 @request(RequestCode.CONTROLLER_ELECT_MASTER)

@@ -41,7 +41,10 @@ class Parts:
         self.delays = DelayTable()
         settings = LiveSettings(BrokerConfig(data=root), self.store.config, self.clock)
         retention = Retention(self.store, disk=Disk(), clock=self.clock, pins=Pins())
-        self._info = RuntimeInfo(self.store, retention, self.stats, settings, self.clock)
+        self.leads = True
+        self._info = RuntimeInfo(
+            self.store, retention, self.stats, settings, self.clock, lambda: self.leads
+        )
         self._visibility = Visibility(self.store, self.clock)
         self._waiting = WaitingPulls(self.clock)
 
@@ -78,6 +81,12 @@ async def test_a_fresh_broker_has_nothing_and_says_so(parts: Parts) -> None:
     assert values["earliestMessageTimeStamp"] == str(START_MS)
     assert values["runtime"] == "[ 0 days, 0 hours, 0 minutes, 0 seconds ]"
     assert values["commitLogMaxOffset"] == "0"
+
+
+async def test_only_who_leads_is_active(parts: Parts) -> None:
+    assert parts.values()["brokerActive"] == "true"
+    parts.leads = False
+    assert parts.values()["brokerActive"] == "false"
 
 
 async def test_rates_have_three_windows_and_fade(parts: Parts) -> None:

@@ -26,7 +26,14 @@ def administration(core: Core) -> Feature:
     topics, groups, offsets = tables.topics, tables.groups, tables.offsets
     progress = Progress(store, topics, offsets, core.connected, core.stats, name)
     resets = Resets(store, offsets, core.connected, core.waiting, core.clock)
-    runtime = RuntimeInfo(store, core.retention, core.stats, core.settings, core.clock)
+    runtime = RuntimeInfo(
+        store,
+        core.retention,
+        core.stats,
+        core.settings,
+        core.clock,
+        leads=lambda: core.group.status().leads,
+    )
     read_mode = ReadMode(store.commit_log, core.clock)
     values = partial(runtime.values, core.visibility, core.waiting, tables.delays)
     return Feature(

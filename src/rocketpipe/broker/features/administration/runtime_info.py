@@ -5,6 +5,7 @@ They divide by some of these numbers and cut others apart, so every name is alwa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from rocketpipe.broker.config.live import LiveSettings
@@ -34,7 +35,9 @@ class RuntimeInfo:
         stats: Stats,
         settings: LiveSettings,
         clock: Clock,
+        leads: Callable[[], bool],
     ) -> None:
+        self._leads = leads
         self._store = store
         self._retention = retention
         self._stats = stats
@@ -57,7 +60,8 @@ class RuntimeInfo:
             **self._waiting(visibility, waiting),
             **self._delayed(delays),
             **self._timed(),
-            "brokerActive": "true",
+            # Whether delayed messages are delivered here, and whatever else one of a group does.
+            "brokerActive": "true" if self._leads() else "false",
             "brokerVersionDesc": OUR_VERSION.name,
             "brokerVersion": str(int(OUR_VERSION)),
             "bootTimestamp": str(self._stats.started_ms),
