@@ -16,8 +16,8 @@ from rocketpipe.broker.replication.leading.followers import Followers
 from rocketpipe.broker.replication.leading.in_sync import ElectedSet
 from rocketpipe.broker.replication.role import RoleKeeper
 from rocketpipe.broker.roles import run
-from rocketpipe.broker.roles.tenure import Tenure
 from rocketpipe.broker.roles.replica import Replica
+from rocketpipe.broker.roles.tenure import Tenure
 from rocketpipe.coordination.coordinator import GroupState, Leadership
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.message_store import MessageStore
