@@ -90,14 +90,17 @@ async def test_what_waits_shows_once_and_never_early(group: ElectedGroup) -> Non
             body = b"level %d" % number
             due_ms[body] = CLOCK.now_ms() + 1000
             await producer.send("t", body, delay_level=1)
-        handles = [(await producer.send("t", b"recalled", delay=2)).recall_handle for _ in "ab"]
-        assert handles[0] is not None
-        await producer.recall("t", handles[0])
+        # One that would show while the others do, and two that can be asked about at leisure.
+        soon, late, later = [
+            (await producer.send("t", b"recalled", delay=delay)).recall_handle or ""
+            for delay in (2, 600, 600)
+        ]
+        await producer.recall("t", soon)
+        await producer.recall("t", late)
         leader = await group.lose(leader)
         with pytest.raises(RequestRejected, match="taken back before"):
-            await producer.recall("t", handles[0])
-        assert handles[1] is not None
-        await producer.recall("t", handles[1])
+            await producer.recall("t", late)
+        await producer.recall("t", later)
         await group.in_sync(1, 2, 3)
         await group.lose(leader)
         assert await shown(group, 50) == Counter(due_ms.keys())
