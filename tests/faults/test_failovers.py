@@ -14,7 +14,7 @@ from tests.faults.support.elected_processes import (
     everything,
 )
 
-from rocketpipe import Admin, Producer
+from rocketpipe import Producer
 
 pytestmark = pytest.mark.scenario
 
@@ -25,7 +25,6 @@ async def test_leaders_are_killed_and_restarted_under_load(tmp_path: Path) -> No
     async with (
         elected_processes(tmp_path) as group,
         Producer(group.name_server) as producer,
-        Admin(group.name_server) as admin,
     ):
         load, reader = Load(producer), Reader()
         async with load.under_way(), reader.at_followers(group):
@@ -40,7 +39,7 @@ async def test_leaders_are_killed_and_restarted_under_load(tmp_path: Path) -> No
 
         rolling = Load(producer)
         async with rolling.under_way(), reader.at_followers(group):
-            await group.restart_all(admin, rolling)
+            await group.restart_all(rolling)
         assert rolling.errors == []
         await check(group, load.acked, rolling.acked, reader.seen)
 

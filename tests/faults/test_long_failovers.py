@@ -11,7 +11,7 @@ import pytest
 from benchmarks.replication.takeover import percentiles
 from tests.faults.support.elected_processes import Load, Reader, check, elected_processes
 
-from rocketpipe import Admin, Producer
+from rocketpipe import Producer
 
 pytestmark = [pytest.mark.scenario, pytest.mark.soak]
 
@@ -68,11 +68,10 @@ async def test_restarts_one_after_the_other_are_seen_by_nobody(tmp_path: Path) -
     async with (
         elected_processes(tmp_path) as group,
         Producer(group.name_server) as producer,
-        Admin(group.name_server) as admin,
     ):
         load, reader = Load(producer), Reader()
         async with load.under_way(), reader.at_followers(group):
             for _ in range(ROUNDS):
-                await group.restart_all(admin, load)
+                await group.restart_all(load)
         assert load.errors == []
         await check(group, load.acked, reader.seen)

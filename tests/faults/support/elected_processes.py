@@ -15,9 +15,10 @@ from tests.broker.support.asking import message
 from tests.cli.cluster.support.running import cluster_up, require_zookeeper
 from tests.waiting import PATIENCE_S, until
 
-from rocketpipe import Admin, Producer
+from rocketpipe import Producer
 from rocketpipe.background import running
 from rocketpipe.cli.cluster import control
+from rocketpipe.cli.main import main
 from rocketpipe.client.consumer.pull import pull_request
 from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
@@ -95,11 +96,12 @@ class Processes:
         os.kill(row["pid"], signal.SIGTERM)
         await self._when(lambda rows: name if rows[name]["starts"] > row["starts"] else None)
 
-    async def restart_all(self, admin: Admin, load: Load) -> None:
+    async def restart_all(self, load: Load) -> None:
         """Restart one broker after the other; whoever leads resigns before."""
         for name in await self.brokers():
             if name == await self.leader():
-                await admin.replicas.elect("broker-a")
+                command = ["broker", "resign", "broker-a", "-n", self.name_server]
+                assert await asyncio.to_thread(main, command) == 0
                 await load.goes_on()
             await self.restart(name)
             await load.goes_on()
