@@ -1,14 +1,8 @@
-"""A listening port: accepts peers, keeps them, lets them go.
-
-Peers are accepted by hand, because the loop's own way writes a thousand lines whenever the process
-has no file descriptor left. Some descriptors are kept for the rest of the process; see
-``rocketpipe.descriptors``.
-"""
+"""A listening port: accepts peers, keeps them, lets them go."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,6 +12,7 @@ from typing import Final
 from rocketpipe.background import running
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.descriptors import shares
+from rocketpipe.remoting.accepting import Accepting, prepare
 from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.connection import Answer, ConnectionLimits, Lane, PeerConnection
 from rocketpipe.remoting.log_budget import LogBudget
@@ -27,9 +22,6 @@ log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_MS: Final = 3000
 _BACKLOG: Final = 1024
-_ACCEPTS_A_TURN: Final = 64
-_ACCEPT_AGAIN_S: Final = 1.0
-_NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Server:
@@ -93,12 +85,12 @@ class Server:
             most_connections(max_connections),
         )
         watching = peers.watch(Watch(patience or PeerTimeouts()), clock or SystemClock())
-        peers.accept_on()
+        peers.accepting.on()
         try:
             async with running(watching, "watch"):
                 yield
         finally:
-            peers.accept_off()
+            peers.accepting.off()
             self._listening.close()
             await peers.close(on_close)
 
@@ -119,49 +111,27 @@ class _Peers:
         on_lost: Callable[[PeerConnection], None],
         most: int,
     ) -> None:
-        self._listening = listening
+        self.accepting = Accepting(
+            listening, self._take, lambda reason: self._refuse(f"{reason}: new peers wait")
+        )
         self._make = make
         self._on_lost = on_lost
         self._most = most
         self._loop = asyncio.get_running_loop()
         self._open: set[PeerConnection] = set()
         self._arriving: set[asyncio.Task[None]] = set()
-        self._again: asyncio.TimerHandle | None = None
         self._refused = LogBudget()
         self._ended = LogBudget()
 
-    def accept_on(self) -> None:
-        self._again = None
-        self._loop.add_reader(self._listening.fileno(), self._accept)
-
-    def accept_off(self) -> None:
-        if self._again is not None:
-            self._again.cancel()
-        self._loop.remove_reader(self._listening.fileno())
-
-    def _accept(self) -> None:
-        for _ in range(_ACCEPTS_A_TURN):
-            try:
-                connected, address = self._listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in _NO_DESCRIPTOR:
-                    raise
-                self._refuse(f"{error.strerror}: new peers wait")
-                self.accept_off()
-                self._again = self._loop.call_later(_ACCEPT_AGAIN_S, self.accept_on)
-                return
-            if len(self._open) + len(self._arriving) >= self._most:
-                connected.close()
-                self._refuse(f"{self._most} connections are the most, {address} is sent away")
-                continue
-            connected.setblocking(False)
-            # asyncio sets it only where the socket says that it is TCP, which accepted ones do not.
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            arriving = self._loop.create_task(self._welcome(connected))
-            self._arriving.add(arriving)
-            arriving.add_done_callback(self._arriving.discard)
+    def _take(self, connected: socket.socket, address: object) -> None:
+        if len(self._open) + len(self._arriving) >= self._most:
+            connected.close()
+            self._refuse(f"{self._most} connections are the most, {address} is sent away")
+            return
+        prepare(connected)
+        arriving = self._loop.create_task(self._welcome(connected))
+        self._arriving.add(arriving)
+        arriving.add_done_callback(self._arriving.discard)
 
     def _refuse(self, reason: str) -> None:
         if self._refused.allows():

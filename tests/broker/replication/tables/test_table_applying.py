@@ -14,18 +14,6 @@ from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.log.puts import Put
 
 
-@pytest.fixture
-async def leader(tmp_path: Path) -> Replica:
-    leader = Replica(tmp_path / "leader")
-    await leader.lead()
-    return leader
-
-
-@pytest.fixture
-def follower(tmp_path: Path) -> Replica:
-    return Replica(tmp_path / "follower")
-
-
 async def test_a_snapshot_without_one_of_its_parts_takes_nothing_away(tmp_path: Path) -> None:
     leader = Replica(tmp_path / "leader", most=4096)
     for number in range(2000):

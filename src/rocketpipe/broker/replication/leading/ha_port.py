@@ -10,13 +10,13 @@ one takes the place of the oldest. So a flood of them keeps no follower out for 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
+from rocketpipe.remoting.accepting import Accepting, prepare
 from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)
@@ -26,9 +26,6 @@ MAX_STRANGERS: Final = 64
 #: Connections in all: followers, and strangers.
 MAX_CONNECTIONS: Final = 256
 _BACKLOG: Final = 256
-_ACCEPTS_A_TURN: Final = 64
-_ACCEPT_AGAIN_S: Final = 1.0
-_NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class HaConnection(Protocol):
@@ -65,7 +62,11 @@ class HaPort:
         #: In the order of their coming.
         self._open: dict[HaConnection, None] = {}
         self._arriving: set[asyncio.Task[None]] = set()
-        self._again: asyncio.TimerHandle | None = None
+        self._accepting = Accepting(
+            listening,
+            lambda connected, address: self._take(connected, f"{address[0]}:{address[1]}"),
+            lambda reason: self._refuse(f"{reason}: followers wait"),
+        )
         self._lines = LogBudget()
         self._said_nobody_leads = False
         #: Connections that were closed as soon as they came, or made room for others.
@@ -80,36 +81,15 @@ class HaPort:
     def serve(self, leader: Callable[[], Outgoings | None]) -> None:
         """Accept connections, for whoever ``leader`` gives when one comes; None: nobody leads."""
         self._leader = leader
-        self._accept_on()
+        self._accepting.on()
 
     def close(self) -> None:
         """Accept nobody any more, and end every connection."""
-        if self._again is not None:
-            self._again.cancel()
-        self._loop.remove_reader(self._listening.fileno())
+        self._accepting.off()
         for task in self._arriving:
             task.cancel()
         for connection in list(self._open):
             connection.abort()
-
-    def _accept_on(self) -> None:
-        self._again = None
-        self._loop.add_reader(self._listening.fileno(), self._accept)
-
-    def _accept(self) -> None:
-        for _ in range(_ACCEPTS_A_TURN):
-            try:
-                connected, address = self._listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in _NO_DESCRIPTOR:
-                    raise
-                self._refuse(f"{error.strerror}: followers wait")
-                self._loop.remove_reader(self._listening.fileno())
-                self._again = self._loop.call_later(_ACCEPT_AGAIN_S, self._accept_on)
-                return
-            self._take(connected, f"{address[0]}:{address[1]}")
 
     def _take(self, connected: socket.socket, address: str) -> None:
         leader = self._leader()
@@ -127,8 +107,7 @@ class HaPort:
             return
         self._said_nobody_leads = False
         self._open[connection] = None
-        connected.setblocking(False)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        prepare(connected)
         arriving = self._loop.create_task(self._welcome(connected, connection))
         self._arriving.add(arriving)
         arriving.add_done_callback(self._arriving.discard)
