@@ -76,8 +76,8 @@ class WatchedEnsemble(SimEnsemble):
             return self._before[0]
         return self.state()
 
-    def campaign(self, me: int, *given: Any) -> Leadership:
-        lead = super().campaign(me, *given)
+    def campaign(self, me: int, *given: Any, **named: Any) -> Leadership:
+        lead = super().campaign(me, *given, **named)
         self._run.set_changed(f"{me} was elected in epoch {lead.leader.epoch}")
         return lead
 
@@ -493,6 +493,12 @@ class ReplicaRun(Around):
     def set_changed(self, why: str) -> None:
         self.say(f"{why}: in sync are {sorted(self.ensemble.state().in_sync)}")
         self.promises.set_changed(why, self._members)
+        self._look_lossy()
+        if not self.ensemble.state().in_sync - self._lossy.keys():
+            # Whose disk is yet to fail is the last that has everything: there it must not.
+            for id_ in self._faulty & self._lossy.keys():
+                if self.machines[id_].disk.heal():
+                    del self._lossy[id_]
 
 
 def _on_disk(machine: SimMachine, at: int, size: int, *, durable: bool) -> bytes:

@@ -99,9 +99,11 @@ class SimDisk(Disk):
         progress = self.chance.choice(list(Progress))
         self._faults.append(Fault(at, 0, only, "", 1, progress, self.chance, is_power_cut=True))
 
-    def heal(self) -> None:
-        """Forget the faults that have not struck yet."""
+    def heal(self) -> bool:
+        """Forget the faults that have not struck yet; whether there were any."""
+        there_were = bool(self._faults)
         self._faults.clear()
+        return there_were
 
     @contextmanager
     def calm(self) -> Iterator[None]:
