@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.simulation.support.replica_mutants import MUTANTS, Mutant
-from tests.simulation.support.replica_run import Broken, ReplicaRun
+from tests.simulation.support.replica_run import BROKERS, LOOPS, Broken, ReplicaRun
 
 SEEDS = int(os.environ.get("ROCKETPIPE_REPLICA_SEEDS", "1000"))
 PARTS = 8  # so that several processes share them
@@ -22,11 +22,14 @@ ONCE_FAILING: list[int] = []
 
 
 @pytest.fixture(autouse=True)
-def silent() -> Iterator[None]:
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Brokers that die by the hundred say more than anybody reads."""
-    logging.disable(logging.CRITICAL)
+    level = BROKERS.level
+    BROKERS.setLevel(logging.ERROR)
+    monkeypatch.setattr(BROKERS, "propagate", False)
+    monkeypatch.setattr(LOOPS, "propagate", False)
     yield
-    logging.disable(logging.NOTSET)
+    BROKERS.setLevel(level)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -44,6 +44,8 @@ from rocketpipe.record.batch import encode_batch
 from rocketpipe.store.config import FlushMode
 from rocketpipe.testing.coordinator import SimEnsemble
 
+BROKERS: Final = logging.getLogger("rocketpipe")
+LOOPS: Final = logging.getLogger("asyncio")
 TOPIC: Final = "orders"
 CONVERGE_MS: Final = 120_000
 CHUNK_BYTES: Final = outgoing.CHUNK_BYTES
@@ -87,6 +89,18 @@ class WatchedEnsemble(SimEnsemble):
         return state
 
 
+class Alarms(logging.Handler):
+    """What brokers log as an exception is an error that nobody thought of."""
+
+    def __init__(self, found: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self._found(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
 class ReplicaRun(Around):
     """One run; `run` raises if a promise was broken."""
 
@@ -119,6 +133,9 @@ class ReplicaRun(Around):
         Raises:
             Broken: With the seed, and what the run consisted of.
         """
+        alarms = Alarms(self._alarmed)
+        BROKERS.addHandler(alarms)
+        LOOPS.addHandler(alarms)
         try:
             asyncio.set_event_loop(self.loop)
             outgoing.CHUNK_BYTES = self._chunk_bytes  # type: ignore[misc]
@@ -127,7 +144,15 @@ class ReplicaRun(Around):
         except (Broken, Stuck, AssertionError) as error:
             raise Broken(f"seed {self.seed} mode {self.mode}: {error}\n{self.told}") from error
         finally:
+            BROKERS.removeHandler(alarms)
+            LOOPS.removeHandler(alarms)
             self._end()
+
+    def _alarmed(self, what: str) -> None:
+        if self._faulty:
+            self.say(what)
+        else:
+            self.promises.breaks(f"error: {what}")
 
     @property
     def told(self) -> str:

@@ -134,26 +134,12 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Give one process its turn: it does what was ready when the turn began."""
-        timers = self._timers
-        runnable = [each for each in self._busy if not each.paused]
-        if not runnable:
-            while timers and timers[0][2]._cancelled:
-                heappop(timers)
-            if not timers:
-                raise Stuck("nobody has anything to do any more")
-            self._now = max(self._now, timers[0][0])
-        while timers and timers[0][0] <= self._now:
-            timer = heappop(timers)[2]
-            if not timer._cancelled:
-                self._enqueue(timer)
-        if not runnable:
-            runnable = [each for each in self._busy if not each.paused]
-        if not runnable:
+        process = self._next()
+        if process is None:
+            self._wait()
             return
-        one = len(runnable) == 1
-        process = runnable[0] if one else runnable[int(self.chance.random() * len(runnable))]
-        ready = process.ready
         self.turns += 1
+        ready = process.ready
         for _ in range(len(ready)):
             if not ready:  # it was killed
                 break
@@ -162,6 +148,27 @@ class SimLoop(asyncio.BaseEventLoop):
                 handle._run()
         if not ready:
             self._busy.remove(process)
+
+    def _next(self) -> SimProcess | None:
+        """Whose turn it is, of those that have something to do."""
+        busy = self._busy
+        if len(busy) == 1:
+            return None if busy[0].paused else busy[0]
+        able = [each for each in busy if not each.paused]
+        return able[int(self.chance.random() * len(able))] if able else None
+
+    def _wait(self) -> None:
+        """Have time pass until something is due."""
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heappop(timers)
+        if not timers:
+            raise Stuck("nobody has anything to do any more")
+        self._now = now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= now:
+            timer = heappop(timers)[2]
+            if not timer._cancelled:
+                self._enqueue(timer)
 
     # What asyncio asks a loop for
 
