@@ -199,3 +199,15 @@ async def test_a_replica_whose_id_is_taken_says_so_and_tries_again(
         await other.close()
         await clock.advance(TAKEN_AGAIN_MS)
         await until(lambda: keeper.role != "starting")
+
+
+async def test_whom_a_leader_does_not_know_it_looks_for(one: Parts) -> None:
+    clock, chance = ManualClock(), random.Random(1)
+    ensemble = SimEnsemble(clock, chance, session_ms=10**9, watches_lost=1.0)
+    async with elected(one.replica, ensemble.coordinator(), clock, chance) as keeper:
+        await until(lambda: keeper.role != "starting")
+        await ensemble.coordinator().join(replace(one.replica.member(), id=7))
+        knows = one.replica.knows
+        assert knows is not None
+        assert not knows(7)
+        await until(lambda: knows(7))

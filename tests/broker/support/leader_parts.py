@@ -96,7 +96,7 @@ class LeaderParts:
             change_in_sync=self.told if self.config.elected else None,
             moved=self.store.dispatch,
             hold=self.pins.hold,
-            members=None if self.members is None else lambda: self.members or (),
+            knows=None if self.members is None else lambda id_: id_ in (self.members or ()),
         )
         return self.followers
 

@@ -54,7 +54,7 @@ class Parts:
         self.caller = caller
         self.told = Told()
         replica.change_in_sync = self.told
-        replica.members = None
+        replica.knows = None
 
     @property
     def run(self) -> Run:

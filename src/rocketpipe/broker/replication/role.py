@@ -208,8 +208,8 @@ class RoleKeeper:
         self._rest_until_ms = 0
         self._wake.set()
 
-    def member_changed(self) -> None:
-        """What `Duties.member` says has changed, as when it is clean again: tell the others."""
+    def look_again(self) -> None:
+        """Look at the group now, and tell the others if `Duties.member` says something else."""
         self._wake.set()
 
     # --- what the coordinator tells ---------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, NoReturn
@@ -43,6 +43,8 @@ NAMED_EVERY_MS: Final = 100
 NAMED_WITHIN_MS: Final = 10_000
 #: How long a replica waits whose id another one has.
 TAKEN_AGAIN_MS: Final = 5_000
+#: How often somebody whom the group does not have makes a leader look for them there.
+LOOK_AGAIN_MS: Final = 500
 #: How long a replica has to be elected whose operator wants it to lead.
 LEADS_WITHIN_MS: Final = 8_000
 
@@ -54,8 +56,8 @@ async def elected(
     """Have a coordinator decide inside the block; a leader hands over at its end."""
     keeper = RoleKeeper(coordinator, replica, clock, chance, me=replica.me)
     replica.change_in_sync = keeper.change_in_sync
-    replica.members = lambda: keeper.state.members.keys()
-    replica.became_clean = keeper.member_changed
+    replica.knows = _knows(keeper, clock)
+    replica.became_clean = keeper.look_again
     replica.stand_aside = keeper.resign
 
     async def resign(to: int | None) -> None:
@@ -74,6 +76,25 @@ async def elected(
             if replica.leads:
                 with suppress(RocketPipeError):
                     await hand_over(replica, keeper)
+
+
+def _knows(keeper: RoleKeeper, clock: Clock) -> Callable[[int], bool]:
+    """Whether a replica is of the group, as it was last seen; if not, it is looked at again soon.
+
+    The record of one that has just come may be newer than that: watches come late.
+    """
+    again_ms = 0
+
+    def knows(id_: int) -> bool:
+        nonlocal again_ms
+        if id_ in keeper.state.members:
+            return True
+        if clock.monotonic_ms() >= again_ms:
+            again_ms = clock.monotonic_ms() + LOOK_AGAIN_MS
+            keeper.look_again()
+        return False
+
+    return knows
 
 
 async def _keep_role(keeper: RoleKeeper, clock: Clock) -> NoReturn:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Final
 
@@ -98,8 +98,8 @@ class Replica:
         self.lead_anyway: Callable[[bool], Awaitable[Lacking]] | None = None
         #: Has any other lead that may, without waiting for one that has all.
         self.stand_aside: Callable[[], Awaitable[None]] | None = None
-        #: The ids of its group, where a coordinator knows them.
-        self.members: Callable[[], Collection[int]] | None = None
+        #: Whether a replica is of its group, where a coordinator knows that.
+        self.knows: Callable[[int], bool] | None = None
         #: Has the others hear that nothing is missing here any more.
         self.became_clean: Callable[[], None] = lambda: None
         #: Has the in-sync set changed, where a coordinator keeps it.
@@ -283,7 +283,7 @@ class Replica:
             self._clock,
             holds=lambda: self._leading is lead,
             change_in_sync=self.change_in_sync,
-            members=self.members,
+            knows=self.knows,
             stand_aside=self.stand_aside,
         )
         await self._tenure.begin()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import Final
 
@@ -48,13 +48,13 @@ class Tenure:
         *,
         holds: Callable[[], bool],
         change_in_sync: Callable[[frozenset[int]], Awaitable[None]] | None = None,
-        members: Callable[[], Collection[int]] | None = None,
+        knows: Callable[[int], bool] | None = None,
         stand_aside: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``holds`` says whether nobody has taken this leadership away yet.
 
         A coordinator, where there is one, keeps the in-sync set that ``change_in_sync`` changes,
-        knows the ``members``, and has another lead with ``stand_aside``.
+        ``knows`` who is of the group, and has another lead with ``stand_aside``.
         """
         self._lead = lead
         self._run = run
@@ -63,7 +63,7 @@ class Tenure:
         self._clock = clock
         self._holds = holds
         self._change_in_sync = change_in_sync
-        self._members = members
+        self._knows = knows
         self._stand_aside = stand_aside
         self._tending = AsyncExitStack()
         #: Who follows; None before there is an epoch for them, and at the end.
@@ -146,7 +146,7 @@ class Tenure:
             change_in_sync=self._change_in_sync,
             moved=core.visibility.dispatch,
             hold=core.pins.hold,
-            members=self._members,
+            knows=self._knows,
         )
 
     async def _until_shown(self, inherited: LogOffset) -> None:

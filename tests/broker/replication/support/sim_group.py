@@ -303,7 +303,7 @@ class SimGroup:
         replica.log += source.log[end : end + self.chance.randrange(1, 20)]
         if not replica.clean and len(replica.log) >= source.term.acked:
             replica.clean = True  # it has all again that was ever acknowledged
-            replica.keeper.member_changed()
+            replica.keeper.look_again()
         due_ms = self.clock.monotonic_ms() + self.chance.choice((0, 0, 0, 10, 50, 200))
         self._reports.append(
             Report(due_ms, source.id, source.term.epoch, replica.id, len(replica.log))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NoReturn
 
@@ -56,13 +56,13 @@ class Followers:
         change_in_sync: ChangeInSync | None,
         moved: Callable[[], None],
         hold: Hold,
-        members: Callable[[], Collection[int]] | None = None,
+        knows: Callable[[int], bool] | None = None,
     ) -> None:
         """Begin to lead: the store's acknowledged position is moved by this from now on.
 
         ``in_sync`` and ``change_in_sync`` are the coordinator's, None with fixed roles. ``moved``
-        is called when something was acknowledged, ``hold`` keeps a part of the log, ``members``
-        gives the ids of those that the coordinator sees: others are not let in.
+        is called when something was acknowledged, ``hold`` keeps a part of the log, ``knows``
+        says whether the coordinator sees a replica: others are not let in.
         """
         self.epoch = epoch
         self._store = store
@@ -72,7 +72,7 @@ class Followers:
         self._config = config
         self._me = me
         self._moved = moved
-        self._members = members
+        self._knows = knows
         self._waits = config.waits
         self._open: dict[Outgoing, None] = {}
         self._by_id: dict[int, Outgoing] = {}
@@ -99,7 +99,7 @@ class Followers:
                 me=me,
                 members=in_sync | {me},
                 change=change_in_sync,
-                present=members,
+                knows=knows,
             )
             self.late = (
                 ResponseCode.SYSTEM_ERROR,
@@ -223,7 +223,7 @@ class Followers:
             return None
         if each == self._me:
             return f"it says that it is replica {each}, which is this one"
-        if self._members is not None and each not in self._members():
+        if self._knows is not None and not self._knows(each):
             return f"replica {each} is not of this group"
         older = self._by_id.get(each)
         if older is not None and older is not follower:

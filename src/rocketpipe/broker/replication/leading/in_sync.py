@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NoReturn, Protocol
 
 from rocketpipe.broker.config.replication import ReplicationConfig
@@ -155,11 +155,11 @@ class ElectedSet:
         me: int,
         members: frozenset[int],
         change: ChangeInSync,
-        present: Callable[[], Container[int]] | None = None,
+        knows: Callable[[int], bool] | None = None,
     ) -> None:
         """``changed`` is called when a member was taken out: others may have had more.
 
-        ``present`` gives whom the coordinator sees, where it is known.
+        ``knows`` says whether the coordinator sees a replica, where there is one.
         """
         self._positions = positions
         self._clock = clock
@@ -168,7 +168,7 @@ class ElectedSet:
         self._changed = changed
         self._me = me
         self._change = change
-        self._present = present
+        self._knows = knows
         #: Those that the coordinator is known to have, and those that it may have.
         self.members = members
         self.pending: frozenset[int] = frozenset()
@@ -269,9 +269,9 @@ class ElectedSet:
 
     def _is_gone(self, each: int) -> bool:
         """Whether a replica is neither connected nor seen by the coordinator: it ended."""
-        if each in self._connected or self._present is None:
+        if each in self._connected or self._knows is None:
             return False
-        return each not in self._present()
+        return not self._knows(each)
 
     async def keep_current(self) -> NoReturn:
         """Take in who has caught up, and take out who does not keep up.
