@@ -139,11 +139,16 @@ def ours(
     """A broker of ours about to be started."""
     directory, port = ground.directory / f"{name}-{number}", free_port()
     directory.mkdir(parents=True)
-    settings = {"autoCreateTopicEnable": "true", "autoCreateSubscriptionGroup": "true", **more}
+    settings = {
+        "brokerName": name,
+        "autoCreateTopicEnable": "true",
+        "autoCreateSubscriptionGroup": "true",
+        **more,
+    }
     conf = directory / "ours.conf"
     conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     command = [
-        *(*OURS, "broker", "-n", ground.name_server, "--name", name, "--profile", "prod"),
+        *(*OURS, "broker", "-n", ground.name_server, "--profile", "prod"),
         *("-c", str(conf), "--data", str(directory / "store"), "--port", str(port), *words),
     ]
     return Replica(port, directory, command)

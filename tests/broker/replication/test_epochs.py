@@ -14,6 +14,7 @@ from rocketpipe.broker.replication.epochs import (
     MAX_ENTRIES,
     EpochEntry,
     EpochsDamaged,
+    EpochSpans,
     EpochTable,
     parsed,
     text_of,
@@ -298,3 +299,14 @@ def test_what_is_common_is_the_same_in_both_logs(data: st.DataObject) -> None:
 
 def _entries(log: list[int]) -> list[tuple[int, int]]:
     return [(epoch, at) for at, epoch in enumerate(log) if at == 0 or log[at - 1] != epoch]
+
+
+def test_a_span_is_known_by_any_of_its_offsets_until_there_are_others() -> None:
+    epochs = table((2, 100), (5, 300))
+    spans = EpochSpans(epochs)
+    assert spans.at(50) == ((0, 0), 100)
+    assert spans.at(100) == spans.at(299) == ((2, 100), 300)
+    assert spans.at(300) == spans.at(9_000) == ((5, 300), None)
+    epochs.append(6, 9_500)
+    assert spans.at(9_400) == ((5, 300), 9_500)
+    assert spans.at(9_500) == ((6, 9_500), None)

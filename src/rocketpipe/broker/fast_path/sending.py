@@ -250,7 +250,8 @@ class SendFastPath:
             return False
         if self._standing.followers is not None:
             self._acknowledge(self._standing.followers, asked, placed)
-            return True
+            # What is acknowledged is dispatched by those who find that out.
+            return not self._unacknowledged
         self._answer(asked, placed, ResponseCode.SUCCESS)
         return True
 

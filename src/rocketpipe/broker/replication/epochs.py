@@ -200,6 +200,30 @@ class EpochTable:
             raise
 
 
+class EpochSpans:
+    """Whose byte is at an offset, for one who asks for offsets that grow."""
+
+    def __init__(self, epochs: EpochTable) -> None:
+        self._epochs = epochs
+        self._entries: tuple[EpochEntry, ...] = ()
+        self._known: tuple[EpochEntry, int | None] | None = None
+
+    def at(self, offset: int) -> tuple[EpochEntry, int | None]:
+        """Whose it is, and where that epoch ends, if it has."""
+        known, entries = self._known, self._epochs.entries
+        if (
+            known is None
+            or self._entries is not entries
+            or (known[1] is not None and offset >= known[1])
+        ):
+            self._entries = entries
+            # What was there before the first epoch is nobody's.
+            entry = self._epochs.at(offset) or EpochEntry(0, 0)
+            end = next((each.start for each in entries if each.start > offset), None)
+            known = self._known = (entry, end)
+        return known
+
+
 def _ends(entries: Sequence[EpochEntry], log_end: int) -> dict[int, int]:
     starts = [entry.start for entry in entries[1:]]
     return {entry.epoch: end for entry, end in zip(entries, (*starts, log_end), strict=False)}

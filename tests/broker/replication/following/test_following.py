@@ -282,16 +282,25 @@ async def test_closing_while_it_waits_ends_it(leader: ScriptedLeader) -> None:
         assert len(leader.ends) == 1
 
 
-async def test_closing_from_within_a_move_keeps_it_from_reporting(
+async def test_it_is_reported_before_it_is_shown_and_nothing_once_that_has_closed_it(
     leader: ScriptedLeader,
 ) -> None:
     async with Follower(leader.address, Dialect.EPOCHS).life() as follower:
         end = await greet(leader)
-        follower.moved = follower.following.close  # type: ignore[method-assign]
-        follower.following._incoming._moved = follower.following.close  # type: ignore[union-attr]
+        incoming = follower.following._incoming
+        assert incoming is not None
+        reported: list[int] = []
+
+        def moved() -> None:
+            reported.append(incoming._reported)
+            follower.following.close()
+            incoming._reported = -1
+
+        incoming._moved = moved
         end.transfer(0, LOG.bytes, confirmed=END)
         await until(lambda: end.lost)
-        assert end.reports == [0]
+        assert reported == [END]
+        assert incoming._reported == -1
 
 
 async def test_a_cancelled_run_closes(follower: Follower, leader: ScriptedLeader) -> None:

@@ -252,6 +252,46 @@ async def test_what_is_confirmed_is_told_soon_though_nothing_else_is_sent(tmp_pa
         assert len(replica.frames) == count
 
 
+async def test_while_the_log_goes_on_nothing_else_tells_what_is_confirmed(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with leading(tmp_path, fixed(), clock) as parts, following(parts.address, 2) as replica:
+        await parts.heard(1)
+        for _ in range(5):
+            end = parts.append()
+            await until(lambda end=end: replica.end == end)
+            replica.report(end)
+            await parts.reached(end)
+            await clock.advance(CONFIRM_MS - 1)
+        assert all(frame.data for frame in replica.frames[1:])
+        await clock.advance(2 * CONFIRM_MS)
+        await until(lambda: replica.frames[-1].confirmed == end)
+
+
+async def test_frames_follow_each_other_slowly_where_nobody_waits_for_them(tmp_path: Path) -> None:
+    async with leading(tmp_path, fixed(**ASYNC)) as parts:
+        async with following(parts.address, 2, parts.append()) as replica:
+            await parts.heard(1)
+            end = parts.append()
+            await until(lambda: replica.end == end)
+            count = len(replica.frames)
+            for _ in range(100):
+                end = parts.append()
+                await asyncio.sleep(0)
+            await until(lambda: replica.end == end)
+            assert len(replica.frames) < count + 100
+
+
+async def test_what_a_turn_has_appended_is_on_its_way_before_the_next_turn(tmp_path: Path) -> None:
+    async with leading(tmp_path, fixed()) as parts, following(parts.address) as slave:
+        await parts.heard(1)
+        end = parts.append()
+        (follower,) = parts.followers._open
+        assert follower.sent < end
+        parts.followers.when_acknowledged(end, lambda *_: None)
+        assert follower.sent == end
+        await until(lambda: slave.end == end)
+
+
 @pytest.mark.parametrize(("number", "every_ms"), [(None, 5_000), (2, BEAT_MS)])
 async def test_it_says_something_from_time_to_time(
     tmp_path: Path, number: int | None, every_ms: int

@@ -215,8 +215,8 @@ class Incoming(asyncio.BufferedProtocol):
                 self._pause(full)
             else:
                 self._resume()
+            self._report()  # first: senders wait for it
             self._confirm()
-            self._report()
         except Exception as error:
             self._end(error)
 

@@ -150,14 +150,22 @@ class Followers:
             if not answer.done():
                 answer.set_result((code, remark))
 
-        self.when_acknowledged(end, done)
+        self._call_when_acknowledged(end, done)
         code, remark = await answer
         if code not in STORED:
             raise RequestRejected(code, remark)
         return code
 
     def when_acknowledged(self, end: LogOffset, done: Done) -> None:
-        """Call ``done``, at once or later, with the code and the remark of the answer."""
+        """Call ``done``, at once or later, with the code and the remark of the answer.
+
+        This is for what a whole turn has appended: followers are sent it at once.
+        """
+        for follower in list(self._open):
+            follower.send_now()
+        self._call_when_acknowledged(end, done)
+
+    def _call_when_acknowledged(self, end: LogOffset, done: Done) -> None:
         if self._failed is None:
             self._recount()
         if self._failed is not None:

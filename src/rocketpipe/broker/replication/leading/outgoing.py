@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, cast
 
 from rocketpipe.broker.config.replication import ReplicationConfig
-from rocketpipe.broker.replication.epochs import EpochEntry, EpochTable
+from rocketpipe.broker.replication.epochs import EpochSpans, EpochTable
 from rocketpipe.broker.replication.frames import (
     HANDSHAKE_MS,
     READER_ID,
@@ -44,6 +44,8 @@ WINDOW_BYTES: Final = MOST_BYTES + (8 << 20)
 #: How often followers of ours hear something, and how soon of a confirm offset that has moved.
 BEAT_MS: Final = 500
 CONFIRM_MS: Final = 5
+#: Where nobody waits for followers, frames that are not full go no quicker one after the other.
+PACE_S: Final = 0.001
 _TICK_MS: Final = 100
 
 
@@ -104,6 +106,9 @@ class Outgoing(asyncio.Protocol):
         self._closed = False
         self._paused = False
         self._scheduled = False
+        self._waited_for = config.waits
+        #: When it was last sent a part of the log, on the loop's clock.
+        self._shipped_at = self._loop.time() - PACE_S
         self._reading = False
         self._deciding = False
         self._telling = False
@@ -129,8 +134,7 @@ class Outgoing(asyncio.Protocol):
         self.bytes_per_second = 0
         self._spoke_ms = self.heard_ms
         self._told = -1
-        self._epoch: tuple[EpochEntry, int | None] | None = None
-        self._epoch_of: tuple[EpochEntry, ...] = ()
+        self._spans = EpochSpans(epochs)
         self._tick_ms = min(_TICK_MS, config.heartbeat_ms)
         self._tick_bytes = 0
         self._second_bytes = 0
@@ -236,7 +240,8 @@ class Outgoing(asyncio.Protocol):
                 return
         if has_reported:
             self._leading.reported(self, first=was_first)
-            self.wake()
+            if was_first or self.sent < self._positions.written:
+                self.wake()
 
     def _greet(self, said: Handshake) -> None:
         self.id, self.learner = said.follower_id, said.learner
@@ -318,9 +323,18 @@ class Outgoing(asyncio.Protocol):
 
     def wake(self) -> None:
         """Send on at the next turn, if there is something to send and it may be sent."""
-        if not (self._scheduled or self._closed or self._paused or self._reading or self.end < 0):
-            self._scheduled = True
+        if self._scheduled or self._closed or self._paused or self._reading or self.end < 0:
+            return
+        self._scheduled = True
+        if self._waited_for or self._positions.written - self.sent >= CHUNK_BYTES:
             self._loop.call_soon(self._send_on)
+        else:
+            self._loop.call_at(self._shipped_at + PACE_S, self._send_on)
+
+    def send_now(self) -> None:
+        """The same in this turn, where little is left to send: somebody waits for its word."""
+        if self.end >= 0 and self._positions.written - self.sent <= CHUNK_BYTES:
+            self._send_on()
 
     def _send_on(self) -> None:
         self._scheduled = False
@@ -337,7 +351,7 @@ class Outgoing(asyncio.Protocol):
         if most <= 0:
             return  # a report goes on with it, or the next tick
         if self.dialect is Dialect.EPOCHS:
-            _, epoch_end = self._epoch_at(offset)
+            _, epoch_end = self._spans.at(offset)
             most = most if epoch_end is None else min(most, epoch_end - offset)
         try:
             data = self._store.raw_at(LogOffset(offset), most, cached_only=True)
@@ -364,10 +378,14 @@ class Outgoing(asyncio.Protocol):
         if not data:
             return
         self._write(self._head(len(data)) + data)
+        self._shipped_at = self._loop.time()
         self.sent += len(data)
         self._tick_bytes += len(data)
         self._second_bytes += len(data)
-        self.wake()
+        if self.sent < self._positions.written:
+            self.wake()
+        else:
+            self._tell_soon()
 
     def _cannot_read(self, error: StoreError) -> None:
         log.error("follower closed peer=%s reason=the log cannot be read: %s", self.address, error)
@@ -379,24 +397,9 @@ class Outgoing(asyncio.Protocol):
     def _head(self, size: int) -> bytes:
         if self.dialect is Dialect.PLAIN:
             return self._side.transfer_head(self.sent, size)
-        entry, _ = self._epoch_at(self.sent)
+        entry, _ = self._spans.at(self.sent)
         self._told = self._positions.confirmed
         return self._side.transfer_head(self.sent, size, entry.epoch, entry.start, self._told)
-
-    def _epoch_at(self, offset: int) -> tuple[EpochEntry, int | None]:
-        """Whose byte is at an offset, and where that epoch ends, if it has."""
-        known = self._epoch
-        if (
-            known is None
-            or self._epoch_of is not self._epochs.entries
-            or (known[1] is not None and offset >= known[1])
-        ):
-            self._epoch_of = entries = self._epochs.entries
-            # What was there before the first epoch is nobody's.
-            entry = self._epochs.at(offset) or EpochEntry(0, 0)
-            end = next((each.start for each in entries if each.start > offset), None)
-            known = self._epoch = (entry, end)
-        return known
 
     def _tell_soon(self) -> None:
         """Have a follower know what is confirmed, if nothing else is about to tell."""
@@ -409,7 +412,9 @@ class Outgoing(asyncio.Protocol):
         while self._told < self.sent and pause_ms < BEAT_MS:
             await self._clock.sleep(pause_ms)
             if self._told < self._positions.confirmed:
-                self._beat()
+                # While the log goes on, each part of it tells.
+                if self._clock.monotonic_ms() - self._spoke_ms >= CONFIRM_MS:
+                    self._beat()
                 pause_ms = CONFIRM_MS
             else:
                 pause_ms *= 2
