@@ -223,8 +223,15 @@ class RawGroups:
 
     def _end_before(self, stop: int, buffer: bytes, found: _Found) -> None:
         found.end, found.last, found.records = 0, -1, 0
+        before = buffer[:stop]
         place = 0
-        while place < stop:
+        while True:
+            place, last, many = sealed_run(before, self._at, place)
+            if many:
+                found.end, found.last = place, last
+                found.records += many
+            if place >= stop:
+                break
             size, magic = SIZE_AND_MAGIC.unpack_from(buffer, place)
             if magic != BLANK_MAGIC:
                 found.end, found.last = place + size, place
