@@ -61,6 +61,63 @@ Priorities: P0 plain producing and consuming; P1 ordered, transactional, delayed
 broadcast messages; P2 administration; P3 rare.
 """
 
+REPLICAS = """\
+## Replicas beside Apache's
+
+What `make compat` runs with unmodified brokers, tools and clients of RocketMQ:
+"""
+
+PROVEN = (
+    (
+        "its slave behind our master, `ASYNC_MASTER` and `SYNC_MASTER`",
+        "5.5.0, 4.9.7",
+        "the same log and consume queues, byte for byte; it asks for 21, 43, 45, 60, 61, 201 and "
+        "402, and logs no error",
+    ),
+    (
+        "our slave behind its master, plain dialect",
+        "5.5.0, 4.9.7",
+        "the same log and consume queues; topics, groups, places, delay levels and request modes "
+        "within seconds; readers get the same bytes; made the master by hand, it goes on",
+    ),
+    (
+        "our slave behind masters that its controller elects, dialect with epochs",
+        "5.5.0",
+        "the same, over elections; it is a learner, for whom nobody waits",
+    ),
+    (
+        "its `mqadmin` and our elected group",
+        "5.5.0, 5.3.3",
+        "`haStatus`, `getBrokerEpoch`, `getSyncStateSet`, `getControllerMetaData`, `electMaster`, "
+        "`clusterList`, `brokerStatus`, `topicStatus`",
+    ),
+    ("our `mqadmin` and its group", "5.5.0", "`haStatus`, `getBrokerEpoch`"),
+    (
+        "clients while the leader of our elected group is killed",
+        "Java 5.5.0 and 4.9.8, Go 2.1.2, ali-ons, PyPI's",
+        "nothing that was acknowledged is lost, and consumers go on",
+    ),
+)
+
+DIFFERENCES = """\
+What differs, or is not to be had:
+
+- A plain master of Apache's gives a new slave its **last file** only. One of 4.9 that deletes a
+  topic does away with its own queue of half messages too; ours keeps its copy.
+- Apache's controller knows only who registers with it, which ours does not: it is never elected
+  there. A master with `enableSlaveActingMaster` does not come back behind a slave of ours, which
+  takes no orders (906) whom to follow.
+- Commands that ask for a controller (`-a`) are given the address of any replica; the leader answers
+  for its own group. `electMaster` of 5.5.0 cannot read what its own controller answers, and can read
+  ours. `resetMasterFlushOffset` is refused by our followers, who have nothing to reset. Our
+  `getSyncStateSet` and `electMaster` ask leaders, and so are nothing for Apache's groups.
+- A client moves when it next asks for routes: Java every 30 s unless `pollNameServerInterval` says
+  otherwise, Go every 30 s. Java before 5.0 does not look after a connection that was closed: a send
+  that was under way waits for all of its `sendMsgTimeout`.
+- Brokers before 5.0 do not know 351, 907, 1007 and lite pulls: operators' commands that need them
+  do not work there; our consumers pull plainly.
+"""
+
 
 def served_requests() -> dict[RequestCode, str]:
     """Which server answers a code, from the marks on its handlers' methods."""
@@ -91,7 +148,9 @@ def page(served: Mapping[RequestCode, str]) -> str:
         f"{sum(len(kind.codes) for kind in typed) - len(served)} more are typed and "
         f"{len(UNSERVED)} are refused.\n"
     )
-    return "\n".join([HEAD, counts, *_typed_sections(typed, served), *_refused_sections()])
+    replicas = (REPLICAS, *_table(("", "version", "what holds"), list(PROVEN)), DIFFERENCES)
+    sections = (*replicas, *_typed_sections(typed, served), *_refused_sections())
+    return "\n".join([HEAD, counts, *sections])
 
 
 def _typed_sections(

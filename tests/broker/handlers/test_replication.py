@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -15,6 +17,8 @@ from rocketpipe.broker.replication.status import GroupView, Lacking, Replication
 from rocketpipe.coordination.coordinator import CoordinatorAway, Leader
 from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.command import Command
+from rocketpipe.protocol.frame import bounds_at, decode_frame
 from rocketpipe.protocol.request import Request, read_reply, to_command
 from rocketpipe.protocol.requests.replication import (
     ElectMaster,
@@ -29,6 +33,22 @@ from rocketpipe.protocol.requests.replication import (
 from rocketpipe.remoting.router import Router
 from rocketpipe.testing.clock import ManualClock
 
+GOLDEN = Path(__file__).parents[2] / "protocol" / "requests" / "golden" / "replication.json"
+
+
+def frame(data: bytes) -> Command:
+    bounds = bounds_at(data, 0, len(data))
+    assert bounds is not None
+    return decode_frame(data, bounds)
+
+
+#: Requests of 5.5.0 as they were on the wire; an election takes another to win it.
+CAPTURED = [
+    frame(bytes.fromhex(each["request"]))
+    for each in json.loads(GOLDEN.read_text())["exchanges"]
+    if each["code"] in {906, 907, 908, 1005, 1006, 1007}
+]
+
 
 class Asked:
     """A replica's answers, over its router."""
@@ -37,18 +57,24 @@ class Asked:
         self.view = GroupView(lambda: self.status)
         self.status = status
         self.clock = ManualClock()
-        self._router = Router(
+        self.router = Router(
             ReplicationHandlers("c", "broker-a", LEADER.address, self.view, self.clock)
         )
 
     async def ask(self, request: Request[Any]) -> Any:
-        answer = await self._router.answer(to_command(request, 1), cast("Any", None))
+        answer = await self.router.answer(to_command(request, 1), cast("Any", None))
         return read_reply(request, answer)
 
     async def refused(self, request: Request[Any]) -> tuple[int, str]:
         with pytest.raises(RequestRejected) as caught:
             await self.ask(request)
         return caught.value.code, str(caught.value)
+
+
+@pytest.mark.parametrize("asked", CAPTURED, ids=lambda asked: str(asked.code))
+async def test_a_leader_answers_what_apaches_brokers_and_tools_ask(asked: Command) -> None:
+    answer = await Asked(leading()).router.answer(asked, cast("Any", None))
+    assert (answer.code, answer.opaque) == (ResponseCode.SUCCESS, asked.opaque)
 
 
 async def test_a_leader_tells_how_far_its_followers_are() -> None:
