@@ -105,10 +105,9 @@ What differs, or is not to be had:
 - A plain master of Apache's gives a new slave its **last file** only. One of 4.9 that deletes a
   topic does away with its own queue of half messages too; ours keeps its copy.
 - Apache's controller knows only who registers with it, which ours does not: it is never elected
-  there. A master with `enableSlaveActingMaster` does not come back behind a slave of ours, which
-  takes no orders (906) whom to follow.
+  there. A slave of ours takes no orders whom to follow (906).
 - Commands that ask for a controller (`-a`) are given the address of any replica; the leader answers
-  for its own group. `electMaster` of 5.5.0 cannot read what its own controller answers, and can read
+  for its own group. `electMaster` of 5.5.0 fails on what its own controller answers, and can read
   ours. `resetMasterFlushOffset` is refused by our followers, who have nothing to reset. Our
   `getSyncStateSet` and `electMaster` ask leaders, and so are nothing for Apache's groups.
 - A client moves when it next asks for routes: Java every 30 s unless `pollNameServerInterval` says
