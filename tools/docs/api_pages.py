@@ -104,7 +104,7 @@ _ANSWERS: Final = (
     *_of(f"{_CLIENT}.admin.dead_letters", "Replay*", "ReplayOutcome*"),
     *_of(f"{_CLIENT}.admin.traces", "MessageTrace*", "Handling*"),
     *_of(f"{_CLIENT}.admin.waiting", "TimedMessage*", "OpenTransaction*"),
-    *_of(f"{_CLIENT}.admin.replicas", "ReplicaInfo*", "Elected*"),
+    *_of(f"{_CLIENT}.admin.replicas", "ReplicaInfo*", "Elected*", "Lacking*"),
 )
 
 PAGES: Final[dict[str, Page]] = {

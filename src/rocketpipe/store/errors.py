@@ -149,13 +149,13 @@ class OddSegment(StoreError):
 
 
 class UnderRepair(StoreError):
-    """What was asked for is being put right from the log, and can be read again soon."""
+    """What was asked for is being put right, and can be read again soon."""
 
     retryable = True
     hint = "ask again in a moment"
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} is being made anew from the log: ask again in a moment")
+    def __init__(self, what: str, how: str = "made anew from the log") -> None:
+        super().__init__(f"{what} is being {how}: ask again in a moment")
         self.what = what
 
 

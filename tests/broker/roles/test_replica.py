@@ -167,7 +167,7 @@ async def test_who_lost_something_is_clean_once_it_has_all_that_is_confirmed(
     async with replica_parts(tmp_path / "2", 2) as two:
         assert not two.replica.member().clean
         told = asyncio.Event()
-        two.replica.became_clean = told.set
+        two.replica.member_changed = told.set
         await two.replica.follow(leader)
         await told.wait()
         assert two.replica.member().clean

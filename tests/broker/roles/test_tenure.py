@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from tests.broker.support.group_status import LEADER, leading
 from tests.broker.support.replica_parts import Parts
 from tests.waiting import until
 
-from rocketpipe.broker.roles.tenure import LeadershipLost
+from rocketpipe.broker.config.replication import ReplicationConfig
+from rocketpipe.broker.replication.leading.followers import Followers
+from rocketpipe.broker.replication.own_damage import OwnDamage
+from rocketpipe.broker.roles.run import Run
+from rocketpipe.broker.roles.switchboard import Switchboard
+from rocketpipe.broker.roles.tenure import CATCH_UP_MS, LeadershipLost, Tenure
+from rocketpipe.coordination.coordinator import GroupState, Leadership, NotInSync
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import GetMaxOffset
+from rocketpipe.testing.clock import ManualClock
 
 ASK = GetMaxOffset(topic="t", queue_id=0)
 
@@ -159,3 +169,103 @@ async def test_who_has_nobody_to_hand_over_to_goes_on(one: Parts) -> None:
     await one.lead(1)
     assert await one.replica.hand_over() is None
     assert (await one.send()).queue_offset == 0
+
+
+class Handover:
+    """Replica 1 leads 2, which is in sync, and 3, which is not."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.caught_up: set[int] = set()
+        self.others = {2}
+        self.asked: list[int | None] = []
+        self.board = Switchboard(self.clock)
+        self.damage = OwnDamage(self.clock, lambda: True, lambda: None)
+        self.health: Any = SimpleNamespace(failure=None)
+        run = SimpleNamespace(core=SimpleNamespace(store=SimpleNamespace(health=self.health)))
+        self.tenure = Tenure(
+            Leadership(leader=LEADER, state=GroupState(epoch=3)),
+            cast("Run", run),
+            self.board,
+            ReplicationConfig(),
+            self.clock,
+            holds=lambda: True,
+            stand_aside=self._stand_aside,
+            resign=self._resign,
+            others=lambda: self.others,
+            damage=self.damage,
+        )
+        followers = SimpleNamespace(
+            status=lambda: leading().followers,
+            caught_up=lambda wanted: min(self.caught_up & wanted, default=None),
+            has_in_sync=True,
+        )
+        self.tenure.followers = cast("Followers", followers)
+
+    async def _stand_aside(self) -> None:
+        self.asked.append(0)
+
+    async def _resign(self, to: int | None) -> None:
+        self.asked.append(to)
+        raise NotInSync("none has everything yet")
+
+    @property
+    def holds(self) -> bool:
+        return not self.board._taken.is_set()
+
+
+async def test_requests_wait_until_a_follower_has_everything() -> None:
+    parts = Handover()
+    task = asyncio.create_task(parts.tenure.caught_up())
+    await parts.clock.advance(100)
+    assert not task.done()
+    assert parts.holds
+    parts.caught_up = {2}
+    await parts.clock.advance(100)
+    assert await task == 2
+    assert parts.holds, "the next leader is about to come"
+
+
+async def test_nobody_is_named_who_does_not_catch_up_in_time() -> None:
+    parts = Handover()
+    task = asyncio.create_task(parts.tenure.caught_up())
+    while not task.done():
+        await parts.clock.advance(1000)
+    assert await task is None
+    assert parts.clock.monotonic_ms() >= CATCH_UP_MS
+    assert not parts.holds
+
+
+async def test_nobody_is_named_who_may_not_lead_or_was_not_wanted() -> None:
+    parts = Handover()
+    parts.caught_up = {2, 3}
+    assert await parts.tenure.caught_up(3) is None
+    parts.others = set()  # the machine of 2 crashed, though it follows again
+    assert await parts.tenure.caught_up() is None
+    assert not parts.holds
+
+
+async def test_a_damaged_log_has_another_lead_as_soon_as_one_may() -> None:
+    parts = Handover()
+    parts.others = set()
+    minding = asyncio.create_task(parts.tenure._mind_log())
+    await parts.clock.advance(1000)
+    parts.damage.found(40)
+    await parts.clock.advance(1000)
+    assert parts.asked == []
+    parts.others = {2}
+    await parts.clock.advance(1000)
+    assert set(parts.asked) == {None}
+    minding.cancel()
+    await asyncio.wait([minding])
+
+
+async def test_a_failed_store_has_another_lead() -> None:
+    parts = Handover()
+    minding = asyncio.create_task(parts.tenure._mind_store())
+    await parts.clock.advance(1000)
+    assert parts.asked == []
+    parts.health.failure = OSError("no room")
+    await parts.clock.advance(1000)
+    await minding
+    assert parts.asked == [0]

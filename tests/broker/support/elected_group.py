@@ -50,12 +50,22 @@ class ElectedGroup(ReplicaGroup):
         return await self.leader()
 
     async def replica(
-        self, number: int, directory: str | None = None, **settings: object
+        self,
+        number: int,
+        directory: str | None = None,
+        *,
+        segment_bytes: int | None = None,
+        **settings: object,
     ) -> Running:
         """Start a replica; its data stays when it is stopped. One elsewhere is not counted."""
         settings.setdefault("max_lag_ms", 500)
         replication = ReplicationConfig(zookeepers=NOWHERE, **settings)  # type: ignore[arg-type]
-        config = self.config(directory or f"replica-{number}", None, broker_id=number)
+        config = self.config(
+            directory or f"replica-{number}",
+            None,
+            broker_id=number,
+            segment_bytes=segment_bytes,
+        )
         config = replace(config, replication=replication, **self.settings)
         cores: list[Core] = []
         stack = AsyncExitStack()

@@ -55,6 +55,7 @@ class Parts:
         self.told = Told()
         replica.change_in_sync = self.told
         replica.knows = None
+        replica.candidates = lambda: range(10)
 
     @property
     def run(self) -> Run:

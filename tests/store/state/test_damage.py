@@ -33,3 +33,24 @@ def test_no_more_are_remembered_than_memory_is_for_them(monkeypatch: pytest.Monk
     assert (damaged.count, len(damaged.places())) == (5, 3)
     assert 4 in damaged
     assert 0 not in damaged
+
+
+def test_what_may_be_brought_back_is_not_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    damaged = DamagedRecords()
+    found: list[int] = []
+
+    def first_only(at: int) -> bool:
+        found.append(at)
+        return at == 77
+
+    damaged.found = first_only
+    for at in (77, 99, 77):
+        damaged.note(at, "no magic", "in the log")
+    assert found == [77, 99]
+    assert (damaged.awaits(77), damaged.skips(77)) == (True, False)
+    assert (damaged.awaits(99), damaged.skips(99)) == (False, True)
+    assert "refused log_offset=77" in caplog.text
+    assert "passed over log_offset=99" in caplog.text
+    damaged.await_none()
+    assert (damaged.awaits(77), damaged.skips(77)) == (False, True)
+    assert not damaged.skips(5), "of which nothing is known"

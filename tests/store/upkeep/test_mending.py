@@ -9,6 +9,7 @@ import pytest
 from tests.store.support.leader_log import files_of, groups_for, leader, log_bytes, random_groups
 
 from rocketpipe.model.offsets import LogOffset
+from rocketpipe.record.layout import BLANK_MAGIC
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.errors import OddSegment, StoreDamaged, StoreLocked
 from rocketpipe.store.layout import file_name
@@ -267,3 +268,38 @@ def test_a_directory_is_a_source() -> None:
     assert mend(CONFIG, twin, StepClock(), source).ranges
     source.close()
     whole(twin, data)
+
+
+def test_only_the_file_around_known_damage_is_read() -> None:
+    disk, data = replica()
+    early, late = SEGMENT_BYTES + 300, 3 * SEGMENT_BYTES + 20
+    flip(disk, early)
+    flip(disk, late)
+    report = mend(CONFIG, disk, StepClock(), Other(data), around=early)
+    (only,) = report.ranges
+    assert only.at <= early < only.end
+    assert not report.rebuilt
+    assert not check_store(disk, ROOT, index_slots=8).log_ok, "the other one is still there"
+    (other,) = mend(CONFIG, disk, StepClock(), Other(data), around=late).ranges
+    assert other.at <= late < other.end
+    whole(disk, data)
+
+
+def test_damage_that_reaches_into_the_next_file_is_mended_as_one() -> None:
+    disk, data = replica()
+    at = last = SEGMENT_BYTES
+    while data[at + 4 : at + 8] != BLANK_MAGIC.to_bytes(4, "big", signed=True):
+        last, at = at, at + int.from_bytes(data[at : at + 4], "big")
+    for place in (last + 30, 2 * SEGMENT_BYTES + 10):
+        flip(disk, place)
+    mend(CONFIG, disk, StepClock(), Other(data), around=last)
+    mend(CONFIG, disk, StepClock(), Other(data), around=2 * SEGMENT_BYTES)
+    whole(disk, data)
+
+
+@pytest.mark.parametrize("around", [0, 2 * SEGMENT_BYTES, 1 << 40])
+def test_files_that_are_gone_come_back_wherever_damage_is_known(around: int) -> None:
+    disk, data = replica()
+    disk.remove(LOG / file_name(2 * SEGMENT_BYTES))
+    assert mend(CONFIG, disk, StepClock(), Other(data), around=around).ranges
+    whole(disk, data)

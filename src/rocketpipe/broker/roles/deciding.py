@@ -57,7 +57,8 @@ async def elected(
     keeper = RoleKeeper(coordinator, replica, clock, chance, me=replica.me)
     replica.change_in_sync = keeper.change_in_sync
     replica.knows = _knows(keeper, clock)
-    replica.became_clean = keeper.look_again
+    replica.candidates = lambda: keeper.state.candidates
+    replica.member_changed = keeper.look_again
     replica.stand_aside = keeper.resign
 
     async def resign(to: int | None) -> None:

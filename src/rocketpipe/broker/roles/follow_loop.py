@@ -20,13 +20,17 @@ from rocketpipe.broker.replication.following.agreement import BeginAt, CutNeeded
 from rocketpipe.broker.replication.following.following import Following
 from rocketpipe.broker.replication.following.terms import OtherFiles, Terms, check_terms, terms_of
 from rocketpipe.broker.replication.frames import Dialect
+from rocketpipe.broker.replication.own_damage import OwnDamage
 from rocketpipe.broker.replication.tables.table_poll import TablePoll
 from rocketpipe.broker.roles.run import Run
 from rocketpipe.clock import Clock
 from rocketpipe.coordination.coordinator import Leader
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import LogOffset
+from rocketpipe.store.errors import OddSegment, StoreDamaged
+from rocketpipe.store.layout import offset_of
 from rocketpipe.store.state.health import StoreState
+from rocketpipe.store.upkeep.mending import MendReport, NotMended
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +47,8 @@ class Offline:
     cut: Callable[[LogOffset], object]
     #: Do without all of it.
     drop: Callable[[], object]
+    #: Have the leader at an address mend the file around an offset.
+    mend: Callable[[str, int], MendReport]
 
 
 #: Ends the run, changes the log, and begins another, with files of a length if one is given.
@@ -59,10 +65,12 @@ class FollowLoop:
         reopen: Reopen,
         offline: Offline,
         clock: Clock,
+        damage: OwnDamage,
         *,
         me: int,
     ) -> None:
         """``run`` gives the run of the moment; ``me`` is this replica's id."""
+        self._damage = damage
         self._config = config
         self._run = run
         self._reopen = reopen
@@ -101,6 +109,11 @@ class FollowLoop:
         if self.following is not None:
             self.following.close()
 
+    def interrupt(self) -> None:
+        """End the connection, and see to what was found damaged before there is another one."""
+        if self.following is not None:
+            self.following.close()
+
     async def end(self) -> None:
         """Follow nobody; what was begun on the store is finished then."""
         self.close()
@@ -116,7 +129,12 @@ class FollowLoop:
             try:
                 if self._run().core.store.state is StoreState.CLOSED:
                     await self._reopened(_nothing)  # the last time it could not be opened
+                if self._damage.is_due:
+                    await self._mend(leader)
                 pause_ms = await self._followed(leader)
+            except (StoreDamaged, OddSegment) as error:
+                self._refuse(str(error))
+                self._damage.found(damaged_at(error))
             except NothingInCommon as error:
                 self._refuse(str(error))
                 pause_ms = REFUSED_AGAIN_MS
@@ -216,6 +234,30 @@ class FollowLoop:
         await self._reopened(partial(self._offline.cut, cut.to))
         return 0
 
+    async def _mend(self, leader: Leader) -> None:
+        """Have the leader mend what is damaged here; what it cannot mend is followed with."""
+        at = self._damage.first
+        try:
+            await self._reopened(partial(self.mend, leader.ha_address, at))
+            size = self._run().core.store.commit_log.segment_bytes
+            self._damage.mended(at - at % size, at - at % size + size)
+        except NotMended as error:
+            self._damage.not_mended(error)
+
+    def mend(self, ha_address: str, at: int) -> None:
+        """Mend the file around an offset, while no run has it, and say what was done.
+
+        Raises:
+            NotMended: The leader's log is another, or damaged as well.
+            LeaderUnread: It does not answer.
+            StoreError: A file cannot be read or written.
+        """
+        report = self._offline.mend(ha_address, at)
+        for each in report.ranges:
+            log.warning("damage is mended from leader=%s %s", ha_address, each)
+        if not report.ranges:
+            log.warning("damage is not found again at=%d: it was not on the disk", at)
+
     def _taken_in(self) -> None:
         """More is confirmed, and shows."""
         self._run().core.visibility.dispatch()
@@ -224,6 +266,13 @@ class FollowLoop:
         if reason != self._refused:
             log.error("the leader cannot be followed, and is tried again reason=%s", reason)
         self._refused = reason
+
+
+def damaged_at(error: StoreDamaged | OddSegment) -> int:
+    """Where in the log the damage is that keeps a store from being opened."""
+    if isinstance(error, StoreDamaged):
+        return error.at
+    return offset_of(error.path.name) or 0
 
 
 def _nothing() -> None:

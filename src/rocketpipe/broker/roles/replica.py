@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Final
 
@@ -21,9 +21,10 @@ from rocketpipe.broker.core import Loop
 from rocketpipe.broker.replication.following.following import Following
 from rocketpipe.broker.replication.leading.followers import Followers
 from rocketpipe.broker.replication.leading.ha_port import HaPort
+from rocketpipe.broker.replication.own_damage import OwnDamage
 from rocketpipe.broker.replication.status import Lacking, ReplicationStatus
 from rocketpipe.broker.roles.duties import Role, background
-from rocketpipe.broker.roles.follow_loop import FollowLoop, Offline
+from rocketpipe.broker.roles.follow_loop import FollowLoop, Offline, damaged_at
 from rocketpipe.broker.roles.follower_duties import follower_role, not_leading
 from rocketpipe.broker.roles.run import Run
 from rocketpipe.broker.roles.switchboard import Switchboard
@@ -35,6 +36,7 @@ from rocketpipe.coordination.coordinator import (
     Member,
 )
 from rocketpipe.model.names import TABLES_TOPIC
+from rocketpipe.store.errors import OddSegment, StoreDamaged
 from rocketpipe.store.files.disk import DiskError
 
 log = logging.getLogger(__name__)
@@ -86,8 +88,9 @@ class Replica:
         self._leading: Leadership | None = None
         #: Whose role is there, or is being built, until it is taken down.
         self._tenure: Tenure | None = None
+        self._damage = OwnDamage(clock, self._is_mendable, self._damage_changed)
         self._following = FollowLoop(
-            replication, lambda: self.run, self._reopen, offline, clock, me=me
+            replication, lambda: self.run, self._reopen, offline, clock, self._damage, me=me
         )
         self._pass_sends_until_ms = 0
         #: How it stands in its group, for those who ask.
@@ -100,8 +103,10 @@ class Replica:
         self.stand_aside: Callable[[], Awaitable[None]] | None = None
         #: Whether a replica is of its group, where a coordinator knows that.
         self.knows: Callable[[int], bool] | None = None
-        #: Has the others hear that nothing is missing here any more.
-        self.became_clean: Callable[[], None] = lambda: None
+        #: The ids of those that may lead, where a coordinator knows them.
+        self.candidates: Callable[[], Collection[int]] | None = None
+        #: Has the others hear that something is missing here, or nothing any more.
+        self.member_changed: Callable[[], None] = lambda: None
         #: Has the in-sync set changed, where a coordinator keeps it.
         self.change_in_sync: Callable[[frozenset[int]], Awaitable[None]] | None = None
 
@@ -154,6 +159,7 @@ class Replica:
         async with AsyncExitStack() as stack:
             self._run = await stack.enter_async_context(self._runs(self._segment_bytes))
             core = self._run.core
+            self._damage.watch(core.store.damaged)
             core.standing.refusal = not_leading(self.leader)
             # Whoever is not told otherwise would register it as the master; and before it has
             # joined its group, another may be there under its id.
@@ -186,6 +192,27 @@ class Replica:
             finally:
                 await self._end()
                 await self._begin()
+
+    async def mend(self, ha_address: str, damage: StoreDamaged | OddSegment) -> None:
+        """Have a leader mend a log that cannot be opened as it is.
+
+        Raises:
+            StoreError: It cannot.
+        """
+        async with self._turn:
+            await asyncio.to_thread(self._following.mend, ha_address, damaged_at(damage))
+
+    def _is_mendable(self) -> bool:
+        """Whether another replica may bring back what is damaged here."""
+        return bool(self._others()) if self.leads else self.leader is not None
+
+    def _others(self) -> set[int]:
+        """Who may lead in this one's place, where a coordinator decides."""
+        return set(self.candidates()) - {self.me} if self.candidates is not None else set()
+
+    def _damage_changed(self) -> None:
+        self.member_changed()
+        self._following.interrupt()
 
     # Following
 
@@ -285,6 +312,9 @@ class Replica:
             change_in_sync=self.change_in_sync,
             knows=self.knows,
             stand_aside=self.stand_aside,
+            resign=self.resign,
+            others=self._others,
+            damage=self._damage,
         )
         await self._tenure.begin()
 
@@ -333,7 +363,7 @@ class Replica:
             if now.connected and written >= max(now.confirmed, now.leader_end):
                 with suppress(DiskError):  # it looks again
                     self.run.became_clean()
-                    self.became_clean()
+                    self.member_changed()
 
     def member(self) -> Member:
         """This replica, as the others of its group see it now."""
@@ -344,6 +374,6 @@ class Replica:
             ha_address=self.ha_address,
             log_end=store.positions.written,
             last_epoch=max(run.epochs.last_epoch, run.joined.epoch),
-            # One whose store has failed could not lead.
-            clean=run.is_clean and store.health.failure is None,
+            # One whose store has failed could not lead; one that is damaged has a hole in its log.
+            clean=run.is_clean and store.health.failure is None and not self._damage,
         )

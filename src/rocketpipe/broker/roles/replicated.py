@@ -16,12 +16,14 @@ from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.core import Core
 from rocketpipe.broker.intake.arrivals import Arrivals
+from rocketpipe.broker.replication.following.repair import mend_from_leader
 from rocketpipe.broker.replication.identity import Identity
 from rocketpipe.broker.replication.leading.ha_port import HaPort, ha_port
 from rocketpipe.broker.roles.deciding import elected, follows, keep_following, leads
+from rocketpipe.broker.roles.first_opening import of_group, of_name, open_mended
 from rocketpipe.broker.roles.follow_loop import Offline
 from rocketpipe.broker.roles.replica import Replica
-from rocketpipe.broker.roles.run import Run, boot_id
+from rocketpipe.broker.roles.run import Run, boot_id, mark_lost
 from rocketpipe.broker.roles.status import status_of
 from rocketpipe.broker.roles.switchboard import Switchboard
 from rocketpipe.clock import Clock
@@ -126,10 +128,16 @@ async def replicated(
             offline=Offline(
                 cut=partial(cut, store_config(config), disk, clock),
                 drop=partial(drop_log, store_config(config), disk),
+                mend=partial(mend_from_leader, store_config(config), disk, clock),
             ),
         )
         replica.status = partial(status_of, replica)
-        await replica.open()
+        find_leader = None
+        if coordinator is not None:
+            find_leader = of_group(coordinator, replica)
+        elif follows(config):
+            find_leader = of_name(config, replication.master, caller)
+        await open_mended(replica, find_leader, partial(mark_lost, disk, config.data), clock)
         stack.push_async_callback(replica.close)
         await stack.enter_async_context(listening(board))
         if coordinator is not None:

@@ -22,6 +22,7 @@ from rocketpipe.broker.roles.switchboard import Switchboard
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.config import FlushMode
+from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.log.puts import Put
 from rocketpipe.store.message_store import MessageStore
@@ -160,6 +161,18 @@ def _is_clean(store: MessageStore, joined: JoinedEpoch, now: str) -> bool:
     clean = kept and before != LOST
     joined.save(boot_id=now if clean else LOST)
     return clean
+
+
+def mark_lost(disk: Disk, root: Path) -> None:
+    """Have the runs to come know that something may be missing, until a leader has sent it again.
+
+    Raises:
+        SnapshotDamaged: What is remembered of the group cannot be read.
+        DiskError: It cannot be saved.
+    """
+    joined = JoinedEpoch(disk, StoreLayout(root).config / JOINED_FILE)
+    joined.load()
+    joined.save(boot_id=LOST)
 
 
 def boot_id() -> str:

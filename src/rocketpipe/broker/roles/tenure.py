@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import AsyncExitStack, suppress
 from typing import Final
 
@@ -12,11 +12,12 @@ from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.core import Loop
 from rocketpipe.broker.delivery.slave_reads import SlaveReads
 from rocketpipe.broker.replication.leading.followers import Followers
+from rocketpipe.broker.replication.own_damage import OwnDamage
 from rocketpipe.broker.roles.duties import Role, background, role
 from rocketpipe.broker.roles.run import Run
 from rocketpipe.broker.roles.switchboard import Switchboard
 from rocketpipe.clock import Clock
-from rocketpipe.coordination.coordinator import CoordinatorAway, Fenced, Leadership
+from rocketpipe.coordination.coordinator import CoordinatorAway, Fenced, Leadership, NotInSync
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import LogOffset
 
@@ -50,12 +51,19 @@ class Tenure:
         change_in_sync: Callable[[frozenset[int]], Awaitable[None]] | None = None,
         knows: Callable[[int], bool] | None = None,
         stand_aside: Callable[[], Awaitable[None]] | None = None,
+        resign: Callable[[int | None], Awaitable[None]] | None = None,
+        others: Callable[[], Set[int]] = frozenset,
+        damage: OwnDamage | None = None,
     ) -> None:
         """``holds`` says whether nobody has taken this leadership away yet.
 
         A coordinator, where there is one, keeps the in-sync set that ``change_in_sync`` changes,
-        ``knows`` who is of the group, and has another lead with ``stand_aside``.
+        ``knows`` who is of the group and the ``others`` that may lead, and has one of them lead
+        with ``stand_aside``, or in good order with ``resign``. ``damage`` tells of the own log's.
         """
+        self._resign = resign
+        self._others = others
+        self._damage = damage
         self._lead = lead
         self._run = run
         self._board = board
@@ -165,7 +173,20 @@ class Tenure:
             **background(self._run.core, serving, leads=True),
             "tables in the log": self._run.table_log.keep_written,
             "its store": self._mind_store,
+            "its log": self._mind_log,
         }
+
+    async def _mind_log(self) -> None:
+        """Have another lead once the log is found damaged, as soon as one that lost nothing can."""
+        if self._resign is None or self._damage is None:
+            return
+        while True:
+            await self._damage.seen()
+            if self._others():
+                log.error("has another lead, as its log is damaged at=%d", self._damage.first)
+                with suppress(CoordinatorAway, Fenced, NotInSync):
+                    await self._resign(None)
+            await self._clock.sleep(STORE_EVERY_MS)
 
     async def _mind_store(self) -> None:
         """Have another lead once the store has failed, as soon as there is one that can."""
@@ -194,12 +215,11 @@ class Tenure:
         self._board.hold()
         deadline_ms = self._clock.monotonic_ms() + CATCH_UP_MS
         try:
-            while (
-                self._clock.monotonic_ms() < deadline_ms
-                and self.followers is not None
-                and any(each.in_sync for each in self.followers.status())
-            ):
-                found = self.followers.caught_up(wanted)
+            while self.followers is not None and self._clock.monotonic_ms() < deadline_ms:
+                others = self._others() if wanted is None else self._others() & {wanted}
+                if not any(each.in_sync and each.id in others for each in self.followers.status()):
+                    break
+                found = self.followers.caught_up(others)
                 if found is not None:
                     break
                 await self._clock.sleep(CATCH_UP_EVERY_MS)

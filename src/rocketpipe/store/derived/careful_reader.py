@@ -3,7 +3,8 @@
 a queue is damaged             it is put right from the log; until then the answer is "ask again"
 an entry leads to no record    its file is compared with its checksum again: the same, if it is
                                the entry that is wrong
-the record is damaged          told once, loudly; then passed over or refused, as ``damaged`` says
+the record is damaged          told once, loudly; then passed over or refused, as ``damaged`` says,
+                               or "ask again" while another replica may bring it back
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, TypeVar
 from rocketpipe.clock import Clock
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.store.derived.repairs import Repairs
-from rocketpipe.store.errors import QueueDamaged, RecordCorrupt
+from rocketpipe.store.errors import QueueDamaged, RecordCorrupt, UnderRepair
 from rocketpipe.store.queues.queue_set import QueueSet
 from rocketpipe.store.queues.reader import (
     MAX_READ_BYTES,
@@ -73,7 +74,7 @@ class CarefulReader:
 
         Raises:
             RecordCorrupt: The first message is damaged, and such are not passed over.
-            UnderRepair: The queue is being put right; ask again.
+            UnderRepair: The queue, or the message, is being put right; ask again.
             DiskError: The log or the queue cannot be read.
         """
         while True:
@@ -90,6 +91,9 @@ class CarefulReader:
             except QueueDamaged as damage:
                 self._repairs.mend((topic, queue_id), damage)
             except RecordCorrupt as damage:
+                if self._damaged.awaits(damage.at):
+                    what = f"the record at {damage.at}, which is damaged,"
+                    raise UnderRepair(what, "brought back from another replica") from damage
                 if damage.at in self._damaged:
                     raise  # it is known, and not to be passed over
                 self._meet(topic, queue_id, offset, max(max_count, max_scan), damage)

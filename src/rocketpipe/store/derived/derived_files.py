@@ -189,7 +189,7 @@ class DerivedFiles:
                 continue
             except RecordCorrupt as damage:
                 self.dispatcher.damaged.note(damage.at, damage.reason, f"topic={topic} key={key}")
-                if not self.dispatcher.damaged.skip:
+                if not self.dispatcher.damaged.skips(damage.at):
                     raise
                 continue
             except RecordError as error:

@@ -234,7 +234,7 @@ class Dispatcher:
         if behind is None:
             raise damage  # it may still be seen what it was
         self.damaged.note(damage.at, damage.reason, f"before={behind}")
-        if not self.damaged.skip:
+        if not self.damaged.skips(damage.at):
             raise damage
         self.skip_to(LogOffset(behind))
 

@@ -212,7 +212,7 @@ class Reader:
 
     def _passes_over(self, log_offset: int, problem: str, count: int) -> bool:
         """Whether to go on behind a damaged record; False if those before it are given first."""
-        if self._damaged.skip and log_offset in self._damaged:
+        if self._damaged.skips(log_offset):
             return True
         if not count:
             raise RecordCorrupt(log_offset, problem)

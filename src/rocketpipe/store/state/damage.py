@@ -1,14 +1,16 @@
 """Records that were found not to be as they were written, and what is done about them.
 
 A damaged record is never given to anybody. ``skip`` says whether who reads goes on behind it, or is
-refused until an operator has done something about it. Either way it is told once, loudly, with its
-place, and counted.
+refused until an operator has done something about it; where another replica may bring the record
+back, who reads is refused until that is known. Each is told once, loudly, with its place, and
+counted.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 log = logging.getLogger(__name__)
@@ -25,10 +27,25 @@ class DamagedRecords:
         self.skip = skip
         #: How many were met.
         self.count = 0
+        #: Told of each that is news; it says whether the record may be brought back.
+        self.found: Callable[[int], bool] | None = None
         self._known: OrderedDict[int, str] = OrderedDict()
+        self._awaited: set[int] = set()
 
     def __contains__(self, at: int) -> bool:
         return at in self._known
+
+    def skips(self, at: int) -> bool:
+        """Whether who reads goes on behind the one at a place, which is known."""
+        return self.skip and at in self._known and at not in self._awaited
+
+    def awaits(self, at: int) -> bool:
+        """Whether the one at a place may be brought back."""
+        return at in self._awaited
+
+    def await_none(self) -> None:
+        """Nothing is brought back for now: what ``skip`` says counts for all of them."""
+        self._awaited.clear()
 
     def places(self) -> list[tuple[int, str]]:
         """The last of them: the offset in the log, and what is wrong there."""
@@ -41,11 +58,13 @@ class DamagedRecords:
         self.count += 1
         self._known[at] = reason
         if len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
+            self._awaited.discard(self._known.popitem(last=False)[0])
+        if self.found is not None and self.found(at):
+            self._awaited.add(at)
         log.error(
             "record is damaged, and %s log_offset=%d %s reason=%s: `rocketpipe store check` names "
             "its file, and onDamage says whether such records are skipped",
-            "passed over" if self.skip else "who reads there is refused",
+            "passed over" if self.skips(at) else "who reads there is refused",
             at,
             where,
             reason,

@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 from rocketpipe.clock import Clock
 from rocketpipe.errors import StoreError
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record.layout import (
     BLANK_MAGIC,
     MAGIC_V1,
@@ -93,8 +94,13 @@ class MendReport:
     rebuilt: bool
 
 
-def mend(config: StoreConfig, disk: Disk, clock: Clock, source: LogSource) -> MendReport:
+def mend(
+    config: StoreConfig, disk: Disk, clock: Clock, source: LogSource, *, around: int | None = None
+) -> MendReport:
     """Put right what is damaged in a log that nobody uses, with bytes of another replica.
+
+    ``around`` is where damage is known to be: then only whether files are there, and the records of
+    that file, are looked at, and what follows from the log is left to the next opening.
 
     Raises:
         StoreLocked: The store is in use.
@@ -104,8 +110,10 @@ def mend(config: StoreConfig, disk: Disk, clock: Clock, source: LogSource) -> Me
     """
     layout = StoreLayout(config.root)
     with locked(disk, layout):
-        mending = _Mending(config, disk, layout, source)
+        mending = _Mending(config, disk, layout, source, around)
         ranges = (*mending.whole_files(), *mending.gaps())
+    if around is not None:
+        return MendReport(ranges, rebuilt=False)
     found = check_store(disk, config.root, index_slots=config.index_slots)
     # A kill's left-overs are for the next start; what is wrong with derived files else is not.
     rebuilt = not found.ok and found.log_ok
@@ -116,8 +124,14 @@ def mend(config: StoreConfig, disk: Disk, clock: Clock, source: LogSource) -> Me
 
 class _Mending:
     def __init__(
-        self, config: StoreConfig, disk: Disk, layout: StoreLayout, source: LogSource
+        self,
+        config: StoreConfig,
+        disk: Disk,
+        layout: StoreLayout,
+        source: LogSource,
+        around: int | None,
     ) -> None:
+        self._around = around
         self._disk = disk
         self._layout = layout
         self._source = source
@@ -231,8 +245,11 @@ class _Mending:
         found: list[tuple[int, int, str, Scanned | None]] = []
         open_gap: Gap | None = None
         with log_of(self._disk, self._layout) as files:
-            end = int(files.first_offset)
-            for item in scan(files):
+            start, stop = self._looked_at(files)
+            end = start
+            for item in scan(files, LogOffset(start)):
+                if item.at >= stop and open_gap is None:
+                    return found
                 if isinstance(item, Scanned):
                     if open_gap is not None:
                         found.append((int(open_gap.at), int(item.at), open_gap.reason, item))
@@ -249,6 +266,14 @@ class _Mending:
                 end = self._behind_filler(files, end)
                 found.append((end, self._durable, "nothing is written here", None))
         return found
+
+    def _looked_at(self, files: LogFiles) -> tuple[int, int]:
+        """The file around the damage that is known, or the whole log."""
+        first, end = int(files.first_offset), int(files.end)
+        if self._around is None:
+            return first, end
+        base = files.base_of(min(max(self._around, first), end - 1))
+        return base, base + files.segment_bytes
 
     def _behind_filler(self, files: LogFiles, at: int) -> int:
         if at < files.end:

@@ -367,10 +367,10 @@ async def test_the_status_tells_of_each(tmp_path: Path) -> None:
                 0,
             )
             assert (status.in_sync, status.transfer_from) == (True, parts.end)
-            assert parts.followers.caught_up() == 2
-            assert parts.followers.caught_up(3) is None
+            assert parts.followers.caught_up({1, 2, 3}) == 2
+            assert parts.followers.caught_up({3}) is None
             parts.append()
-            assert parts.followers.caught_up(2) is None
+            assert parts.followers.caught_up({2}) is None
 
 
 async def test_it_waits_for_no_more_than_it_has(tmp_path: Path) -> None:

@@ -361,7 +361,7 @@ async def test_a_real_follower_enters_the_set_and_takes_over_what_was_acknowledg
         async with follower.life():
             await until(lambda: parts.told.asked == [frozenset({1, 7})])
             assert await parts.followers.acknowledged(parts.append()) == 0
-            assert parts.followers.caught_up() == 7
+            assert parts.followers.caught_up({7}) == 7
             await until(lambda: follower.readable == 21)
             parts.followers.fail(14, "over")
             parts.epochs.append(2, parts.end)

@@ -14,8 +14,12 @@ from rocketpipe.store.state.checkpoint import read_checkpoint
 from rocketpipe.store.upkeep.mending import DirectorySource, MendReport, mend
 
 
-def mend_from_leader(config: StoreConfig, disk: Disk, clock: Clock, address: str) -> MendReport:
+def mend_from_leader(
+    config: StoreConfig, disk: Disk, clock: Clock, address: str, around: int | None = None
+) -> MendReport:
     """Mend a log that nobody uses with that of the leader at an HA address; it may take long.
+
+    ``around`` is where damage is known to be; see `mend`.
 
     Raises:
         LeaderUnread: The leader cannot be read.
@@ -25,7 +29,7 @@ def mend_from_leader(config: StoreConfig, disk: Disk, clock: Clock, address: str
     epochs, end = _known(disk, config.root)
     leader = LeaderLog(address, epochs, end)
     try:
-        return mend(config, disk, clock, leader)
+        return mend(config, disk, clock, leader, around=around)
     finally:
         leader.close()
 

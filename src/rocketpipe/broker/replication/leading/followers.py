@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import Final, NoReturn
 
@@ -340,11 +340,11 @@ class Followers:
 
     # For those who ask
 
-    def caught_up(self, wanted: int | None = None) -> int | None:
-        """A follower in sync that has all of the log, the one that is wanted or any; else None."""
+    def caught_up(self, wanted: Container[int]) -> int | None:
+        """A follower in sync that has all of the log, of those that are wanted; else None."""
         written = self._positions.written
         for each, follower in self._by_id.items():
-            if wanted in (None, each) and follower.end >= written and self._in_sync.has(follower):
+            if each in wanted and follower.end >= written and self._in_sync.has(follower):
                 return each
         return None
 
