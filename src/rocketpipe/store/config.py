@@ -52,6 +52,8 @@ class StoreConfig:
     #: A record that turns out to be damaged when it is read: "skip" has readers go on behind it,
     #: "stop" refuses those who read there. It is told either way.
     on_damaged_record: Literal["skip", "stop"] = "skip"
+    #: How much is kept of what was cut off the log, or replaced in it; the oldest goes first.
+    quarantine_bytes: int = 10 << 30
     reserved_hours: int = 72
     #: Hours of the day at which expired files go, separated by ``;``.
     delete_hours: str = "04"

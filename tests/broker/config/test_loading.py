@@ -32,6 +32,7 @@ OUR_OWN = {
     "maxOpenFiles",
     "onDamage",
     "onDamagedLog",
+    "maxQuarantineBytes",
     "enableTopicMessageTypeCheck",
     "maxStagedBytes",
     "stagedExpiry",

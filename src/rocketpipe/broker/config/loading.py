@@ -143,6 +143,14 @@ STORE_SETTINGS: Final[tuple[Setting, ...]] = (
         "`stop` refuses to open a log that is damaged where it was durable; `skip` sets the "
         "damaged bytes aside and goes on",
     ),
+    _store(
+        "quarantine_bytes",
+        "maxQuarantineBytes",
+        "how much is kept under `quarantine` of what was cut off the log or replaced in it; beyond "
+        "that the oldest goes",
+        unit="bytes",
+        least=0,
+    ),
 )
 
 #: Read once: a path that is where it has to be.

@@ -334,6 +334,17 @@ class Disk:
         except OSError as error:
             raise DiskError("list", directory, error) from error
 
+    def modified_ns(self, path: Path) -> int:
+        """When a file was last written: of two files the one with less is older.
+
+        Raises:
+            DiskError: there is no such file.
+        """
+        try:
+            return path.stat().st_mtime_ns
+        except OSError as error:
+            raise DiskError("look at", path, error) from error
+
     def make_directory(self, path: Path, *, durable: bool = True) -> list[Path]:
         """Make sure that a directory is there, its parents too, and will be after a power cut.
 

@@ -28,6 +28,7 @@ from rocketpipe.record.layout import HEADS, MAX_RECORD_BYTES, SEAL_BYTES
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import StoreDamaged
 from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.files.quarantine import Quarantine
 from rocketpipe.store.layout import UNFINISHED, StoreLayout
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog, filler
 from rocketpipe.store.log.end import (
@@ -89,7 +90,8 @@ class LogRecovery:
         self._checkpoint = checkpoint
         self._config = config
         self._disk = disk
-        self._layout = StoreLayout(config.root)
+        quarantine = StoreLayout(config.root).quarantine
+        self._kept = Quarantine(disk, quarantine, config.quarantine_bytes)
         self._clean = clean
         self._failed = failed
         own = checkpoint.own
@@ -259,25 +261,10 @@ class LogRecovery:
         )
 
     def _copy_away(self, start: int, end: int) -> str:
-        directory = self._layout.quarantine
-        self._disk.make_directory(directory)
-        taken = set(self._disk.names(directory))
-        name = f"{start:020d}"
-        number = 1
-        while name in taken:
-            number += 1
-            name = f"{start:020d}-{number}"
-        with self._disk.create(directory / name) as file:
-            at = start
-            while at < end:
-                data = self._log.run.read(at, min(WALK_BYTES, end - at))
-                if not data:
-                    break
-                file.write(data, at - start)
-                at += len(data)
-            file.sync()
-        self._disk.sync_directory(directory)
-        return str(directory / name)
+        def read(place: int, size: int) -> bytes:
+            return self._log.run.read(start + place, size)
+
+        return str(self._kept.keep(f"{start:020d}", end - start, read))
 
     def _bridge(self, bad: int, behind: int) -> None:
         """Put something readable over damaged bytes, so that the log can be walked past them.

@@ -20,8 +20,9 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import RecordCorrupt
 from rocketpipe.store.files.disk import Disk, DiskError
+from rocketpipe.store.files.quarantine import Quarantine
 from rocketpipe.store.layout import StoreLayout, offset_of
-from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog
+from rocketpipe.store.log.commit_log import CommitLog
 from rocketpipe.store.log.end import record_at, stored_ms_of, unfinished_group, walk_to_end
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.state.checkpoint import Checkpoint
@@ -65,7 +66,7 @@ def cut(config: StoreConfig, disk: Disk, clock: Clock, to: LogOffset) -> Cut:
             at, last = _whole_before(commit_log, to)
             gone = walk_to_end(commit_log, at, end).records
             marks.begin(os.getpid())
-            kept_in = cut_files(disk, layout, commit_log, at, last, end, confirmed_only=True)
+            kept_in = cut_files(config, disk, commit_log, at, last, end, confirmed_only=True)
         finally:
             commit_log.close()
     _opened_once(config, disk, clock)
@@ -99,8 +100,8 @@ def _whole_before(commit_log: CommitLog, to: int) -> tuple[LogOffset, int]:
 
 
 def cut_files(
+    config: StoreConfig,
     disk: Disk,
-    layout: StoreLayout,
     commit_log: CommitLog,
     end: LogOffset,
     last_record: int,
@@ -115,8 +116,16 @@ def cut_files(
     Raises:
         DiskError: A file cannot be read, written or removed.
     """
+    layout = StoreLayout(config.root)
     last = record_at(commit_log, last_record) if last_record >= 0 else None
-    kept_in = _keep_tail(disk, layout, commit_log, end, data_end)
+    kept_in = None
+    if data_end > end:
+        kept = Quarantine(disk, layout.quarantine, config.quarantine_bytes)
+        kept_in = kept.keep(
+            f"truncated-{end:020d}",
+            data_end - end,
+            lambda place, size: commit_log.run.read(end + place, size),
+        )
     # The checkpoint first: it may be behind the log at any moment, and never ahead.
     checkpoint = Checkpoint(disk, layout.checkpoint)
     try:
@@ -136,28 +145,6 @@ def cut_files(
             commit_log.run.truncate(segment.base)
     commit_log.run.truncate(end)
     return kept_in
-
-
-def _keep_tail(
-    disk: Disk, layout: StoreLayout, commit_log: CommitLog, start: LogOffset, end: int
-) -> Path | None:
-    """Copy the bytes that are about to go."""
-    if end <= start:
-        return None
-    disk.make_directory(layout.quarantine)
-    taken = disk.names(layout.quarantine)
-    number = 1
-    while (name := f"truncated-{start:020d}-{number}") in taken:
-        number += 1
-    with disk.create(layout.quarantine / name) as file:
-        at = int(start)
-        while at < end:
-            data = commit_log.run.read(at, min(WALK_BYTES, end - at))
-            file.write(data, at=at - start)
-            at += len(data)
-        file.sync()
-    disk.sync_directory(layout.quarantine)
-    return layout.quarantine / name
 
 
 def drop_log(config: StoreConfig, disk: Disk) -> None:

@@ -248,7 +248,7 @@ def truncate(config: StoreConfig, disk: Disk, clock: Clock, offset: LogOffset) -
             data_end = end_of_data(commit_log, end, commit_log.run.end)
             last_at = -1 if last is None else int(last.at)
             kept_in = cut_files(
-                disk, layout, commit_log, end, last_at, data_end, confirmed_only=replicated
+                config, disk, commit_log, end, last_at, data_end, confirmed_only=replicated
             )
         finally:
             commit_log.close()

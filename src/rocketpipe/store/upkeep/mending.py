@@ -32,6 +32,7 @@ from rocketpipe.record.layout import (
 )
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk, DiskError, DiskFile
+from rocketpipe.store.files.quarantine import Quarantine
 from rocketpipe.store.layout import UNFINISHED, StoreLayout, file_name, offset_of
 from rocketpipe.store.log.end import problem_of
 from rocketpipe.store.state.checkpoint import NEVER, read_checkpoint
@@ -133,6 +134,7 @@ class _Mending:
     ) -> None:
         self._around = around
         self._disk = disk
+        self._kept = Quarantine(disk, layout.quarantine, config.quarantine_bytes)
         self._layout = layout
         self._source = source
         own = read_checkpoint(disk, layout.checkpoint).own
@@ -214,10 +216,8 @@ class _Mending:
     def _set_aside(self, base: int) -> Path | None:
         if not self._files.get(base):
             return None
-        kept_in = self._quarantined(base)
         with self._disk.open(self._path(base), writable=False) as file:
-            self._copy_away(file, kept_in, 0, file.size())
-        return kept_in
+            return self._copy_away(file, base, 0, file.size())
 
     def _compare_first_record(self, base: int) -> None:
         """See that a file beside the one that is missing begins as the other log's does."""
@@ -292,7 +292,6 @@ class _Mending:
             self._compare(int(behind.at), behind.record)
         base = at - at % self._size
         fresh, path = self._fresh(base), self._path(base)
-        kept_in = self._quarantined(at)
         with (
             self._disk.open(path, writable=False) as old,
             self._disk.create(fresh) as file,
@@ -309,7 +308,7 @@ class _Mending:
                     "is another log, or damaged too",
                 )
             file.sync()
-            self._copy_away(old, kept_in, at - base, end - at)
+            kept_in = self._copy_away(old, at, at - base, end - at)
         self._disk.rename(fresh, path)
         self._disk.sync_directory(self._layout.commit_log)
         return Mended(path, at, end, reason, kept_in)
@@ -377,22 +376,10 @@ class _Mending:
         remove(self._disk, fresh)  # left behind by a crash
         return fresh
 
-    def _quarantined(self, at: int) -> Path:
-        directory = self._layout.quarantine
-        self._disk.make_directory(directory)
-        taken = self._disk.names(directory)
-        number = 1
-        while (name := f"mended-{at:020d}-{number}") in taken:
-            number += 1
-        return directory / name
-
-    def _copy_away(self, old: DiskFile, target: Path, start: int, size: int) -> None:
-        with self._disk.create(target) as file:
-            for place in range(0, size, COPY_BYTES):
-                data = old.read(min(COPY_BYTES, size - place), at=start + place)
-                file.write(data, at=place)
-            file.sync()
-        self._disk.sync_directory(target.parent)
+    def _copy_away(self, old: DiskFile, at: int, start: int, size: int) -> Path:
+        return self._kept.keep(
+            f"mended-{at:020d}", size, lambda place, most: old.read(most, at=start + place)
+        )
 
 
 class DirectorySource:

@@ -340,6 +340,11 @@ class SimDisk(Disk):
 
         self._change("make directory", path, check, lambda: {path: _Directory()})
 
+    def modified_ns(self, path: Path) -> int:
+        """The place among all names: they are in the order in which they were made."""
+        self._content("look at", path)
+        return list(self._names).index(path)
+
     def everything(self, directory: Path) -> None:
         """Nothing syncs all files at once here: each is, and may fail by itself."""
 
