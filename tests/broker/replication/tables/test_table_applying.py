@@ -69,3 +69,24 @@ async def test_fields_of_a_later_version_are_no_harm(leader: Replica, follower: 
     follower.follow(leader)
     follower.log.catch_up()
     assert follower.tables.offsets.committed("g", "t", 0) == 5
+
+
+async def test_queues_whose_messages_expired_go_on_where_they_were(
+    tmp_path: Path, follower: Replica, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = Replica(tmp_path / "leader")
+    leader.store.begin_queue("spent", 3, QueueOffset(13))
+    follower.store.begin_queue("known", 0, QueueOffset(4))
+    leader.store.begin_queue("known", 0, QueueOffset(9))
+    await leader.lead()
+    record = b'{"do":"tables","spent":[["../odd",0,5],["more",0,6]]}'
+    leader.append([Put(TABLES_TOPIC, 0, record, b"", 0, 0, 1, HOST)])
+    follower.follow(leader)
+    with caplog.at_level(logging.WARNING):
+        follower.log.catch_up()
+    ends = {name: follower.store.max_offset(name, number) for name, number in QUEUES}
+    assert ends == {"spent": 13, "known": 4, "more": 6}
+    assert "a queue that there cannot be" in caplog.text
+
+
+QUEUES = (("spent", 3), ("known", 0), ("more", 0))

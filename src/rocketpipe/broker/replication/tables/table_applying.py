@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -12,6 +12,7 @@ from rocketpipe.broker.replication.tables.table_records import TableRecord, read
 from rocketpipe.broker.tables.lock_journal import LockJournal, Owned
 from rocketpipe.broker.tables.order import OrderedPop
 from rocketpipe.broker.tables.tables import Tables
+from rocketpipe.errors import InvalidName
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
@@ -54,9 +55,18 @@ class TableApplier:
     the next snapshot.
     """
 
-    def __init__(self, tables: Tables, owners: LockJournal) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        owners: LockJournal,
+        begin_queue: Callable[[str, int, QueueOffset], None],
+    ) -> None:
+        """``begin_queue`` has a queue that is not known here begin behind what has expired."""
         self._tables = tables
         self._owners = owners
+        self._begin_queue = begin_queue
+        #: Whether queues were begun that may not be on the disk yet.
+        self.has_begun_queues = False
         self._snapshot: _Snapshot | None = None
         self._warnings = LogBudget()
         #: Deleted topics whose queues are to be cut off, and up to where of the log.
@@ -160,6 +170,12 @@ class TableApplier:
             self._owners.replicate((group, queue), owner)
             if snapshot is not None:
                 snapshot.locks.add((group, queue))
+        for topic, queue_id, following in record.spent:
+            try:
+                self._begin_queue(topic, queue_id, QueueOffset(following))
+                self.has_begun_queues = True
+            except InvalidName as error:
+                self._warn("has a queue that there cannot be", None, error)
 
     def _finish(self, snapshot: _Snapshot) -> None:
         """Forget what no part of a snapshot had."""

@@ -89,8 +89,10 @@ class TableLog:
         self._host = host
         segment = store.commit_log.segment_bytes
         self._half_segment = segment // 2
-        self._scribe = TableScribe(tables, owners, most=min(most, segment // 4))
-        self._applier = TableApplier(tables, owners)
+        self._scribe = TableScribe(
+            tables, owners, most=min(most, segment // 4), spent=store.spent_queues
+        )
+        self._applier = TableApplier(tables, owners, store.begin_queue)
         #: Where the queue is applied up to. What lies behind its end was cut off, and comes anew.
         self._at = QueueOffset(min(joined.tables_applied, store.max_offset(TABLES_TOPIC, 0)))
         joined.save(tables_applied=self._at)
@@ -413,9 +415,13 @@ class TableLog:
             for name in due:
                 del to_cut[name]
             self._cuts_unsynced = True
-        if self._cuts_unsynced:
-            await run_steps(self._store.rounds.syncing())
-            self._cuts_unsynced = False
+        if self._cuts_unsynced or self._applier.has_begun_queues:
+            self._cuts_unsynced = self._applier.has_begun_queues = False
+            try:
+                await run_steps(self._store.rounds.syncing())
+            except BaseException:
+                self._cuts_unsynced = True
+                raise
 
     async def _keep(self, applied: QueueOffset) -> None:
         """Save what was applied before this, and then that it was."""

@@ -9,6 +9,7 @@ harm, and the last one about a thing counts:
      "places":[["billing","orders",[0,17,1,4],[1]]],       queue and offset, -1 for none; reset ones
      "orders":[["orders","billing",0,{…}]],  "modes":[{…}],  "delays":{"1":100},
      "locks":[["billing","orders","broker-a",3,"10.0.0.7@4711"]],
+     "spent":[["orders",3,4096]],    queues whose messages have all expired, and their next offset
      "topics_version":{…}, …}
 
 A snapshot is all of them, in parts: ``"snapshot":[7,0,false]`` is the first part of the seventh,
@@ -20,6 +21,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -61,6 +63,7 @@ class TableRecord(msgspec.Struct, frozen=True, kw_only=True):
     orders: list[msgspec.Raw] = []
     modes: list[msgspec.Raw] = []
     locks: list[tuple[str, str, str, Int32, str | None]] = []
+    spent: list[tuple[str, Int32, Int64]] = []
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -139,9 +142,21 @@ class Changed:
 class TableScribe:
     """Writes down what tables have: what changed, or all of it."""
 
-    def __init__(self, tables: Tables, owners: LockJournal, *, most: int = MAX_BODY_BYTES) -> None:
-        """Make no body longer than ``most``, unless a single entry is."""
+    def __init__(
+        self,
+        tables: Tables,
+        owners: LockJournal,
+        *,
+        most: int = MAX_BODY_BYTES,
+        spent: Callable[[], Iterable[tuple[str, int, int]]] = tuple,
+    ) -> None:
+        """Make no body longer than ``most``, unless a single entry is.
+
+        ``spent`` gives queues of which the log has nothing left: who gets it now learns of them
+        from a snapshot alone, and would give their offsets again.
+        """
         self._tables = tables
+        self._spent = spent
         self._owners = owners
         self._most = most
         #: The versions that were written down last: they may change without an entry.
@@ -230,6 +245,11 @@ class TableScribe:
             yield bodies.take()
         for name, at in tables.topics.deletions().items():
             bodies.add("topics_deleted", (name, at))
+        spent = iter(self._spent())
+        while queues := list(islice(spent, ENTRIES_AT_ONCE)):
+            for queue in queues:
+                bodies.add("spent", queue)
+            yield bodies.take()
         every = dict.fromkeys([*tables.groups.all(), *tables.groups.forbidden_groups()])
         for names in _some(every, ENTRIES_AT_ONCE):
             self._groups(bodies, names)
