@@ -177,6 +177,7 @@ class RequestCode(IntEnum):
     ASK_STAGES = 700_004
     SETTLE_STAGES = 700_005
     LEAD_ANYWAY = 700_006
+    FORGET_REPLICA = 700_007
 
 
 class ResponseCode(IntEnum):

@@ -12,6 +12,7 @@ import pytest
 from tests.broker.support.group_status import LEADER, following, leading
 
 from rocketpipe.broker.handlers.replication import ELECT_WITHIN_MS, NO_END, ReplicationHandlers
+from rocketpipe.broker.replication.leading.followers import StillThere
 from rocketpipe.broker.replication.role import LeaderPossible
 from rocketpipe.broker.replication.status import GroupView, Lacking, ReplicationStatus
 from rocketpipe.coordination.coordinator import CoordinatorAway, Leader
@@ -23,6 +24,7 @@ from rocketpipe.protocol.request import Request, read_reply, to_command
 from rocketpipe.protocol.requests.replication import (
     ElectMaster,
     ExchangeHaInfo,
+    ForgetReplica,
     GetController,
     GetEpochCache,
     GetHaStatus,
@@ -278,3 +280,28 @@ async def test_a_replica_says_what_it_may_lack_before_it_leads_all_the_same() ->
     asked.view.lead_anyway = needless
     code, text = await asked.refused(replace(wish, do_it=True))
     assert (code, "replica 1 leads" in text) == (ResponseCode.CONTROLLER_MASTER_STILL_EXIST, True)
+
+
+async def test_a_replica_that_is_gone_is_forgotten_once_it_has_left_the_set() -> None:
+    asked = Asked(leading())
+    wish = ForgetReplica(broker_name="broker-a", broker_id=2)
+    assert "no replicas" in (await asked.refused(wish))[1]
+    forgotten: list[int] = []
+
+    def forget(replica_id: int) -> None:
+        if not forgotten:
+            forgotten.append(replica_id)
+            raise StillThere("replica 2 is there")
+
+    asked.view.forget = forget
+    assert "is there" in (await asked.refused(wish))[1]
+    answering = asyncio.create_task(asked.ask(wish))
+    await asked.clock.advance(100)
+    assert not answering.done()
+    asked.status = leading(in_sync=frozenset({1}))
+    await asked.clock.advance(100)
+    await answering
+    assert forgotten == [2]
+    assert (await asked.refused(replace(wish, broker_name="x")))[0] == 2008
+    asked.status = following()
+    assert (await asked.refused(wish))[0] == ResponseCode.CONTROLLER_NOT_LEADER

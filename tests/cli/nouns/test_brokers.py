@@ -1,4 +1,4 @@
-"""``rocketpipe broker list|show|config|resign|lead`` against real servers."""
+"""``rocketpipe broker list|show|config|resign|lead|forget`` against real servers."""
 
 from __future__ import annotations
 
@@ -124,3 +124,13 @@ def test_nobody_leads_by_word_where_another_may(group: list[Replica], command: C
 
     group[1].view.lead_anyway = lead_anyway
     assert "replica 1 leads" in command("broker", "lead", "broker-r", "--id", "2", "-y", code=1)
+
+
+def test_a_replica_is_forgotten(group: list[Replica], command: Command, answer: Answer) -> None:
+    forgotten: list[int] = []
+    wish = ("broker", "forget", "broker-r", "--id", "3")
+    assert "no replicas" in command(*wish, code=1)
+    group[0].view.forget = forgotten.append
+    told = answer(*wish)
+    assert told == {"broker": "broker-r", "forgotten": 3, "leader": 1, "in_sync": [1, 2]}
+    assert forgotten == [3]

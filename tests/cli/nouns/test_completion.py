@@ -55,7 +55,7 @@ def scripts() -> dict[str, str]:
         ("rocketpipe topic", {"create", "list", "show", "delete"}),
         ("rocketpipe topic create orders", {"--queues", "--ordered", "--namesrv"}),
         ("rocketpipe topic list -o", {"table", "json", "csv"}),
-        ("rocketpipe broker", {"list", "show", "config", "resign", "lead", "--data", "--profile"}),
+        ("rocketpipe broker", {"list", "show", "config", "forget", "--data", "--profile"}),
         ("rocketpipe broker config b", {"--set", "--dry-run"}),
         ("rocketpipe completion", {"bash", "zsh", "fish"}),
         ("rocketpipe mqadmin", {"topicList", "clusterList"}),

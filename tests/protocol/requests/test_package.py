@@ -74,6 +74,7 @@ OUR_CODES = {
     RequestCode.ASK_STAGES,
     RequestCode.SETTLE_STAGES,
     RequestCode.LEAD_ANYWAY,
+    RequestCode.FORGET_REPLICA,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 import threading
 from collections.abc import Callable
@@ -65,12 +66,15 @@ def test_what_is_restored_has_every_record_and_every_table(store: Path, tmp_path
 def test_a_replicas_epochs_are_part_of_it_and_its_name_is_not(store: Path, tmp_path: Path) -> None:
     epochs = b"2\n1-0\n3-4096\n"
     (store / "epochFileCheckpoint").write_bytes(epochs)
-    (store / "config" / "replication.json").write_text('{"epoch": 3}')
+    (store / "config" / "replication.json").write_text('{"epoch": 3, "bootId": "this one"}')
+    (store / "config" / "replication.json.bak").write_text("damaged")
     (store / "brokerIdentity").write_text("cluster#broker-a#2")
     back_up(Disk(), store, tmp_path / "copy", clock=ManualClock())
     restore(Disk(), tmp_path / "copy", tmp_path / "new")
     assert (tmp_path / "new" / "epochFileCheckpoint").read_bytes() == epochs
-    assert (tmp_path / "new" / "config" / "replication.json").read_text() == '{"epoch": 3}'
+    kept = json.loads((tmp_path / "new" / "config" / "replication.json").read_text())
+    assert kept == {"epoch": 3, "bootId": "lost"}, "it does not lead before it has caught up"
+    assert (tmp_path / "new" / "config" / "replication.json.bak").read_text() == "damaged"
     assert not (tmp_path / "new" / "brokerIdentity").exists()
 
 

@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
+from rocketpipe.broker.replication.leading.followers import StillThere
 from rocketpipe.broker.replication.role import LeaderPossible
 from rocketpipe.broker.replication.status import GroupView, ReplicationStatus
-from rocketpipe.clock import Clock
+from rocketpipe.clock import Clock, within
 from rocketpipe.coordination.coordinator import CoordinatorAway, Fenced, NotInSync
 from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.codes import ResponseCode
@@ -24,6 +25,7 @@ from rocketpipe.protocol.requests.replication import (
     EpochCacheReply,
     EpochSpan,
     ExchangeHaInfo,
+    ForgetReplica,
     GetController,
     GetEpochCache,
     GetHaStatus,
@@ -223,6 +225,27 @@ class ReplicationHandlers:
             ahead=_listed(lacking.ahead),
             epoch=lacking.epoch,
         )
+
+    @handles(ForgetReplica)
+    async def forget(self, request: ForgetReplica, call: Call) -> None:
+        status = self._leading()
+        if request.broker_name != self._name:
+            raise RequestRejected(
+                ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
+                f"this is the leader of {self._name}",
+            )
+        if self._group.forget is None:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "this broker has no replicas")
+        try:
+            self._group.forget(request.broker_id)
+        except StillThere as error:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        # It left the set when it ended; of one that ended a moment ago the set hears at once.
+        await within(self._clock, ELECT_WITHIN_MS, self._left(request.broker_id, status.id))
+
+    async def _left(self, replica_id: int, leader_id: int) -> None:
+        while replica_id in (status := self._group.status()).in_sync and status.id == leader_id:
+            await self._clock.sleep(_LOOK_EVERY_MS)
 
     async def _elected(self, before: int) -> ElectMasterReply:
         end_ms = self._clock.monotonic_ms() + ELECT_WITHIN_MS

@@ -99,12 +99,14 @@ class Lacking:
 class GroupView:
     """What is known here of the group; one for each broker, and the role fills it in."""
 
-    __slots__ = ("lead_anyway", "resign", "status")
+    __slots__ = ("forget", "lead_anyway", "resign", "status")
 
     def __init__(self, status: Callable[[], ReplicationStatus]) -> None:
         self.status = status
         #: Has another lead, the one of that id if one is named; None where roles are fixed.
         self.resign: Callable[[int | None], Awaitable[None]] | None = None
+        #: Keeps nothing any more for a replica that is gone; None where there are none.
+        self.forget: Callable[[int], None] | None = None
         #: Says what this replica may lack, and if it is told to, leads all the same.
         self.lead_anyway: Callable[[bool], Awaitable[Lacking]] | None = None
 

@@ -167,6 +167,7 @@ class Replica:
             core.registrar.stand((placed and self.me) or NO_PLACE, self.ha_address, 0)
             core.group.resign = self.resign
             core.group.lead_anyway = self.lead_anyway
+            core.group.forget = self._forget
             if self.status is not None:
                 core.group.status = self.status
             await self._enter_follower()
@@ -352,6 +353,10 @@ class Replica:
         if found is not None:
             self._pass_sends_until_ms = self._clock.monotonic_ms() + PASS_ON_MS
         return found
+
+    def _forget(self, replica_id: int) -> None:
+        assert self.followers is not None, "only a leader is asked to"
+        self.followers.forget(replica_id)
 
     # What others see of it
 

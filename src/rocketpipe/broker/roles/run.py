@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from rocketpipe.background import running
 from rocketpipe.broker.core import Core, Loop
@@ -26,9 +26,7 @@ from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.log.puts import Put
 from rocketpipe.store.message_store import MessageStore
-
-#: Stands where the start of the machine is kept while something may be missing.
-LOST: Final = "lost"
+from rocketpipe.store.upkeep.backup import LOST
 
 
 class Run:

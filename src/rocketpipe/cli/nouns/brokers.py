@@ -1,4 +1,4 @@
-"""``rocketpipe broker list|show|config|resign|lead``: brokers that run, wherever they do."""
+"""``rocketpipe broker list|show|config|resign|lead|forget``: brokers that run, wherever they do."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ examples:
   rocketpipe broker resign broker-a
   rocketpipe broker resign broker-a --to 2
   rocketpipe broker lead broker-a --id 3 --dry-run
+  rocketpipe broker forget broker-a --id 3
 """
 
 #: What operators look at first, of the many facts that a broker tells.
@@ -81,6 +82,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--id", type=int, metavar="ID", required=True, help="the replica that is to lead"
     )
     confirm.add_flags(lead)
+    _add_forget(verbs)
+
+
+def _add_forget(verbs: Verbs) -> None:
+    forget = verbs.add(
+        "forget",
+        "keep nothing any more for a replica that is gone for good: stop it, and say this; else "
+        "the leader keeps the log for it for another haRetainForFollowers. To add a replica, "
+        "start one with an empty directory and the group's name: it gets an id of its own",
+        _forget,
+    )
+    _add_name(forget)
+    forget.add_argument(
+        "--id", type=int, metavar="ID", required=True, help="the replica that is gone"
+    )
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
@@ -187,6 +203,21 @@ async def _lead(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
             "ahead": list(lacking.ahead),
             "epoch": lacking.epoch,
             "loss": lacking.loss,
+        }
+    )
+    return 0
+
+
+async def _forget(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
+    broker = await _named(admin, options.broker)
+    await admin.replicas.forget(broker.name, options.id)
+    left = await admin.replicas.in_sync(broker.name)
+    printer.record(
+        {
+            "broker": broker.name,
+            "forgotten": options.id,
+            "leader": left.leader_id,
+            "in_sync": [each.id for each in left.in_sync],
         }
     )
     return 0

@@ -15,6 +15,7 @@ from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.replication import (
     ElectMaster,
     EpochCache,
+    ForgetReplica,
     GetEpochCache,
     GetHaStatus,
     GetSyncState,
@@ -218,6 +219,17 @@ class ReplicaAdmin:
             ahead=_ids(reply.ahead),
             epoch=reply.epoch,
         )
+
+    async def forget(self, broker: str, replica_id: int) -> None:
+        """Have the leader of a broker keep nothing any more for a replica that is gone for good.
+
+        Raises:
+            NoBroker: If there is no such broker, or it has no leader.
+            RequestRejected: If that replica is there.
+        """
+        leaders = await self._fleet.leaders(broker=broker)
+        request = ForgetReplica(broker_name=broker, broker_id=replica_id)
+        await self._fleet.session.caller.call(leaders[broker], request, _ELECT_TIMEOUT_MS)
 
     async def _one(self, cluster: str, broker: str, number: int, address: str) -> ReplicaInfo:
         row = ReplicaInfo(cluster=cluster, broker=broker, id=number, address=address)

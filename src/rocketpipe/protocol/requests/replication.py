@@ -1,7 +1,7 @@
 """Requests about the copies of one broker: who leads them, how far they are, what they copy.
 
 Three are a controller's in RocketMQ. Here there is none, and the leader of a group answers them for
-its own group. The last one is ours alone.
+its own group. The last two are ours alone.
 """
 
 from __future__ import annotations
@@ -280,3 +280,12 @@ class LeadAnyway(Request[LeadAnywayReply]):
     #: As it is known in its group, so that no other one is meant.
     broker_id: int
     do_it: bool
+
+
+@request(RequestCode.FORGET_REPLICA)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetReplica(Request[None]):
+    """Have a leader keep nothing any more for a replica that is gone for good."""
+
+    broker_name: str
+    broker_id: int

@@ -41,6 +41,10 @@ from rocketpipe.store.upkeep.retention import Pins
 MANIFEST: Final = "backup.json"
 _FORMAT: Final = 1
 _ROOMS: Final = ("commitlog", "consumequeue", "config", "format", "epochFileCheckpoint")
+#: What a replica remembers of its group; what stands there for the start of the machine while
+#: something may be missing, as from an old copy: it does not lead before it has caught up.
+_OF_A_REPLICA: Final = "config/replication.json"
+LOST: Final = "lost"
 _WHAT_THERE_IS: Final = ("topics.json", "subscriptionGroup.json")
 
 
@@ -180,6 +184,8 @@ def restore(disk: Disk, directory: Path, root: Path) -> Backup:
             raise BackupDamaged(
                 directory / wanted.name, f"has {copied.length} bytes, not {wanted.length}"
             )
+        if copied.name.startswith(_OF_A_REPLICA):
+            _have_lost(disk, unfinished / copied.name)
     with disk.create(StoreLayout(unfinished).abort) as file:
         file.write(b"restored", at=0)
         file.sync()
@@ -187,6 +193,18 @@ def restore(disk: Disk, directory: Path, root: Path) -> Backup:
     disk.rename(unfinished, root)
     disk.sync_directory(root.parent)
     return backup
+
+
+def _have_lost(disk: Disk, path: Path) -> None:
+    with disk.open(path) as file:
+        try:
+            value = json.loads(file.read(file.size(), 0))
+            text = json.dumps({**value, "bootId": LOST}).encode()
+        except (ValueError, TypeError):
+            return  # it says nothing: whoever reads it finds that out
+        file.truncate(0)
+        file.write(text, at=0)
+        file.sync()
 
 
 def _verified_end(files: LogFiles, end: LogOffset | None) -> LogOffset:

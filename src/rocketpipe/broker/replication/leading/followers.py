@@ -26,7 +26,7 @@ from rocketpipe.broker.replication.leading.waiting_sends import Done, WaitingSen
 from rocketpipe.broker.replication.standing import STORED, Refusal
 from rocketpipe.broker.replication.status import FollowerStatus
 from rocketpipe.clock import Clock
-from rocketpipe.errors import RequestRejected
+from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.remoting.log_budget import LogBudget
@@ -38,6 +38,10 @@ log = logging.getLogger(__name__)
 SILENT_MS: Final = 1_500
 #: Lines about peers that are not repeated.
 _MAX_SAID: Final = 1000
+
+
+class StillThere(RocketPipeError):
+    """A replica that is to be forgotten is in use."""
 
 
 class Followers:
@@ -288,6 +292,20 @@ class Followers:
             self._in_sync.lost(follower)
         self._retained.left(follower)
         self._recount()
+
+    def forget(self, replica_id: int) -> None:
+        """Keep nothing for a replica any more, and wait for it no longer.
+
+        Raises:
+            StillThere: It is connected, or the coordinator sees it.
+        """
+        seen = self._members is not None and replica_id in self._members()
+        if seen or replica_id in self._by_id or replica_id == self._me:
+            raise StillThere(
+                f"replica {replica_id} is there, or was a moment ago: stop it first, and once its "
+                "session with the coordinator is over it can be forgotten"
+            )
+        self._retained.forget(replica_id)
 
     async def read_cold(self, offset: LogOffset, most: int) -> bytes:
         """Read from the log on a thread; `finish` waits for it, whoever asked."""

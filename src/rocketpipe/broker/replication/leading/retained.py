@@ -50,6 +50,11 @@ class Retained:
         while len(self._left_ms) > MAX_ABSENT:
             self._let_go(next(iter(self._left_ms)))
 
+    def forget(self, replica_id: int) -> None:
+        """Keep nothing for a replica that has left."""
+        if replica_id in self._left_ms:
+            self._let_go(replica_id)
+
     def release(self) -> None:
         """Keep nothing."""
         for key in list(self._pins):
