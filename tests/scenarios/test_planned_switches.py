@@ -154,3 +154,33 @@ async def test_a_replica_whose_machine_crashed_leads_again_by_word_only(
     async with Producer(group.name_server) as producer:
         await producer.send(Message(topic="orders", body=b"and on"))
     await read_all(group, {b"kept", b"and on"})
+
+
+async def test_a_replica_whose_machine_crashed_is_not_elected_before_it_caught_up(
+    group: ElectedGroup,
+) -> None:
+    leader = await three(group)
+    crashed = leader % 3 + 1
+    async with Producer(group.name_server) as producer:
+        await producer.send(Message(topic="orders", body=b"early"))
+        keeps = group.replicas[crashed].core.store.positions.written
+        await producer.send(Message(topic="orders", body=b"late"))
+    for each in group.coordinators.values():
+        each.die()  # all at once: nobody leaves the set
+    for number in {1, 2, 3} - {crashed}:
+        await group.stop(number)
+    await group.crash(crashed, keeps)
+    await until(lambda: not group.ensemble.state().members)
+    await group.replica(crashed)
+    await until(lambda: crashed in group.ensemble.state().members)
+    assert group.ensemble.state().in_sync == {1, 2, 3}
+    assert not group.ensemble.state().members[crashed].clean
+    for number in {1, 2, 3} - {crashed}:
+        await group.replica(number)
+    assert await group.leader() != crashed
+    assert group.ensemble.elected[-1].epoch == 2
+    await group.in_sync(1, 2, 3)
+    await until(lambda: group.ensemble.state().members[crashed].clean)
+    async with Admin(group.name_server) as admin:
+        assert (await admin.replicas.elect("broker-a", crashed)).id == crashed
+    await read_all(group, {b"early", b"late"})

@@ -18,10 +18,12 @@ from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.core import Core
 from rocketpipe.broker.replication.joined import JOINED_FILE, JoinedEpoch
 from rocketpipe.clock import SystemClock
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.upkeep.cutting import cut
 from rocketpipe.testing.coordinator import SimCoordinator, SimEnsemble
 
 #: Never looked at: the coordinator is in memory.
@@ -99,10 +101,16 @@ class ElectedGroup(ReplicaGroup):
         coordinator.heal()
         return await self.leader()
 
-    async def crash(self, number: int) -> None:
-        """Stop a replica, and leave its data as one that was running when its machine went down."""
+    async def crash(self, number: int, keeps: LogOffset | None = None) -> None:
+        """Stop a replica, and leave its data as one that was running when its machine went down.
+
+        Of its log it ``keeps`` what lies before an offset.
+        """
+        config = self.replicas[number].core.store.config
         await self.stop(number)
-        layout = StoreLayout(self.root / f"replica-{number}")
+        if keeps is not None:
+            cut(config, Disk(), SystemClock(), keeps)
+        layout = StoreLayout(config.root)
         layout.abort.write_bytes(b"1")
         joined = JoinedEpoch(Disk(), layout.config / JOINED_FILE)
         joined.load()
