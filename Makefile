@@ -130,6 +130,7 @@ soak: setup ## Long runs: a million mutated frames, sanitizers, 100,000 power cu
 	@$(RUN) -m tools.packaging.sanitized
 	@$(IN) ROCKETPIPE_CRASH_SEEDS=100000 ROCKETPIPE_KILLS=200 ROCKETPIPE_ALL_FAULTS=1 \
 		ROCKETPIPE_HOSTILE_REQUESTS=500000 ROCKETPIPE_RULE_SEEDS=400000 ROCKETPIPE_ELECTION_SEEDS=3000 \
+		ROCKETPIPE_REPLICA_SEEDS=100000 \
 		.venv/bin/python -m pytest --timeout=0 -n 2 -m "not soak" tests/faults tests/simulation
 	@$(IN) ROCKETPIPE_MIXED_SECONDS=3600 \
 		.venv/bin/python -m pytest --timeout=0 tests/scenarios/test_mixed_load.py

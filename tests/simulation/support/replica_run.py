@@ -14,7 +14,7 @@ import asyncio
 import errno
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -66,17 +66,19 @@ class WatchedEnsemble(SimEnsemble):
         self._run = run
         #: How often an answer is one of before, as of a server that lags behind the others.
         self.old_answers = 0.0
-        self._before: deque[GroupState] = deque(maxlen=3)
+        self._before: deque[GroupState] = deque(maxlen=12)
 
     def _tell(self) -> None:
         self._before.append(self.state())
         super()._tell()
 
     def answer(self) -> GroupState:
-        """The group, as who asks is told of it."""
-        if self._before and self.chance.random() < self.old_answers:
-            return self._before[0]
-        return self.state()
+        """The group, as who asks is told of it; an old answer names a leader that goes on as one."""
+        if self.chance.random() >= self.old_answers:
+            return self.state()
+        leaders = self._run.leading()
+        old = [each for each in self._before if each.leader and each.leader.id in leaders]
+        return old[0] if old else self.state()
 
     def campaign(self, me: int, *given: Any, **named: Any) -> Leadership:
         lead = super().campaign(me, *given, **named)
@@ -104,8 +106,21 @@ class Alarms(logging.Handler):
 class ReplicaRun(Around):
     """One run; `run` raises if a promise was broken."""
 
-    def __init__(self, seed: int, *, mode: str | None = None, steps: int | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        mode: str | None = None,
+        steps: int | None = None,
+        acts: Sequence[str] = ACTS,
+        old_answers: float | None = None,
+        lost_late_ms: int | None = None,
+    ) -> None:
+        """The seed decides whatever is not said."""
         self.seed = seed
+        self._acts = acts
+        self._old_answers = old_answers
+        self._lost_late_ms = lost_late_ms
         self.chance = Random(seed)
         self.mode = mode or self.chance.choice(MODES)
         self._steps = steps or self.chance.choice((6, 10, 14))
@@ -186,14 +201,19 @@ class ReplicaRun(Around):
             late_ms=chance.choice((5, 30)),
             watches_lost=chance.choice((0.0, 0.2)),
         )
-        self.ensemble.old_answers = chance.choice((0.0, 0.0, 0.0, 0.2))
+        old_answers = chance.choice((0.0, 0.0, 0.0, 0.2))
+        self.ensemble.old_answers = (
+            old_answers if self._old_answers is None else self._old_answers
+        )
         role = BrokerRole.ASYNC_MASTER if self.mode in "AB" else None
         flush = FlushMode.SYNC if self.mode in "BD" else FlushMode.ASYNC
         lost_late_ms = chance.choice((0, 0, 400, 1500))
         for id_ in (1, 2, 3):
             seed = chance.getrandbits(32)
             self.machines[id_] = machine = SimMachine(self, id_, seed, role=role, flush=flush)
-            machine.lost_late_ms = lost_late_ms
+            machine.lost_late_ms = (
+                lost_late_ms if self._lost_late_ms is None else self._lost_late_ms
+            )
         world = [self._keep_sessions(), self._produce()]
         tasks = [self.loop.create_task(each) for each in world]
         for machine in self.machines.values():
@@ -245,7 +265,7 @@ class ReplicaRun(Around):
         if chance.random() < 0.4 and (leader := self.ensemble.state().leader) is not None:
             machine = self.machines[leader.id]
         others = [each for each in self.machines.values() if each is not machine]
-        act = chance.choice(ACTS)
+        act = chance.choice(self._acts)
         match act:
             case "kill" if machine.alive:
                 self.say(f"kill {machine.id}")
@@ -419,15 +439,19 @@ class ReplicaRun(Around):
 
     # Producers
 
+    def leading(self) -> list[int]:
+        """Those that lead, as they see it."""
+        return [
+            id_
+            for id_, machine in self.machines.items()
+            if machine.replica is not None and machine.replica.leads
+        ]
+
     async def _produce(self) -> None:
         chance = Random(self.chance.random())
         while self._sending:
             await asyncio.sleep(chance.choice((0.005, 0.03, 0.1, 0.2)))
-            leading = [
-                each
-                for each in self.machines.values()
-                if each.replica is not None and each.replica.leads
-            ]
+            leading = [self.machines[id_] for id_ in self.leading()]
             if leading or chance.random() < 0.2:
                 machine = chance.choice(leading or list(self.machines.values()))
                 way_s = chance.choice((0.0005, 0.002, 0.05))
