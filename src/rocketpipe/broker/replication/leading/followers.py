@@ -377,7 +377,7 @@ class Followers:
                 end=each.end,
                 lag=written - each.end,
                 in_sync=self._in_sync.has(each),
-                bytes_per_second=each.bytes_per_second,
+                bytes_per_second=each.traffic.bytes_per_second,
                 transfer_from=each.sent,
             )
             for each in self._open

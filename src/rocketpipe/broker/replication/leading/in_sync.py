@@ -103,7 +103,7 @@ class FixedSet:
         return not behind or self._late_ms(follower) < self._max_lag_ms
 
     def _late_ms(self, follower: Outgoing) -> int:
-        return self._clock.monotonic_ms() - follower.caught_up_ms
+        return self._clock.monotonic_ms() - follower.pursuit.caught_up_ms
 
     def appended(self) -> None:
         before, self._end = self._end, self._positions.written
@@ -212,7 +212,7 @@ class ElectedSet:
         for each, follower in self._connected.items():
             if follower.end >= before:
                 follower.log_grew(before)
-                self._caught_up_ms[each] = follower.caught_up_ms
+                self._caught_up_ms[each] = follower.pursuit.caught_up_ms
 
     def reported(self, follower: Outgoing, *, first: bool) -> None:
         each = follower.id
@@ -232,7 +232,7 @@ class ElectedSet:
                 )
         self._most[each] = follower.end
         if follower.caught_up():
-            self._caught_up_ms[each] = follower.caught_up_ms
+            self._caught_up_ms[each] = follower.pursuit.caught_up_ms
         if each in self._lost_data or self._may_enter(each, follower):
             self._news.set()
 

@@ -27,6 +27,8 @@ from rocketpipe.broker.replication.frames import (
     LeaderSide,
     Report,
 )
+from rocketpipe.broker.replication.leading.pursuit import Pursuit
+from rocketpipe.broker.replication.leading.traffic import Traffic
 from rocketpipe.clock import Clock
 from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
@@ -126,19 +128,14 @@ class Outgoing(asyncio.Protocol):
         self.counts = False
         #: When something came from it, on the monotonic clock.
         self.heard_ms = clock.monotonic_ms()
-        #: When it had last all that there was, as far as is known.
-        self.caught_up_ms = self.heard_ms
-        #: The log's end that it has to reach next to be caught up as of ``goal_ms``.
-        self._goal = 0
-        self._goal_ms = 0
-        self.bytes_per_second = 0
+        self.pursuit = Pursuit(self.heard_ms)
         self._spoke_ms = self.heard_ms
         self._told = -1
         self._spans = EpochSpans(epochs)
         self._tick_ms = min(_TICK_MS, config.heartbeat_ms)
-        self._tick_bytes = 0
-        self._second_bytes = 0
-        self._second_ms = self.heard_ms
+        self.traffic = Traffic(
+            self.heard_ms, most_per_second=config.catch_up_bytes, tick_ms=self._tick_ms
+        )
 
     @property
     def dialect(self) -> Dialect | None:
@@ -291,7 +288,7 @@ class Outgoing(asyncio.Protocol):
         self.end = end
         # Eight bytes of a stray connection can be a report too, but not of the log's very end.
         self.counts = not plain or end == written
-        self._goal, self._goal_ms = written, self._clock.monotonic_ms()
+        self.pursuit.begin(written, self._clock.monotonic_ms())
         log.info(
             "follower connected peer=%s id=%s dialect=%s end=%s from=%s behind=%s",
             self.address,
@@ -304,20 +301,13 @@ class Outgoing(asyncio.Protocol):
 
     def caught_up(self) -> bool:
         """Whether its last report says that it has all, or all that there was a while ago."""
-        written, now_ms = self._positions.written, self._clock.monotonic_ms()
-        reached = self.end >= self._goal
-        if self.end >= written:
-            self.caught_up_ms = now_ms
-        elif reached:
-            self.caught_up_ms = self._goal_ms
-        if reached:
-            self._goal, self._goal_ms = written, now_ms
-        return reached
+        now_ms = self._clock.monotonic_ms()
+        return self.pursuit.reported(self.end, self._positions.written, now_ms)
 
     def log_grew(self, before: int) -> None:
         """Note that there is more to have: until now it had all, if it had what was there."""
         if self.end >= before:
-            self.caught_up_ms = self._clock.monotonic_ms()
+            self.pursuit.caught_up_ms = self._clock.monotonic_ms()
 
     # What it is sent
 
@@ -344,13 +334,14 @@ class Outgoing(asyncio.Protocol):
         if offset >= written:
             self._tell_soon()
             return
-        most = min(self._chunk_bytes(), WINDOW_BYTES - (offset - max(self.end, self.start)))
+        plain = self.dialect is Dialect.PLAIN
+        most = self._config.transfer_bytes if plain else CHUNK_BYTES
+        most = min(most, WINDOW_BYTES - (offset - max(self.end, self.start)))
         if not self._leading.is_in_sync(self):
-            allowed = self._config.catch_up_bytes * self._tick_ms // 1000
-            most = min(most, max(1, allowed) - self._tick_bytes)
+            most = min(most, self.traffic.left)
         if most <= 0:
             return  # a report goes on with it, or the next tick
-        if self.dialect is Dialect.EPOCHS:
+        if not plain:
             _, epoch_end = self._spans.at(offset)
             most = most if epoch_end is None else min(most, epoch_end - offset)
         try:
@@ -380,8 +371,7 @@ class Outgoing(asyncio.Protocol):
         self._write(self._head(len(data)) + data)
         self._shipped_at = self._loop.time()
         self.sent += len(data)
-        self._tick_bytes += len(data)
-        self._second_bytes += len(data)
+        self.traffic.sent(len(data))
         if self.sent < self._positions.written:
             self.wake()
         else:
@@ -390,9 +380,6 @@ class Outgoing(asyncio.Protocol):
     def _cannot_read(self, error: StoreError) -> None:
         log.error("follower closed peer=%s reason=the log cannot be read: %s", self.address, error)
         self.abort()
-
-    def _chunk_bytes(self) -> int:
-        return self._config.transfer_bytes if self.dialect is Dialect.PLAIN else CHUNK_BYTES
 
     def _head(self, size: int) -> bytes:
         if self.dialect is Dialect.PLAIN:
@@ -439,15 +426,11 @@ class Outgoing(asyncio.Protocol):
             if now_ms - self.heard_ms >= config.silence_ms:
                 self.refuse(f"nothing came for {now_ms - self.heard_ms} ms")
                 return
-            if now_ms - self._second_ms >= 1000:
-                self.bytes_per_second = self._second_bytes * 1000 // (now_ms - self._second_ms)
-                self._second_bytes, self._second_ms = 0, now_ms
-            every_ms = config.heartbeat_ms
-            if self.dialect is Dialect.EPOCHS:
-                every_ms = min(every_ms, BEAT_MS)
+            often = self.dialect is Dialect.EPOCHS
+            every_ms = min(config.heartbeat_ms, BEAT_MS) if often else config.heartbeat_ms
             if self.end >= 0 and now_ms - self._spoke_ms >= every_ms:
                 self._beat()
-            self._tick_bytes = 0
+            self.traffic.tick(now_ms)
             self.wake()
 
     def _write(self, data: bytes) -> None:
