@@ -344,6 +344,23 @@ async def test_the_queues_of_a_deleted_topic_go_at_the_follower_too(
     assert leader.store.max_offset("t", 0) == 0
 
 
+async def test_a_topic_that_was_deleted_elsewhere_goes_once_all_before_that_is_dispatched(
+    leader: Replica, follower: Replica
+) -> None:
+    leader.send("t")
+    follower.follow(leader)
+    await second(follower)
+    end = leader.send("t")
+    follower.tables.topics.replicate((), (), {"t": end}, follower.tables.topics.version)
+    follower.log.cut_topic("t", end)
+    await second(follower)
+    assert follower.store.max_offset("t", 0) == 1
+    follower.follow(leader)
+    assert follower.store.max_offset("t", 0) == 2
+    await second(follower)
+    assert follower.store.max_offset("t", 0) == 0
+
+
 async def test_what_a_new_topic_of_the_name_has_stays_whenever_that_is_applied(
     leader: Replica, follower: Replica, tmp_path: Path
 ) -> None:
