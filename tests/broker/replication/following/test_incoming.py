@@ -173,6 +173,20 @@ async def test_an_epoch_is_noted_before_its_first_byte(leader: ScriptedLeader) -
         assert follower.joined.epoch == 4
 
 
+async def test_the_last_bytes_of_an_epoch_are_its_own_however_apaches_leaders_mark_them(
+    leader: ScriptedLeader,
+) -> None:
+    async with Follower(leader.address, Dialect.EPOCHS).life() as follower:
+        end = await leader.connection(0)
+        end.hello(END, 4, (1, 0), (4, FIVE))
+        end.transfer(0, LOG.bytes[:FIVE], epoch=4, start=FIVE)
+        await end.reported(FIVE)
+        assert follower.epochs.entries == ((1, 0),)
+        end.transfer(FIVE, LOG.bytes[FIVE:], epoch=4, start=FIVE)
+        await end.reported(END)
+        assert follower.epochs.entries == ((1, 0), (4, FIVE))
+
+
 async def test_where_the_epoch_cannot_be_saved_its_bytes_are_not_taken(
     leader: ScriptedLeader,
 ) -> None:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from rocketpipe.broker.config.replication import ReplicationConfig
-from rocketpipe.broker.replication.epochs import EpochTable
+from rocketpipe.broker.replication.epochs import EpochEntry, EpochTable
 from rocketpipe.broker.replication.following.agreement import (
     BeginAt,
     CutNeeded,
@@ -95,6 +95,8 @@ class Incoming(asyncio.BufferedProtocol):
         self._full: StoreFull | None = None
 
         self._epoch = -1
+        #: The leader's epochs, as it said hello.
+        self._told: Sequence[EpochEntry] = ()
         self._greeted = self._plain
         #: No epoch is common, so that only a log that begins behind this one's end is accepted.
         self._apart = False
@@ -236,7 +238,7 @@ class Incoming(asyncio.BufferedProtocol):
         floor = max(self._joined.epoch, self._epochs.last_epoch)
         if hello.epoch < floor:
             raise EpochStale(hello.epoch, floor)
-        self._epoch = hello.epoch
+        self._epoch, self._told = hello.epoch, hello.entries
         self.leader_end = hello.log_end
         # A coordinator gives each epoch to one leader alone. Where roles are fixed, or to a log
         # that was not in this group yet, another may have given the same ones.
@@ -346,17 +348,24 @@ class Incoming(asyncio.BufferedProtocol):
 
     def _enter(self, transfer: Transfer) -> None:
         """Note the epoch of bytes before they are appended."""
-        epoch, last = transfer.epoch, self._epochs.last_epoch
+        (epoch, start), last = self._epoch_of(transfer), self._epochs.last_epoch
         if not last <= epoch <= self._epoch:
             raise HaProtocolError(
                 f"bytes of epoch {epoch} behind epoch {last}, from a leader of epoch {self._epoch}"
             )
         if epoch > last:
-            if transfer.epoch_start < self._next and self._epochs.entries:
-                raise HaProtocolError(
-                    f"epoch {epoch} from {transfer.epoch_start}, which is an older one's here"
-                )
-            self._epochs.append(epoch, transfer.epoch_start)
+            if start < self._next and self._epochs.entries:
+                raise HaProtocolError(f"epoch {epoch} from {start}, which is an older one's here")
+            self._epochs.append(epoch, start)
+
+    def _epoch_of(self, transfer: Transfer) -> tuple[int, int]:
+        """Whose bytes these are: what is before the epoch that they are marked with is not its."""
+        if transfer.offset >= transfer.epoch_start:
+            return transfer.epoch, transfer.epoch_start
+        for entry in reversed(self._told):
+            if entry.start <= transfer.offset:
+                return entry.epoch, entry.start
+        raise HaProtocolError(f"bytes from {transfer.offset}, before the leader's first epoch")
 
     def _append(self) -> None:
         piece = self._piece
