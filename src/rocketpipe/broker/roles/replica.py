@@ -205,7 +205,9 @@ class Replica:
 
     def _is_mendable(self) -> bool:
         """Whether another replica may bring back what is damaged here."""
-        return bool(self._others()) if self.leads else self.leader is not None
+        if self.leads:
+            return self.resign is not None and bool(self._others())
+        return self.leader is not None
 
     def _others(self) -> set[int]:
         """Who may lead in this one's place, where a coordinator decides."""

@@ -13,7 +13,7 @@ from tests.waiting import until
 
 from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.replication.frames import Dialect
-from rocketpipe.broker.replication.leading.followers import SILENT_MS
+from rocketpipe.broker.replication.leading.followers import SILENT_MS, StillThere
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
@@ -377,3 +377,20 @@ async def test_it_waits_for_no_more_than_it_has(tmp_path: Path) -> None:
     async with leading(tmp_path, fixed()) as parts, following(parts.address, 2):
         await parts.heard(1)
         assert await parts.followers.acknowledged(LogOffset(0)) == OK
+
+
+async def test_nothing_is_kept_for_who_is_forgotten_and_nobody_is_who_is_there(
+    tmp_path: Path,
+) -> None:
+    async with leading(tmp_path, fixed()) as parts:
+        parts.append()
+        async with following(parts.address, 2, parts.end):
+            await parts.heard(1)
+            for there in (1, 2):
+                with pytest.raises(StillThere):
+                    parts.followers.forget(there)
+        await until(lambda: not parts.followers.status())
+        assert parts.pins.lowest() is not None
+        parts.followers.forget(2)
+        assert parts.pins.lowest() is None
+        parts.followers.forget(2)

@@ -299,7 +299,7 @@ class Followers:
         Raises:
             StillThere: It is connected, or the coordinator sees it.
         """
-        seen = self._members is not None and replica_id in self._members()
+        seen = self._knows is not None and self._knows(replica_id)
         if seen or replica_id in self._by_id or replica_id == self._me:
             raise StillThere(
                 f"replica {replica_id} is there, or was a moment ago: stop it first, and once its "
