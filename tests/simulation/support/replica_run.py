@@ -73,7 +73,7 @@ class WatchedEnsemble(SimEnsemble):
         super()._tell()
 
     def answer(self) -> GroupState:
-        """The group, as who asks is told of it; an old answer names a leader that goes on as one."""
+        """The group, as who asks is told; an old answer names a leader that goes on as one."""
         if self.chance.random() >= self.old_answers:
             return self.state()
         leaders = self._run.leading()
