@@ -142,15 +142,11 @@ class GroupPromises:
                 self.breaks(f"lost: {id_} leads in epoch {epoch} without {acked}")
                 return
 
-    def cuts(self, id_: int, to: int, log: bytes) -> None:
-        """A replica is about to do without the end of its log."""
-        if not self.waits:
-            return
-        for acked in self.acked.values():
-            record = self.bytes_at[acked.at]
-            if acked.at >= to and log[acked.at : acked.at + len(record)] == record:
-                self.breaks(f"cut: {id_} does without {acked}, at {to}")
-                return
+    def cuts(self, id_: int, to: int, has: Callable[[int, int], bytes]) -> None:
+        """A replica, which ``has`` these bytes, is about to do without the end of its log."""
+        for at, record in self.bytes_at.items():
+            if at >= to and has(at, len(record)) == record:
+                self.breaks(f"cut: {id_} does without what was acknowledged at {at}, from {to} on")
 
     # When all is well again
 

@@ -11,11 +11,8 @@ Everything that happens follows from the seed: a run that failed fails the same 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import count
 from random import Random
@@ -28,67 +25,31 @@ from tests.simulation.support.group_promises import (
     GroupPromises,
     log_bytes,
 )
+from tests.simulation.support.mishaps import ACTS, Mishaps
 from tests.simulation.support.sim_loop import SimLoop, Stuck
 from tests.simulation.support.sim_net import SimNet
 from tests.simulation.support.sim_replica import ROOT, SEGMENT_BYTES, Around, SimClock, SimMachine
+from tests.simulation.support.watched_ensemble import WatchedEnsemble
 
 from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.core import Core
 from rocketpipe.broker.replication.leading import outgoing
-from rocketpipe.coordination.coordinator import GroupState, Leadership
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.broker.roles import replicated
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.record.batch import encode_batch
-from rocketpipe.store.config import FlushMode
-from rocketpipe.testing.coordinator import SimEnsemble
+from rocketpipe.store.config import FlushMode, StoreConfig
+from rocketpipe.store.upkeep.cutting import cut
+from rocketpipe.testing.simulation.disk import SimDisk
 
 BROKERS: Final = logging.getLogger("rocketpipe")
 LOOPS: Final = logging.getLogger("asyncio")
 TOPIC: Final = "orders"
-CONVERGE_MS: Final = 120_000
+CONVERGE_MS: Final = 60_000
 CHUNK_BYTES: Final = outgoing.CHUNK_BYTES
-#: What goes wrong, as often as it is named.
-ACTS: Final = (
-    *("kill", "kill", "power", "power", "disk", "stop", "start", "start", "resign", "clock"),
-    *("pause", "pause", "part", "one way", "bridge", "ring", "slow", "reset", "reset"),
-    *("coordinator", "ensemble", "heal", "heal", "nothing"),
-)
 MODES: Final = ("C", "C", "D", "D", "C", "D", "A", "B")
-
-
-class WatchedEnsemble(SimEnsemble):
-    """Tells of each change of the in-sync set."""
-
-    def __init__(self, run: ReplicaRun, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._run = run
-        #: How often an answer is one of before, as of a server that lags behind the others.
-        self.old_answers = 0.0
-        self._before: deque[GroupState] = deque(maxlen=12)
-
-    def _tell(self) -> None:
-        self._before.append(self.state())
-        super()._tell()
-
-    def answer(self) -> GroupState:
-        """The group, as who asks is told; an old answer names a leader that goes on as one."""
-        if self.chance.random() >= self.old_answers:
-            return self.state()
-        leaders = self._run.leading()
-        old = [each for each in self._before if each.leader and each.leader.id in leaders]
-        return old[0] if old else self.state()
-
-    def campaign(self, me: int, *given: Any, **named: Any) -> Leadership:
-        lead = super().campaign(me, *given, **named)
-        self._run.set_changed(f"{me} was elected in epoch {lead.leader.epoch}")
-        return lead
-
-    def change_in_sync(self, lead: Leadership, *given: Any) -> GroupState:
-        state = super().change_in_sync(lead, *given)
-        self._run.set_changed(f"{lead.leader.id} had it changed in epoch {lead.leader.epoch}")
-        return state
 
 
 class Alarms(logging.Handler):
@@ -118,7 +79,7 @@ class ReplicaRun(Around):
     ) -> None:
         """The seed decides whatever is not said."""
         self.seed = seed
-        self._acts = acts
+        self.mishaps = Mishaps(self, acts)
         self._old_answers = old_answers
         self._lost_late_ms = lost_late_ms
         self.chance = Random(seed)
@@ -132,11 +93,6 @@ class ReplicaRun(Around):
         self.machines: dict[int, SimMachine] = {}
         self.story: list[str] = []
         self._numbers = count(1)
-        #: Machines that may have lost something acknowledged, and have not got it back, with the
-        #: process that was the last to have it.
-        self._lossy: dict[int, int] = {}
-        #: Machines whose disks were to fail.
-        self._faulty: set[int] = set()
         self._epochs: dict[int, int] = {}
         self._sending = True
 
@@ -154,6 +110,7 @@ class ReplicaRun(Around):
         try:
             asyncio.set_event_loop(self.loop)
             outgoing.CHUNK_BYTES = self._chunk_bytes  # type: ignore[misc]
+            replicated.cut = self._cut  # type: ignore[attr-defined]
             self.loop.run_until_complete(self._live())
             self.promises.raise_broken()
         except (Broken, Stuck, AssertionError) as error:
@@ -164,7 +121,7 @@ class ReplicaRun(Around):
             self._end()
 
     def _alarmed(self, what: str) -> None:
-        if self._faulty:
+        if self.mishaps.faulty:
             self.say(what)
         else:
             self.promises.breaks(f"error: {what}")
@@ -177,6 +134,7 @@ class ReplicaRun(Around):
 
     def _end(self) -> None:
         outgoing.CHUNK_BYTES = CHUNK_BYTES  # type: ignore[misc]
+        replicated.cut = cut  # type: ignore[attr-defined]
         for machine in self.machines.values():
             machine.disk._off = True
             if machine.process is not None:
@@ -202,9 +160,7 @@ class ReplicaRun(Around):
             watches_lost=chance.choice((0.0, 0.2)),
         )
         old_answers = chance.choice((0.0, 0.0, 0.0, 0.2))
-        self.ensemble.old_answers = (
-            old_answers if self._old_answers is None else self._old_answers
-        )
+        self.ensemble.old_answers = old_answers if self._old_answers is None else self._old_answers
         role = BrokerRole.ASYNC_MASTER if self.mode in "AB" else None
         flush = FlushMode.SYNC if self.mode in "BD" else FlushMode.ASYNC
         lost_late_ms = chance.choice((0, 0, 400, 1500))
@@ -220,7 +176,7 @@ class ReplicaRun(Around):
             machine.start()
         await self._until(lambda: len(self.ensemble.state().in_sync) > 1, "began")
         for _ in range(self._steps):
-            await self._step()
+            self.mishaps.happen()
             await asyncio.sleep(chance.choice((0.005, 0.02, 0.05, 0.2, 0.2, 0.7, 1.5)))
             self.promises.raise_broken()
         await self._heal()
@@ -257,128 +213,9 @@ class ReplicaRun(Around):
                 )
         return "; ".join(lines)
 
-    # What goes wrong
-
-    async def _step(self) -> None:
-        chance, net = self.chance, self.net
-        machine = self.machines[chance.choice((1, 2, 3))]
-        if chance.random() < 0.4 and (leader := self.ensemble.state().leader) is not None:
-            machine = self.machines[leader.id]
-        others = [each for each in self.machines.values() if each is not machine]
-        act = chance.choice(self._acts)
-        match act:
-            case "kill" if machine.alive:
-                self.say(f"kill {machine.id}")
-                machine.kill()
-            case "power" if machine.alive and self._may_lose(machine.id):
-                self.say(f"power {machine.id}")
-                machine.lose_power()
-                self._may_lack(machine)
-            case "disk" if machine.alive and not self._faulty and self._may_lose(machine.id):
-                only = chance.choice((("sync",), ("write",), ()))
-                code = chance.choice((errno.EIO, errno.EIO, errno.ENOSPC))
-                self.say(
-                    f"disk of {machine.id} fails, {only or 'anything'} {errno.errorcode[code]}"
-                )
-                machine.disk.fail(at=chance.randint(1, 20), only=only, errno=code)
-                self._faulty.add(machine.id)
-                self._may_lack(machine)
-            case "stop" if machine.alive and not machine.paused:
-                self.say(f"stop {machine.id}")
-                self.loop.create_task(machine.stop())
-            case "start":
-                for each in self.machines.values():
-                    if not each.alive:
-                        self.say(f"start {each.id}")
-                        each.start()
-            case "pause" if machine.alive and not machine.paused:
-                self.say(f"pause {machine.id}")
-                machine.pause()
-                self.loop.create_task(self._resume(machine, chance.choice((0.1, 0.5, 1.5, 3.0))))
-            case "part":
-                self.say(f"part {machine.id}")
-                for each in others:
-                    net.cut(machine.host, each.host)
-                    net.cut(each.host, machine.host)
-                if chance.random() < 0.5 and machine.coordinator is not None:
-                    machine.coordinator.cut()
-            case "one way":
-                other = chance.choice(others)
-                self.say(f"one way: nothing from {machine.id} to {other.id}")
-                net.cut(machine.host, other.host)
-            case "bridge":
-                a, b = others
-                self.say(f"bridge {machine.id}")
-                net.cut(a.host, b.host)
-                net.cut(b.host, a.host)
-            case "ring":
-                self.say("ring")
-                for a, b in ((1, 2), (2, 3), (3, 1)):
-                    net.cut(self.machines[a].host, self.machines[b].host)
-            case "slow":
-                self.say(f"slow {machine.id}")
-                for each in others:
-                    net.slow(machine.host, each.host)
-                    net.slow(each.host, machine.host)
-            case "reset":
-                self.say(f"reset {machine.id}")
-                for each in others:
-                    net.reset(machine.host, each.host)
-                    net.reset(each.host, machine.host)
-            case "heal":
-                self.say("heal")
-                self._heal_ways()
-            case "coordinator" if machine.coordinator is not None:
-                self.say(f"coordinator away from {machine.id}")
-                machine.coordinator.cut()
-            case "ensemble":
-                self.say(f"ensemble {'down' if self.ensemble.up else 'up'}")
-                (self.ensemble.stop if self.ensemble.up else self.ensemble.start)()
-            case "resign" if machine.replica is not None and machine.process is not None:
-                self.say(f"resign {machine.id}")
-                to = chance.choice((None, 1, 2, 3))
-                self.loop.spawn(machine.process, self._resign(machine, to))
-            case "clock":
-                machine.clock.wrong_ms = chance.choice(
-                    (-3_600_000, -5_000, -20, 0, 900, 86_400_000)
-                )
-                self.say(f"clock {machine.id} {machine.clock.wrong_ms}")
-
-    def _may_lose(self, id_: int) -> bool:
-        """Whether a machine may lose its power: not the last that has what was acknowledged."""
-        if self.mode in "BD":
-            return True
-        self._look_lossy()
-        return bool(self.ensemble.state().in_sync - self._lossy.keys() - {id_})
-
-    def _may_lack(self, machine: SimMachine) -> None:
-        if self.mode in "AC":
-            self._lossy[machine.id] = machine.lives
-
-    def _look_lossy(self) -> None:
-        """Those that lost something count again when they say that they have it again."""
-        for id_, life in list(self._lossy.items()):
-            machine = self.machines[id_]
-            replica = machine.replica
-            if machine.lives > life and replica is not None and replica.run.is_clean:
-                del self._lossy[id_]
-
-    async def _resume(self, machine: SimMachine, after_s: float) -> None:
-        process = machine.process
-        await asyncio.sleep(after_s)
-        if machine.process is process and machine.paused:
-            self.say(f"resume {machine.id}")
-            machine.resume()
-
-    @staticmethod
-    async def _resign(machine: SimMachine, to: int | None) -> None:
-        if machine.replica is not None and machine.replica.resign is not None:
-            with suppress(RocketPipeError):
-                await machine.replica.resign(to)
-
     # And is well again
 
-    def _heal_ways(self) -> None:
+    def heal_ways(self) -> None:
         self.net.heal()
         for machine in self.machines.values():
             if machine.coordinator is not None:
@@ -387,7 +224,7 @@ class ReplicaRun(Around):
     async def _heal(self) -> None:
         self.say("all is well")
         self.ensemble.start()
-        self._heal_ways()
+        self.heal_ways()
         for machine in self.machines.values():
             machine.disk.heal()
             if machine.paused:
@@ -411,7 +248,7 @@ class ReplicaRun(Around):
 
     def _all_in_sync(self) -> bool:
         for machine in self.machines.values():
-            if machine.alive and machine.id in self._faulty and machine.failed:
+            if machine.alive and machine.id in self.mishaps.faulty and machine.failed:
                 machine.kill()
             if not machine.alive:  # or was still stopping when all became well
                 machine.start()
@@ -481,7 +318,7 @@ class ReplicaRun(Around):
     # What a machine tells
 
     def ended(self, machine: SimMachine, error: BaseException) -> None:
-        if machine.id in self._faulty:
+        if machine.id in self.mishaps.faulty:
             self.say(f"{machine.id} has ended: {error!r}")
             self.loop.call_soon(machine.exited, machine.lives, context=self.loop.world.context)
         else:
@@ -514,6 +351,11 @@ class ReplicaRun(Around):
         store.dispatch = dispatched  # type: ignore[method-assign]
         core.registrar.stand = stands  # type: ignore[method-assign]
 
+    def _cut(self, config: StoreConfig, disk: SimDisk, clock: SimClock, to: LogOffset) -> object:
+        (machine,) = (each for each in self.machines.values() if each.disk is disk)
+        self.promises.cuts(machine.id, to, partial(_on_disk, machine, durable=False))
+        return cut(config, disk, clock, to)
+
     def _answered(self, machine: SimMachine, numbers: list[int], reply: Command) -> None:
         """A broker is about to answer a producer."""
         if reply.code != ResponseCode.SUCCESS:
@@ -533,21 +375,16 @@ class ReplicaRun(Around):
 
     def _members(self, at: int, size: int) -> list[tuple[int, bytes]]:
         """What of the log those have that are in sync, and may lead."""
-        self._look_lossy()
+        self.mishaps.look()
         return [
             (id_, _on_disk(self.machines[id_], at, size, durable=self.mode == "D"))
-            for id_ in sorted(self.ensemble.state().in_sync - self._lossy.keys())
+            for id_ in sorted(self.ensemble.state().in_sync - self.mishaps.lossy.keys())
         ]
 
     def set_changed(self, why: str) -> None:
         self.say(f"{why}: in sync are {sorted(self.ensemble.state().in_sync)}")
         self.promises.set_changed(why, self._members)
-        self._look_lossy()
-        if not self.ensemble.state().in_sync - self._lossy.keys():
-            # Whose disk is yet to fail is the last that has everything: there it must not.
-            for id_ in self._faulty & self._lossy.keys():
-                if self.machines[id_].disk.heal():
-                    del self._lossy[id_]
+        self.mishaps.spare()
 
 
 def _on_disk(machine: SimMachine, at: int, size: int, *, durable: bool) -> bytes:
