@@ -30,6 +30,7 @@ def test_what_is_written_is_read_and_has_the_names_that_others_look_for() -> Non
         "epoch": 3,
         "clean": False,
         "version": "v",
+        "full": False,
     }
     assert decode("replicas/2", data, MemberNode).member(2) == me
     leader = Leader(id=2, epoch=3, address="h:1", ha_address="h:2")

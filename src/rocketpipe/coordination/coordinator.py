@@ -53,7 +53,14 @@ class Member:
     last_epoch: int = 0
     #: False after a machine's crash, where what was acknowledged may be gone: it does not stand.
     clean: bool = True
+    #: Whether its disk takes no more: others stand first.
+    full: bool = False
     version: str = ""
+
+    @property
+    def news(self) -> object:
+        """What the others are told when it changes; where its log ends, only before it stands."""
+        return (self.clean, self.full, self.address, self.ha_address, self.version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +106,18 @@ class GroupState:
         may = self.in_sync if self.epoch else frozenset(self.members)
         return frozenset(id_ for id_ in may if id_ in self.members and self.members[id_].clean)
 
+    @property
+    def with_room(self) -> frozenset[int]:
+        """Who may stand, and would take something then."""
+        return frozenset(id_ for id_ in self.candidates if not self.members[id_].full)
+
     def has_more(self, other: int, me: Member) -> bool:
-        """Whether another member has more of the log, and so should stand first."""
-        it = self.members[other]
-        return (it.last_epoch, it.log_end, -it.id) > (me.last_epoch, me.log_end, -me.id)
+        """Whether another member has room, or more of the log, and so should stand first."""
+        it, mine = (
+            (not each.full, each.last_epoch, each.log_end, -each.id)
+            for each in (self.members[other], me)
+        )
+        return it > mine
 
     @property
     def essence(self) -> object:

@@ -4,7 +4,7 @@
         epoch           {"epoch": 3, "leader": 2, "successor": null}
         isr             {"members": [1, 2], "epoch": 3}
         leader          {"id": 2, "address": …, "ha": …, "epoch": 3}            ephemeral
-        replicas/<id>   {"address": …, "ha": …, "end": …, "epoch": …, "clean": …, "version": …}  ephemeral
+        replicas/<id>   {"address": …, "ha": …, "end": …, "epoch": …, "clean": …, "version": …, "full": …}  ephemeral
         ids/id-<n>      whom replica id n + 1 was given to
 
 Others may read them; whoever writes them has the versions to check.
@@ -55,10 +55,12 @@ class MemberNode(msgspec.Struct, frozen=True):
     epoch: int = 0
     clean: bool = False
     version: str = ""
+    full: bool = False
 
     @classmethod
     def of(cls, me: Member) -> MemberNode:
-        return cls(me.address, me.ha_address, me.log_end, me.last_epoch, me.clean, me.version)
+        place = me.address, me.ha_address
+        return cls(*place, me.log_end, me.last_epoch, me.clean, me.version, me.full)
 
     def member(self, id_: int) -> Member:
         return Member(
@@ -69,6 +71,7 @@ class MemberNode(msgspec.Struct, frozen=True):
             last_epoch=self.epoch,
             clean=self.clean,
             version=self.version,
+            full=self.full,
         )
 
 

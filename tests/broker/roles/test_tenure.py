@@ -21,6 +21,7 @@ from rocketpipe.coordination.coordinator import GroupState, Leadership, NotInSyn
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import GetMaxOffset
+from rocketpipe.store.state.health import StoreState
 from rocketpipe.testing.clock import ManualClock
 
 ASK = GetMaxOffset(topic="t", queue_id=0)
@@ -181,7 +182,7 @@ class Handover:
         self.asked: list[int | None] = []
         self.board = Switchboard(self.clock)
         self.damage = OwnDamage(self.clock, lambda: True, lambda: None)
-        self.health: Any = SimpleNamespace(failure=None)
+        self.health: Any = SimpleNamespace(failure=None, state=StoreState.RUNNING)
         run = SimpleNamespace(core=SimpleNamespace(store=SimpleNamespace(health=self.health)))
         self.tenure = Tenure(
             Leadership(leader=LEADER, state=GroupState(epoch=3)),
@@ -262,7 +263,7 @@ async def test_a_damaged_log_has_another_lead_as_soon_as_one_may() -> None:
 
 async def test_a_failed_store_has_another_lead() -> None:
     parts = Handover()
-    minding = asyncio.create_task(parts.tenure._mind_store())
+    minding = asyncio.create_task(parts.tenure._store_watch().keep())
     await parts.clock.advance(1000)
     assert parts.asked == []
     parts.health.failure = OSError("no room")

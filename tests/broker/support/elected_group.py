@@ -17,7 +17,7 @@ from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.core import Core
 from rocketpipe.broker.replication.joined import JOINED_FILE, JoinedEpoch
-from rocketpipe.clock import SystemClock
+from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
@@ -57,6 +57,8 @@ class ElectedGroup(ReplicaGroup):
         directory: str | None = None,
         *,
         segment_bytes: int | None = None,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
         **settings: object,
     ) -> Running:
         """Start a replica; its data stays when it is stopped. One elsewhere is not counted."""
@@ -74,7 +76,7 @@ class ElectedGroup(ReplicaGroup):
         coordinator = self.ensemble.coordinator()
         stack.push_async_callback(coordinator.close)
         address = await stack.enter_async_context(
-            broker(config, watch=cores.append, coordinator=coordinator)
+            broker(config, watch=cores.append, coordinator=coordinator, disk=disk, clock=clock)
         )
         self._stack.push_async_callback(stack.aclose)
         started = Running(address, cores, stack)

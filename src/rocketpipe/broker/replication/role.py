@@ -250,9 +250,7 @@ class RoleKeeper:
     async def _joined_state(self) -> GroupState:
         me, told = self._duties.member(), self._told
         # An end that moved is no news: it is told when it counts, before standing.
-        if told is None or (me.clean, me.address, me.ha_address, me.version) != (
-            (told.clean, told.address, told.ha_address, told.version)
-        ):
+        if told is None or me.news != told.news:
             return await self._join(me)
         return await self._coordinator.state()
 

@@ -58,6 +58,7 @@ async def elected(
     replica.change_in_sync = keeper.change_in_sync
     replica.knows = _knows(keeper, clock)
     replica.candidates = lambda: keeper.state.candidates
+    replica.with_room = lambda: keeper.state.with_room
     replica.member_changed = keeper.look_again
     replica.stand_aside = keeper.resign
 

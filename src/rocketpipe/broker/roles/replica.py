@@ -38,12 +38,13 @@ from rocketpipe.coordination.coordinator import (
 from rocketpipe.model.names import TABLES_TOPIC
 from rocketpipe.store.errors import OddSegment, StoreDamaged
 from rocketpipe.store.files.disk import DiskError
+from rocketpipe.store.state.health import StoreState
 
 log = logging.getLogger(__name__)
 
 #: For so long after a planned switch sends are passed on: Java clients look at routes every 30 s.
 PASS_ON_MS: Final = 35_000
-#: How often a replica whose machine crashed looks whether it has everything again.
+#: How often a replica looks whether it has everything again, and room for more.
 WHOLE_EVERY_MS: Final = 100
 #: The id of a broker that NameServers are not told of: a master that does not lead yet.
 NO_PLACE: Final = -1
@@ -105,7 +106,9 @@ class Replica:
         self.knows: Callable[[int], bool] | None = None
         #: The ids of those that may lead, where a coordinator knows them.
         self.candidates: Callable[[], Collection[int]] | None = None
-        #: Has the others hear that something is missing here, or nothing any more.
+        #: Those of them that have room for more.
+        self.with_room: Callable[[], Collection[int]] = tuple
+        #: Has the others hear that something is missing here, or nothing any more, or no room.
         self.member_changed: Callable[[], None] = lambda: None
         #: Has the in-sync set changed, where a coordinator keeps it.
         self.change_in_sync: Callable[[frozenset[int]], Awaitable[None]] | None = None
@@ -264,13 +267,17 @@ class Replica:
         return {
             **background(core, serving, leads=False),
             "tables of the leader": table_log.keep_applied,
-            "what was lost": self._keep_looking,
+            "what it can do": self._keep_looking,
         }
 
     async def _keep_looking(self) -> None:
-        while not self.run.is_clean:
+        store, was = self.run.core.store, StoreState.RUNNING
+        while True:
             await self._clock.sleep(WHOLE_EVERY_MS)
             self._look_whole()
+            if store.state is not was:
+                was = store.state
+                self.member_changed()
 
     def _passes_sends(self) -> bool:
         return self._clock.monotonic_ms() < self._pass_sends_until_ms
@@ -317,6 +324,7 @@ class Replica:
             stand_aside=self.stand_aside,
             resign=self.resign,
             others=self._others,
+            with_room=self.with_room,
             damage=self._damage,
         )
         await self._tenure.begin()
@@ -383,4 +391,5 @@ class Replica:
             last_epoch=max(run.epochs.last_epoch, run.joined.epoch),
             # One whose store has failed could not lead; one that is damaged has a hole in its log.
             clean=run.is_clean and store.health.failure is None and not self._damage,
+            full=store.state is StoreState.FULL,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Collection, Mapping, Set
 from contextlib import AsyncExitStack, suppress
 from typing import Final
 
@@ -15,6 +15,7 @@ from rocketpipe.broker.replication.leading.followers import Followers
 from rocketpipe.broker.replication.own_damage import OwnDamage
 from rocketpipe.broker.roles.duties import Role, background, role
 from rocketpipe.broker.roles.run import Run
+from rocketpipe.broker.roles.store_watch import StoreWatch
 from rocketpipe.broker.roles.switchboard import Switchboard
 from rocketpipe.clock import Clock
 from rocketpipe.coordination.coordinator import CoordinatorAway, Fenced, Leadership, NotInSync
@@ -53,16 +54,19 @@ class Tenure:
         stand_aside: Callable[[], Awaitable[None]] | None = None,
         resign: Callable[[int | None], Awaitable[None]] | None = None,
         others: Callable[[], Set[int]] = frozenset,
+        with_room: Callable[[], Collection[int]] = tuple,
         damage: OwnDamage | None = None,
     ) -> None:
         """``holds`` says whether nobody has taken this leadership away yet.
 
         A coordinator, where there is one, keeps the in-sync set that ``change_in_sync`` changes,
-        ``knows`` who is of the group and the ``others`` that may lead, and has one of them lead
-        with ``stand_aside``, or in good order with ``resign``. ``damage`` tells of the own log's.
+        ``knows`` who is of the group and the ``others`` that may lead, also those ``with_room``,
+        and has one of them lead with ``stand_aside``, or in good order with ``resign``. ``damage``
+        tells of the own log's.
         """
         self._resign = resign
         self._others = others
+        self._with_room = with_room
         self._damage = damage
         self._lead = lead
         self._run = run
@@ -172,7 +176,7 @@ class Tenure:
         return {
             **background(self._run.core, serving, leads=True),
             "tables in the log": self._run.table_log.keep_written,
-            "its store": self._mind_store,
+            "its store": self._store_watch().keep,
             "its log": self._mind_log,
         }
 
@@ -188,16 +192,16 @@ class Tenure:
                     await self._resign(None)
             await self._clock.sleep(STORE_EVERY_MS)
 
-    async def _mind_store(self) -> None:
-        """Have another lead once the store has failed, as soon as there is one that can."""
-        if self._stand_aside is None:
-            return
-        health = self._run.core.store.health
-        while health.failure is None or not self._has_in_sync():
-            await self._clock.sleep(STORE_EVERY_MS)
-        log.error("has another lead, as its store has failed reason=%s", health.failure)
-        with suppress(CoordinatorAway, Fenced):  # then it has stepped down all the same
-            await self._stand_aside()
+    def _store_watch(self) -> StoreWatch:
+        assert self.followers is not None
+        return StoreWatch(
+            self._run.core.store.health,
+            self._clock,
+            self.followers,
+            with_room=self._with_room,
+            resign=self._resign,
+            stand_aside=self._stand_aside,
+        )
 
     def _has_in_sync(self) -> bool:
         return self.followers is not None and self.followers.has_in_sync

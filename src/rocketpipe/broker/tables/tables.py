@@ -35,11 +35,14 @@ from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import group_of_retry, is_retry_topic
 from rocketpipe.protocol.requests.clients import RequestModes
+from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.files.snapshot import DAMAGED
 from rocketpipe.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
+#: What fails is tried again each second, and said once a minute.
+_failures = LogBudget(lines=1)
 
 SAVE_EVERY_MS: Final = 1000
 
@@ -376,4 +379,9 @@ def _try(write: Callable[[], None]) -> None:
     try:
         write()
     except RocketPipeError as error:
-        log.warning("a table could not be saved, and is tried again: %s", error)
+        if _failures.allows():
+            log.warning(
+                "a table could not be saved, and is tried again: %s%s",
+                error,
+                _failures.suppressed(),
+            )

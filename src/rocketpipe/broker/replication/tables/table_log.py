@@ -99,7 +99,7 @@ class TableLog:
         self._scheduled = False
         self._leads = False
         self._writing = asyncio.Lock()
-        self._budget = LogBudget()
+        self._budget = LogBudget(lines=1)
         #: Where in the log the newest snapshot begins; None if one is due. And where in its queue.
         self._snapshot_at: LogOffset | None = None
         self._snapshot_queued = QueueOffset(0)
