@@ -178,6 +178,14 @@ async def test_ids_are_given_once(start: Start) -> None:
     ] == [1, 2, 3]
 
 
+async def test_an_id_that_somebody_has_is_not_given_out_again(start: Start, cluster: str) -> None:
+    one, new = await start(), await start()
+    await one.coordinator.join(member(await one.coordinator.id_for("one")))
+    client = one.coordinator._session.live()
+    await asyncio.to_thread(client.delete, f"/rocketpipe/{cluster}/group/ids", recursive=True)
+    assert await new.coordinator.id_for("new") == 2
+
+
 async def test_an_id_of_two_addresses_is_an_error_and_an_own_old_record_is_not(
     start: Start,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -99,3 +100,17 @@ async def test_what_a_synchronous_master_acknowledged_is_not_cut_at_its_slave(
     await until(lambda: "something acknowledged would go" in str(slave.core.group.status()))
     assert log_bytes(slave.core) == kept
     assert said(caplog, "something acknowledged would go") == 1
+
+
+async def test_a_new_replica_waits_for_a_coordinator_that_is_away(
+    group: ReplicaGroup, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Which replica it is, only the coordinator can say."""
+    config = group.config("new", None, zookeepers=("127.0.0.1:1",), session_ms=1000)
+    starting = asyncio.create_task(group.start(config))
+    await until(lambda: said(caplog, "waits for the coordinator"))
+    assert said(caplog, "zookeeperAddr") == 1
+    assert not starting.done()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting

@@ -79,11 +79,17 @@ class ZkCoordinator:
         client = await self._session.reached()
 
         async def make() -> int:
+            await self._session.timed(self._make_nodes(client))
             await self._session.ask(client.ensure_path_async(f"{self._base}/ids"))
-            made = client.create_async(
-                f"{self._base}/ids/id-", identity.encode(), ephemeral=False, sequence=True
-            )
-            return int((await self._session.ask(made)).rpartition("-")[2]) + 1
+            state = await self._read(client)
+            while True:
+                made = client.create_async(
+                    f"{self._base}/ids/id-", identity.encode(), ephemeral=False, sequence=True
+                )
+                given = int((await self._session.ask(made)).rpartition("-")[2]) + 1
+                # One that has forgotten what it gave out counts from the start.
+                if given not in state.members.keys() | state.in_sync:
+                    return given
 
         return await self._session.timed(make())
 

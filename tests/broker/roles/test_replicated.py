@@ -19,6 +19,7 @@ from rocketpipe.broker.replication.identity import IDENTITY_FILE, WrongIdentity
 from rocketpipe.broker.replication.leading.ha_port import ha_port
 from rocketpipe.broker.roles.replicated import _ha_address as ha_address_of
 from rocketpipe.broker.roles.replicated import _replica_id as replica_id
+from rocketpipe.clock import SystemClock
 from rocketpipe.errors import StoreError
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.testing.ensemble import Ensemble
@@ -36,7 +37,7 @@ class Ids:
 
 
 async def id_of(config: BrokerConfig, ids: Ids | None, address: str = "10.0.0.1:1") -> int:
-    return await replica_id(config, address, Disk(), cast("Any", ids))
+    return await replica_id(config, address, Disk(), cast("Any", ids), SystemClock())
 
 
 async def test_an_id_is_given_once_and_kept(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import logging
 from random import Random
 from typing import Final, Literal, NoReturn, Protocol
 
+from rocketpipe.broker.replication.candidacy import RANK_MS, turn_ms, why_not_stand
 from rocketpipe.clock import Clock, within
 from rocketpipe.coordination.coordinator import (
     Coordinator,
@@ -36,20 +37,14 @@ Role = Literal["starting", "following", "candidate", "promoting", "leading"]
 
 #: So long others have to say where their logs end, when a leader is gone.
 SETTLE_MS: Final = 30
-#: Each place behind the one who has most of the log waits so long before it stands.
-RANK_MS: Final = 100
 #: Watches tell of changes; this is how soon one is seen that no watch told.
 REREAD_MS: Final = 3_000
 #: Between two tries while the coordinator is away, and between two lines that say so.
 RETRY_MS: Final = 500
-SAY_AWAY_MS: Final = 5_000
-#: Whom a leader named when it resigned has so long for itself.
-NAMED_FIRST_MS: Final = 1_000
+SAY_AWAY_MS: Final = 60_000
 #: Who resigned lets others stand first; who failed to lead rests, and twice as long each time.
 LET_OTHERS_MS: Final = 2_000
 MOST_LET_OTHERS_MS: Final = 60_000
-#: A coordinator that has forgotten a group is given so long to hear of all who are there.
-FORGOTTEN_MS: Final = 3_000
 #: How often a set is tried again that changed since it was decided on, though the leader did not.
 SET_TRIES: Final = 5
 
@@ -309,16 +304,7 @@ class RoleKeeper:
         return await self._stand()
 
     def _why_not_stand(self, state: GroupState) -> str | None:
-        if state.next_epoch == 1:
-            return None  # nothing was ever acknowledged in this group
-        if self._anyway:
-            return None
-        in_sync = self._were_in_sync if state.is_forgotten else state.in_sync
-        if self._me not in in_sync and (in_sync or state.epoch):
-            return f"in sync are {sorted(in_sync)}"
-        if self._me not in state.candidates:
-            return "its machine crashed, and what was acknowledged may be gone here"
-        return None
+        return why_not_stand(state, self._me, self._were_in_sync, anyway=self._anyway)
 
     async def _stand(self) -> int:
         self.role = "candidate"
@@ -332,10 +318,15 @@ class RoleKeeper:
         if seen.successor != self._me and seen.candidates - {self._me}:
             await self._clock.sleep(SETTLE_MS)
             seen = await self._coordinator.state()
-        waited_ms = 0
-        while (wait_ms := self._turn_ms(seen, me) - waited_ms) > 0:
-            await self._clock.sleep(wait_ms)
-            waited_ms += wait_ms
+        turn_from_ms = self._clock.monotonic_ms()
+        while not _leads_elsewhere(seen, self._me):
+            wait_ms = (
+                turn_from_ms + turn_ms(seen, me, self._were_in_sync) - self._clock.monotonic_ms()
+            )
+            if wait_ms <= 0:
+                break
+            self._wake.clear()
+            await self._rest(wait_ms)
             seen = await self._coordinator.state()
         if session != self._session or self._me not in seen.members:
             return RANK_MS
@@ -353,17 +344,6 @@ class RoleKeeper:
             return 0  # whatever was won went with its session
         self._won(lead)
         return 0
-
-    def _turn_ms(self, state: GroupState, me: Member) -> int:
-        """How long to wait, so that who has most of the log stands first."""
-        if state.successor == self._me:
-            return 0
-        may_stand = state.candidates
-        ahead = sum(state.has_more(other, me) for other in may_stand - {self._me})
-        all_here = self._were_in_sync and self._were_in_sync <= state.members.keys()
-        if state.is_forgotten and not all_here:
-            return FORGOTTEN_MS * (1 + ahead)
-        return RANK_MS * ahead + (NAMED_FIRST_MS if state.successor in may_stand else 0)
 
     # --- leading ----------------------------------------------------------------------------------
 
@@ -453,7 +433,13 @@ class RoleKeeper:
         if self._said_away_ms is None or now_ms - self._said_away_ms >= SAY_AWAY_MS:
             self._said_away_ms = now_ms
             doing = "follows nobody yet" if self.role == "starting" else f"stays {self.role}"
-            log.warning("coordinator away replica=%d, which %s: %s", self._me, doing, error)
+            log.warning(
+                "coordinator away replica=%d, which %s, and tries again: %s; does it run, and is "
+                "zookeeperAddr right?",
+                self._me,
+                doing,
+                error,
+            )
 
 
 def _leads_elsewhere(state: GroupState, me: int) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rocketpipe.background import running
 from rocketpipe.broker.assembly import build_core, open_store, store_config
@@ -27,7 +28,7 @@ from rocketpipe.broker.roles.run import Run, boot_id, mark_lost
 from rocketpipe.broker.roles.status import status_of
 from rocketpipe.broker.roles.switchboard import Switchboard
 from rocketpipe.clock import Clock
-from rocketpipe.coordination.coordinator import Coordinator
+from rocketpipe.coordination.coordinator import Coordinator, CoordinatorAway
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.files.disk import Disk
@@ -36,6 +37,11 @@ from rocketpipe.store.upkeep.cutting import cut, drop_log
 
 if TYPE_CHECKING:
     from rocketpipe.coordination.zookeeper import ZkCoordinator
+
+log = logging.getLogger(__name__)
+
+#: Between two tries to get an id from a coordinator that is away.
+AGAIN_MS: Final = 500
 
 
 @asynccontextmanager
@@ -72,7 +78,7 @@ async def replicated(
         zookeeper = None
         if coordinator is None and replication.elected:
             zookeeper = coordinator = await _zookeeper(stack, config, replication, clock)
-        me = await _replica_id(config, address, disk, zookeeper)
+        me = await _replica_id(config, address, disk, zookeeper, clock)
         board = Switchboard(clock)
         settings = [config]
 
@@ -181,7 +187,7 @@ async def _zookeeper(
 
 
 async def _replica_id(
-    config: BrokerConfig, address: str, disk: Disk, zookeeper: ZkCoordinator | None
+    config: BrokerConfig, address: str, disk: Disk, zookeeper: ZkCoordinator | None, clock: Clock
 ) -> int:
     """The id of this replica: with fixed roles what the settings say, else what its data says.
 
@@ -194,6 +200,23 @@ async def _replica_id(
     kept = identity.load()
     if kept is not None:
         return kept
-    given = await zookeeper.id_for(address)
-    identity.keep(given)
-    return given
+    chosen = await _given_id(zookeeper, address, clock)
+    identity.keep(chosen)
+    return chosen
+
+
+async def _given_id(zookeeper: ZkCoordinator, address: str, clock: Clock) -> int:
+    """The next id; as long as nobody gives one, it is waited for."""
+    told = False
+    while True:
+        try:
+            return await zookeeper.id_for(address)
+        except CoordinatorAway as error:
+            if not told:
+                told = True
+                log.warning(
+                    "waits for the coordinator, which gives this replica its id: %s; does it run, "
+                    "and is zookeeperAddr right?",
+                    error,
+                )
+            await clock.sleep(AGAIN_MS)
