@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.waiting import until
 
 from rocketpipe.broker.replication.frames import Dialect
 from rocketpipe.broker.replication.leading import ha_port as module
-from rocketpipe.broker.replication.leading.ha_port import MAX_STRANGERS, ha_port
+from rocketpipe.broker.replication.leading.ha_port import MAX_CONNECTIONS, MAX_STRANGERS, ha_port
 from rocketpipe.remoting.caller import split_address
 
 
@@ -61,6 +62,21 @@ async def test_a_flood_of_connections_keeps_no_follower_out(tmp_path: Path) -> N
             assert len(parts.followers._open) <= MAX_STRANGERS + 2
         for _, writer in flood:
             writer.close()
+
+
+@pytest.mark.parametrize("number", [None, 1000])
+async def test_nor_does_one_of_those_that_claim_to_be_empty_slaves(
+    tmp_path: Path, number: int | None
+) -> None:
+    async with leading(tmp_path, fixed()) as parts, AsyncExitStack() as flood:
+        parts.append()
+        for each in range(MAX_CONNECTIONS + 10):
+            claims = following(parts.address, number and number + each)
+            await flood.enter_async_context(claims)
+        async with following(parts.address, 3) as real:
+            real.reports = True
+            await until(lambda: parts.end_of(3) == parts.end)
+            assert len(parts.followers._open) <= MAX_STRANGERS + 1
 
 
 async def test_there_are_only_so_many_followers(

@@ -3,8 +3,8 @@
     accepted → the leader of this moment welcomes it → a connection that takes part
              → nobody leads here, or too many are here → closed at once
 
-Whoever says nothing sensible takes a place among the strangers; of those there are few, and a new
-one takes the place of the oldest. So a flood of them keeps no follower out for long.
+Whoever has not shown that it has the log, or takes it in, is a stranger; of those there are few,
+and a new one takes the place of the oldest. So a flood of them keeps no follower out for long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)
 
-#: Connections that have not said yet who they are.
+#: Connections that have not shown yet that they follow.
 MAX_STRANGERS: Final = 64
 #: Connections in all: followers, and strangers.
 MAX_CONNECTIONS: Final = 256
@@ -33,7 +33,7 @@ class HaConnection(Protocol):
 
     @property
     def is_stranger(self) -> bool:
-        """Whether it has not said yet who it is, in a way that makes sense."""
+        """Whether it has not shown yet that it follows."""
         ...
 
     def abort(self) -> None:
@@ -67,7 +67,7 @@ class HaPort:
             lambda connected, address: self._take(connected, f"{address[0]}:{address[1]}"),
             lambda reason: self._refuse(f"{reason}: followers wait"),
         )
-        self._lines = LogBudget()
+        self._lines = LogBudget(lines=3)
         self._said_nobody_leads = False
         #: Connections that were closed as soon as they came, or made room for others.
         self.refused = 0
@@ -120,7 +120,7 @@ class HaPort:
         if not strangers:
             return False
         strangers[0].abort()
-        self._refuse(f"{len(strangers)} connections say nothing, and the oldest is ended")
+        self._refuse(f"{len(strangers)} connections do not follow, and the oldest is ended")
         return True
 
     async def _welcome(self, connected: socket.socket, connection: HaConnection) -> None:

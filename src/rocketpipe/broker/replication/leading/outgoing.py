@@ -126,6 +126,7 @@ class Outgoing(asyncio.Protocol):
         self.sent = 0
         #: Whether its reports count: it has the whole log, or took in what it was sent.
         self.counts = False
+        self._is_known = False
         #: When something came from it, on the monotonic clock.
         self.heard_ms = clock.monotonic_ms()
         self.pursuit = Pursuit(self.heard_ms)
@@ -149,8 +150,8 @@ class Outgoing(asyncio.Protocol):
 
     @property
     def is_stranger(self) -> bool:
-        """Whether it has not reported yet."""
-        return self.end < 0
+        """Whether it has not shown yet that it has the log, or takes it in."""
+        return not self._is_known
 
     @property
     def is_open(self) -> bool:
@@ -264,6 +265,8 @@ class Outgoing(asyncio.Protocol):
         else:
             self.end = end
             self.counts = self.counts or end > self.start or end == written
+        if self.end == written or self.end > self.start:
+            self._know()
         self.counts = self.counts and not self.is_reader
 
     def _begin(self, end: int) -> None:
@@ -289,15 +292,13 @@ class Outgoing(asyncio.Protocol):
         # Eight bytes of a stray connection can be a report too, but not of the log's very end.
         self.counts = not plain or end == written
         self.pursuit.begin(written, self._clock.monotonic_ms())
-        log.info(
-            "follower connected peer=%s id=%s dialect=%s end=%s from=%s behind=%s",
-            self.address,
-            self.id,
-            "plain" if plain else "epochs",
-            end,
-            start,
-            written - end,
-        )
+
+    def _know(self) -> None:
+        """It is a follower: anybody may connect, and say that its log is empty."""
+        if not (self._is_known or self._closed):
+            self._is_known = True
+            facts = self.address, self.id, self.start, self._positions.written - self.end
+            log.info("follower connected peer=%s id=%s from=%d behind=%d", *facts)
 
     def caught_up(self) -> bool:
         """Whether its last report says that it has all, or all that there was a while ago."""
