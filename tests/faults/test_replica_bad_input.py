@@ -14,7 +14,9 @@ from tests.waiting import until
 
 from rocketpipe import Message, Producer
 from rocketpipe.broker.config.replication import BrokerRole
+from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.requests.membership import GetBrokerMemberGroup
+from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.remoting.caller import Caller
 
 #: The lock of a process that runs is not copied with its data.
@@ -114,3 +116,40 @@ async def test_a_new_replica_waits_for_a_coordinator_that_is_away(
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
+
+
+async def test_whether_a_slave_is_read_changes_while_it_runs(group: ReplicaGroup) -> None:
+    master, slave = await group.master(), await group.slave()
+    await send(group, 3)
+    await has_all(slave, master)
+    await until(lambda: slave.core.tables.topics.get("orders") is not None)
+    pull = PullMessage(
+        consumer_group="readers",
+        topic="orders",
+        queue_id=0,
+        queue_offset=0,
+        max_msg_nums=1,
+        sys_flag=0,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        sub_version=0,
+    )
+    async with Caller() as caller:
+        for enabled in (False, True):
+            slave.core.settings.change({"slaveReadEnable": str(enabled).lower()})
+            with pytest.raises(RequestRejected) as refused:
+                await caller.call(slave.address, pull)
+            off = "slaveReadEnable is off" in str(refused.value)
+            assert off is not enabled
+
+
+async def test_the_longest_legal_message_reaches_every_copy(group: ReplicaGroup) -> None:
+    master = await group.master(role=BrokerRole.SYNC_MASTER)
+    slave = await group.slave()
+    await until(lambda: any(each.in_sync for each in master.core.group.status().followers))
+    topic = "t" * 127
+    async with Producer(group.name_server, timeout_ms=30_000, compress_over=None) as producer:
+        await producer.send(Message(topic=topic, body=bytes(4 << 20)))
+        await producer.send_batch([Message(topic=topic, body=bytes(1000)) for _ in range(1000)])
+    await has_all(slave, master)
+    assert log_bytes(slave.core) == log_bytes(master.core)

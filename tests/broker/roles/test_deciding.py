@@ -30,7 +30,8 @@ from rocketpipe.broker.roles.deciding import (
 from rocketpipe.broker.roles.replica import Replica
 from rocketpipe.clock import SystemClock
 from rocketpipe.coordination.coordinator import Fenced, Leader, NotInSync
-from rocketpipe.errors import StoreError
+from rocketpipe.errors import ConnectionLost, StoreError
+from rocketpipe.protocol.requests.brokers import BrokerConfigReply, GetBrokerConfig
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.coordinator import SimEnsemble
 
@@ -56,14 +57,21 @@ async def test_a_master_leads_in_an_epoch_above_all_that_it_has_seen(one: Parts)
 class Slave:
     """A replica as far as it is told whom to follow, and a registrar that knows or does not."""
 
-    def __init__(self, *, name_servers: bool = True) -> None:
+    def __init__(self) -> None:
         self.told: list[Leader | None] = []
         self.fails = 0
         self.is_connected = True
         self.master: tuple[str, str] | None = None
         self.registered = 0
-        self.run = self.core = self.settings = self.now = self.registrar = self
-        self.name_servers = ("127.0.0.1:9876",) if name_servers else ()
+        self.run = self.core = self.registrar = self.config = self.caller = self
+        self.cluster, self.name = "c", "a"
+        #: What is answered by the broker below the port that was told.
+        self.settings: bytes | None = None
+
+    async def call(self, address: str, request: GetBrokerConfig, timeout_ms: int) -> object:
+        if self.settings is None:
+            raise ConnectionLost(address, "nobody is there")
+        return BrokerConfigReply(version="{}", properties=self.settings)
 
     async def follow(self, leader: Leader | None) -> None:
         if self.fails:
@@ -114,9 +122,10 @@ async def test_a_master_that_is_known_by_its_log_alone_is_named_first_if_that_ma
     slave = Slave()
     await followed(slave, clock, NAMED_WITHIN_MS + LOOK_EVERY_MS, master="10.0.0.1:10912")
     assert slave.addresses == [None, ("", "10.0.0.1:10912")]
-    slave = Slave(name_servers=False)
-    await followed(slave, clock, 1, master="10.0.0.1:10912")
-    assert slave.addresses == [("", "10.0.0.1:10912")], "nobody could name it"
+    slave = Slave()
+    slave.settings = b"brokerClusterName=c\nbrokerName=a\nbrokerId=0\n"
+    await followed(slave, clock, 1, NAMED_WITHIN_MS, master="10.0.0.1:10912")
+    assert slave.addresses == [("10.0.0.1:10911", "10.0.0.1:10912")], "it said who it is"
 
 
 async def test_a_slave_that_could_not_do_as_told_tries_again() -> None:

@@ -135,6 +135,7 @@ class ReplicationConfig:
     slave_read: bool = setting(
         "slaveReadEnable",
         default=True,
+        live=True,
         help="slaves answer pulls, of what is confirmed (RocketMQ: off)",
     )
     allow_plain: bool = setting(

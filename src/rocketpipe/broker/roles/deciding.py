@@ -18,6 +18,7 @@ from typing import Final, NoReturn
 from rocketpipe.background import running
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
+from rocketpipe.broker.replication.following.terms import master_behind
 from rocketpipe.broker.replication.role import RoleKeeper
 from rocketpipe.broker.replication.status import Lacking
 from rocketpipe.broker.roles.replica import Replica
@@ -38,8 +39,8 @@ log = logging.getLogger(__name__)
 #: How often a slave looks who its master is.
 LOOK_EVERY_MS: Final = 1000
 NAMED_EVERY_MS: Final = 100
-#: How long a slave that was told where its master is waits for NameServers to say who that is: only
-#: then it can be asked how it speaks. One that is followed as RocketMQ's slaves do stays so.
+#: How long a slave that was told where its master is tries to find out who that is: only then it
+#: can be asked how it speaks. One that is followed as RocketMQ's slaves do stays so.
 NAMED_WITHIN_MS: Final = 10_000
 #: How long a replica waits whose id another one has.
 TAKEN_AGAIN_MS: Final = 5_000
@@ -182,6 +183,7 @@ async def keep_following(
     #: Whom it was told to follow, in a list of its own: nobody is an answer too.
     told: list[Leader | None] = []
     named_until_ms = clock.monotonic_ms() + NAMED_WITHIN_MS
+    asked: Leader | None = None
     while True:
         if not replica.is_connected:
             # The answer says who the master is now.
@@ -189,13 +191,13 @@ async def keep_following(
         master = _master(replica, replication) or (told[0] if told else None)
         # Who knows only where its log comes from takes the master for an Apache one.
         unnamed = (
-            master is not None
-            and not master.address
-            and bool(replica.run.core.settings.now.name_servers)
-            and clock.monotonic_ms() < named_until_ms
+            master is not None and not master.address and clock.monotonic_ms() < named_until_ms
         )
         if unnamed:
-            master = None
+            # It may be at no NameServer, or not yet.
+            asked = master = await _asked(replica, replication)
+        elif master is not None and not master.address and asked is not None:
+            master = asked
         if told != [master]:
             if master is not None:
                 log.info("follows master=%s ha=%s", master.address or "unknown", master.ha_address)
@@ -217,6 +219,16 @@ def _master(replica: Replica, replication: ReplicationConfig) -> Leader | None:
     if not ha_address:
         return None
     return Leader(id=0, epoch=0, address=address, ha_address=ha_address)
+
+
+async def _asked(replica: Replica, replication: ReplicationConfig) -> Leader | None:
+    """The master whose address was told, if it says itself who it is."""
+    config, caller = replica.run.core.config, replica.run.core.caller
+    assert replication.master is not None
+    address = await master_behind(caller, replication.master, config.cluster, config.name)
+    if address is None:
+        return None
+    return Leader(id=0, epoch=0, address=address, ha_address=replication.master)
 
 
 def follows(config: BrokerConfig) -> bool:

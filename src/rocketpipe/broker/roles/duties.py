@@ -64,7 +64,7 @@ FEATURES: Final[tuple[Callable[[Core], Feature], ...]] = (
 _LIVE: Final = (
     *("permission", "auto_create_topics", "auto_create_groups", "max_message_bytes"),
     *("reject_transactions", "property_filter", "lite_pull", "long_polling", "short_polling_ms"),
-    *("notify_consumers", "on_damage", "min_in_sync"),
+    *("notify_consumers", "on_damage", "min_in_sync", "slave_read"),
 )
 
 

@@ -108,7 +108,7 @@ SENDS: Final[tuple[type[Request[Any]], ...]] = (
 _NO_READS: Final = "[REJECTREQUEST]this broker is a slave, and its slaveReadEnable is off"
 _LIVE: Final = (
     *("permission", "property_filter", "lite_pull", "long_polling", "short_polling_ms"),
-    *("notify_consumers", "on_damage", "min_in_sync"),
+    *("notify_consumers", "on_damage", "min_in_sync", "slave_read"),
 )
 
 
@@ -173,8 +173,6 @@ def _answers(
     passes_sends: Callable[[], bool],
 ) -> Answer:
     pass_on = PassOn(core.caller, leader)
-    replication = core.config.replication
-    reads = replication is None or replication.slave_read
     pulls = frozenset(map(int, pulling.PullMessage.codes))
     served = codes_of([*SERVED, *handled_requests(ReplicationHandlers)])
     passed = _by_code(PASSED_ON)
@@ -183,7 +181,8 @@ def _answers(
 
     async def answer(command: Command, peer: PeerConnection) -> Command:
         code = command.code
-        if code in pulls and not reads:
+        replication = core.settings.now.replication
+        if code in pulls and replication is not None and not replication.slave_read:
             return refusal(command, ResponseCode.SYSTEM_BUSY, _NO_READS)
         if code in served or code not in known:
             return await router.answer(command, peer)

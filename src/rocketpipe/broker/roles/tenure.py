@@ -208,7 +208,8 @@ class Tenure:
 
     def _has_readers(self) -> bool:
         """Whether a follower is there that clients may read."""
-        return self._replication.slave_read and self._has_in_sync()
+        settings = self._run.core.settings.now.replication or self._replication
+        return settings.slave_read and self._has_in_sync()
 
     async def caught_up(self, wanted: int | None = None) -> int | None:
         """Take no more sends, and wait for a follower that has all; its id, None if none has.

@@ -12,6 +12,7 @@ from rocketpipe.broker.replication.following.terms import (
     Terms,
     TermsDiffer,
     check_terms,
+    master_behind,
     terms_of,
 )
 from rocketpipe.broker.replication.frames import Dialect
@@ -30,13 +31,13 @@ OURS = b"mappedFileSizeCommitLog=4096\nhaRetainForFollowers=1\n"
 class Broker:
     """Answers what a follower asks first."""
 
-    def __init__(self, settings: bytes, refusal: int | None) -> None:
+    def __init__(self, settings: bytes | bytearray, refusal: int | None) -> None:
         self._settings = settings
         self._refusal = refusal
 
     @handles(GetBrokerConfig)
     async def config(self, request: GetBrokerConfig, call: Call) -> BrokerConfigReply:
-        return BrokerConfigReply(version="{}", properties=self._settings)
+        return BrokerConfigReply(version="{}", properties=bytes(self._settings))
 
     @handles(GetEpochCache)
     async def cache(self, request: GetEpochCache, call: Call) -> EpochCacheReply:
@@ -46,7 +47,7 @@ class Broker:
 
 
 @asynccontextmanager
-async def leader(settings: bytes, refusal: int | None = None) -> AsyncIterator[Leader]:
+async def leader(settings: bytes | bytearray, refusal: int | None = None) -> AsyncIterator[Leader]:
     async with Server.bound("127.0.0.1", 0) as server:
         async with server.serving(Router(Broker(settings, refusal)).answer):
             yield Leader(id=0, epoch=0, address=server.address, ha_address="127.0.0.1:1")
@@ -119,3 +120,29 @@ def test_files_of_another_length_are_taken_over_only_by_an_empty_log() -> None:
     assert taken.value.segment_bytes == 4096
     with pytest.raises(TermsDiffer, match="8192 bytes, the master's have 4096"):
         check_terms(terms, 8192, empty=False)
+
+
+async def test_whether_it_waits_for_its_slaves_is_known() -> None:
+    async with leader(OURS + b"brokerRole=SYNC_MASTER\n") as master, Caller() as caller:
+        assert (await terms_of(caller, master, elected=False)).waits
+
+
+NAMED = b"brokerClusterName=c\nbrokerName=a\nbrokerId=%d\nhaListenPort=%d\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "apart", "found"),
+    [("a", 0, 0, True), ("b", 0, 0, False), ("a", 1, 0, False), ("a", 0, 5, False)],
+    ids=["it", "another", "a slave", "elsewhere"],
+)
+async def test_the_port_below_is_asked_whose_slaves_connect_there(
+    name: str, number: int, apart: int, found: bool
+) -> None:
+    settings = bytearray()
+    async with leader(settings) as master, Caller() as caller:
+        ha_port = int(master.address.rpartition(":")[2]) + 1
+        settings[:] = NAMED % (number, ha_port + apart)
+        told = await master_behind(caller, f"127.0.0.1:{ha_port}", "c", name)
+        assert told == (master.address if found else None)
+    async with Caller() as caller:
+        assert await master_behind(caller, f"127.0.0.1:{ha_port}", "c", name) is None

@@ -16,6 +16,7 @@ from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.replication.epochs import EpochTable
 from rocketpipe.broker.replication.following.agreement import EpochStale
 from rocketpipe.broker.replication.following.incoming import Incoming
+from rocketpipe.broker.replication.following.leader_clock import LeaderClock
 from rocketpipe.broker.replication.frames import Dialect, HaProtocolError
 from rocketpipe.broker.replication.joined import JoinedEpoch
 from rocketpipe.broker.replication.status import FollowingStatus
@@ -81,6 +82,7 @@ class Following:
         self._moved = moved
         self._elected = elected
         self._ours = ours and dialect is not Dialect.PLAIN
+        self._leader_clock = LeaderClock(leader_ha, clock)
         self._over = asyncio.Event()
         self._incoming: Incoming | None = None
         self._wait_ms = LOST_FIRST_MS
@@ -152,6 +154,7 @@ class Following:
                 dialect=self._dialect,
                 learner=not self._elected,
                 ours=self._ours,
+                leader_clock=self._leader_clock,
                 moved=self._moved,
             )
             reason = await self._followed(incoming)

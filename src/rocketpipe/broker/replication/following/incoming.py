@@ -27,6 +27,7 @@ from rocketpipe.broker.replication.following.agreement import (
     NothingInCommon,
     agree,
 )
+from rocketpipe.broker.replication.following.leader_clock import LeaderClock
 from rocketpipe.broker.replication.following.overlap import Overlap
 from rocketpipe.broker.replication.frames import (
     Dialect,
@@ -68,6 +69,7 @@ class Incoming(asyncio.BufferedProtocol):
         dialect: Dialect,
         learner: bool,
         ours: bool,
+        leader_clock: LeaderClock,
         moved: Callable[[], None],
     ) -> None:
         """Take the log, what is remembered of its leaders, and who is told that more is shown."""
@@ -80,6 +82,7 @@ class Incoming(asyncio.BufferedProtocol):
         self._address = address
         self._learner = learner
         self._ours = ours
+        self._leader_clock = leader_clock
         self._moved = moved
         self._side = FollowerSide(dialect)
         self._plain = dialect is Dialect.PLAIN
@@ -240,6 +243,7 @@ class Incoming(asyncio.BufferedProtocol):
             raise EpochStale(hello.epoch, floor)
         self._epoch, self._told = hello.epoch, hello.entries
         self.leader_end = hello.log_end
+        self._leader_clock.greeted(hello.log_end)
         # A coordinator gives each epoch to one leader alone. Where roles are fixed, or to a log
         # that was not in this group yet, another may have given the same ones.
         if self._learner or not self._joined.is_of_group:
@@ -372,6 +376,8 @@ class Incoming(asyncio.BufferedProtocol):
         if piece is not None:
             self._store.append_raw(piece)
             self._piece = None
+            if piece.stored_ms:  # a filler has no time
+                self._leader_clock.stored(piece.end, piece.stored_ms)
             self.taken_bytes += piece.end - piece.at
             self._ends.append(piece.end)
             if len(self._ends) > _MOST_ENDS:

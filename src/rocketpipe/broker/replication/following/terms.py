@@ -13,7 +13,7 @@ from rocketpipe.coordination.coordinator import Leader
 from rocketpipe.errors import ConfigError, RequestRejected, RocketPipeError
 from rocketpipe.protocol.requests.brokers import GetBrokerConfig
 from rocketpipe.protocol.requests.replication import GetEpochCache
-from rocketpipe.remoting.caller import Caller
+from rocketpipe.remoting.caller import Caller, split_address
 
 ASK_WITHIN_MS: Final = 3000
 _SEGMENT_KEY: Final = "mappedFileSizeCommitLog"
@@ -74,6 +74,24 @@ async def terms_of(caller: Caller, leader: Leader, *, elected: bool) -> Terms:
         ours=elected or _OUR_KEY in settings,
         waits=settings.get(_ROLE_KEY) == BrokerRole.SYNC_MASTER.value,
     )
+
+
+async def master_behind(caller: Caller, ha_address: str, cluster: str, name: str) -> str | None:
+    """Where the master itself listens that takes slaves there, if that is one port below.
+
+    So it is unless settings say otherwise; what is found there has to say that it is that master.
+    """
+    _, ha_port = split_address(ha_address)
+    address = f"{ha_address.rpartition(':')[0]}:{ha_port - 1}"
+    try:
+        reply = await caller.call(address, GetBrokerConfig(), ASK_WITHIN_MS)
+    except (RocketPipeError, OSError):
+        return None
+    said = _settings(reply.properties)
+    wanted = {"brokerClusterName": cluster, "brokerName": name, "brokerId": "0"}
+    if any(said.get(key) != value for key, value in wanted.items()):
+        return None
+    return address if said.get("haListenPort", "-1") in ("-1", str(ha_port)) else None
 
 
 def _settings(properties: bytes) -> Mapping[str, str]:

@@ -265,9 +265,8 @@ class Outgoing(asyncio.Protocol):
         else:
             self.end = end
             self.counts = self.counts or end > self.start or end == written
-        if self.end == written or self.end > self.start:
-            self._know()
         self.counts = self.counts and not self.is_reader
+        self._know(follows=self.end == written or self.end > self.start)
 
     def _begin(self, end: int) -> None:
         plain = self.dialect is Dialect.PLAIN
@@ -293,9 +292,9 @@ class Outgoing(asyncio.Protocol):
         self.counts = not plain or end == written
         self.pursuit.begin(written, self._clock.monotonic_ms())
 
-    def _know(self) -> None:
-        """It is a follower: anybody may connect, and say that its log is empty."""
-        if not (self._is_known or self._closed):
+    def _know(self, *, follows: bool) -> None:
+        """Note that it follows: anybody may connect, and say that its log is empty."""
+        if follows and not (self._is_known or self._closed):
             self._is_known = True
             facts = self.address, self.id, self.start, self._positions.written - self.end
             log.info("follower connected peer=%s id=%s from=%d behind=%d", *facts)
