@@ -41,7 +41,7 @@ class Departures:
                 pull_count=256,
                 queue_messages=4000,
                 span=8000,
-                max_attempts=RETRIES,
+                max_retries=RETRIES,
                 persist_every_ms=1000,
             ),
         )

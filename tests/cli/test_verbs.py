@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from rocketpipe.cli.verbs import Verbs
+from rocketpipe.cli.verbs import VerbParser, Verbs
 
 EXAMPLES = """\
 examples:
@@ -58,3 +58,22 @@ def test_words_and_flags_come_in_any_order(capsys: pytest.CaptureFixture[str]) -
     error = capsys.readouterr().err
     assert error.startswith("usage: rocketpipe thing send ")
     assert "unrecognized arguments: --colour red" in error
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("--max-attempts", r": use --max-retries (it counts the attempts after the first)"),
+        ("--collour=red", ": use --colour"),
+        ("--zzz", ""),
+    ],
+)
+def test_a_flag_that_nobody_knows_gets_the_one_that_was_meant(
+    given: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = VerbParser(prog="x")
+    made.add_argument("--max-retries")
+    made.add_argument("--colour")
+    with pytest.raises(SystemExit):
+        made.parse_args([given])
+    assert capsys.readouterr().err.endswith(f"unrecognized arguments: {given}{hint}\n")

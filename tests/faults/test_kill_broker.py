@@ -347,7 +347,7 @@ class Groups(Scenario):
 
     async def step(self, broker: Broker, worker: int) -> None:
         number = next(self._numbers)
-        settings = GroupSettings(name=f"group-{number}", retry_max_times=number)
+        settings = GroupSettings(name=f"group-{number}", max_retries=number)
         await broker.ask(UpdateAndCreateGroup(settings=settings))
         self._acked[settings.name] = number
         self.progress += 1
@@ -355,7 +355,7 @@ class Groups(Scenario):
     async def check(self, broker: Broker) -> None:
         for name, times in self._acked.items():
             found = (await broker.ask(GetGroupConfig(group=name))).settings
-            assert found.retry_max_times == times
+            assert found.max_retries == times
 
 
 class SentTopics(Scenario):

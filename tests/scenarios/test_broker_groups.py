@@ -35,7 +35,7 @@ def group(name: str = "g", **changes: Any) -> GroupSettings:
 
 async def test_groups_are_made_read_listed_and_outlive_the_broker(tmp_path: Path) -> None:
     async with driven_broker(tmp_path) as driver:
-        made = group(retry_max_times=3, consume_broadcast_enable=False)
+        made = group(max_retries=3, consume_broadcast_enable=False)
         assert (await driver.ask(UpdateAndCreateGroup(settings=made))).code == 0
         wanted = GroupList(groups=(group("h"), group("i", ordered=True)))
         assert (await driver.ask(UpdateAndCreateGroupList(wanted=wanted))).code == 0

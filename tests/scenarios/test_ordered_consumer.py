@@ -18,7 +18,7 @@ from tests.scenarios.support.consuming import PATIENCE_S, create_topic, quick_se
 from tests.scenarios.support.members import both_servers
 from tests.waiting import until
 
-from rocketpipe import ConsumeFromWhere, MessageQueue, Producer, PushConsumer
+from rocketpipe import Admin, ConsumeFromWhere, MessageQueue, Producer, PushConsumer
 from rocketpipe.client.consumer.group.assignment import configured
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.protocol.requests.offsets import QueryConsumerOffset
@@ -139,12 +139,14 @@ async def test_a_message_that_keeps_failing_holds_its_queue_and_then_leaves_it(
         await create_topic(servers.broker, "orders", 1)
         for body in (b"1", b"2", b"3"):
             await producer.send("orders", body, queue=QUEUE)
+        async with Admin(servers.name_server) as admin:
+            await admin.groups.create("g", max_retries=2)
         consumer = PushConsumer(
             servers.name_server,
             group="g",
             ordered=True,
             start=FIRST,
-            tuning=PushTuning(max_attempts=2, suspend_queue_ms=10),
+            tuning=PushTuning(suspend_queue_ms=10),
         )
 
         @consumer.on("orders")

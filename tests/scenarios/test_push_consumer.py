@@ -29,6 +29,7 @@ from tests.scenarios.support.members import both_servers
 from tests.waiting import until
 
 from rocketpipe import (
+    Admin,
     ConsumeFromWhere,
     MessageQueue,
     Producer,
@@ -40,7 +41,6 @@ from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.client.consumer.group.offsets import offsets_path
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
-from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.errors import OffsetsTaken
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
@@ -97,7 +97,9 @@ async def test_tags_sql_and_batches_choose_what_each_handler_gets(tmp_path: Path
         assert max(map(len, batched)) <= 8
 
 
-async def test_what_fails_comes_again_and_ends_with_the_dead_letters(tmp_path: Path) -> None:
+async def test_what_fails_comes_again_and_ends_with_the_dead_letters(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     attempts: Counter[bytes] = Counter()
     times: list[int] = []
     async with (
@@ -106,9 +108,9 @@ async def test_what_fails_comes_again_and_ends_with_the_dead_letters(tmp_path: P
     ):
         await create_topic(servers.broker, "orders", 1)
         await send(producer, "orders", [b"good", b"bad", b"once", b"hopeless"])
-        consumer = PushConsumer(
-            servers.name_server, group="g", start=FIRST, tuning=PushTuning(max_attempts=2)
-        )
+        async with Admin(servers.name_server) as admin:
+            await admin.groups.create("g", max_retries=2)
+        consumer = PushConsumer(servers.name_server, group="g", start=FIRST)
 
         @consumer.on("orders")
         async def handle(message: Any) -> Any:
@@ -136,6 +138,9 @@ async def test_what_fails_comes_again_and_ends_with_the_dead_letters(tmp_path: P
             async with undertaker:
                 await until(lambda: set(dead) == {b"bad", b"hopeless"})
         assert times == [0, 1, 2]
+        failures = [line for line in caplog.messages if "ValueError: always" in line]
+        follows = [line.partition("next=")[2].partition(" reason=")[0] for line in failures]
+        assert follows == ["again later", "again later", "to the dead letters"]
         assert dead[b"bad"]["RETRY_TOPIC"] == "orders"
         assert attempts == {b"good": 1, b"bad": 3, b"once": 2, b"hopeless": 1}
 

@@ -50,7 +50,7 @@ async def test_what_was_answered_of_topics_and_groups_holds_at_the_next_leader(
             await admin.groups.create(f"{name}-group")
         await caller.call(group.replicas[leader].address, message("deleted"))
         await admin.topics.update("changed", write_queues=5)
-        await admin.groups.update("changed-group", retry_max_times=3)
+        await admin.groups.update("changed-group", max_retries=3)
         await admin.topics.delete("deleted")
         await admin.groups.delete("deleted-group")
         address = group.replicas[await group.lose(leader)].address
@@ -59,7 +59,7 @@ async def test_what_was_answered_of_topics_and_groups_holds_at_the_next_leader(
             assert found.details.write_queues == queues
         for name, most in (("made-group", 16), ("changed-group", 3)):
             known = await caller.call(address, GetGroupConfig(group=name))
-            assert known.settings.retry_max_times == most
+            assert known.settings.max_retries == most
         with pytest.raises(RequestRejected, match="No topic"):
             await caller.call(address, GetTopicConfig(topic="deleted"))
         assert "deleted-group" not in await admin.groups.names()
@@ -115,7 +115,7 @@ async def test_what_failed_comes_again_from_the_next_leader_and_is_a_dead_letter
 ) -> None:
     leader = await group.three(delay_levels="1s 1s 1s 1s 1s 1s")
     seen: list[tuple[bytes, int]] = []
-    consumer = PushConsumer(group.name_server, group="g", tuning=PushTuning(max_attempts=2))
+    consumer = PushConsumer(group.name_server, group="g", tuning=PushTuning(max_retries=2))
 
     @consumer.on("t")
     async def handle(each: Any) -> None:

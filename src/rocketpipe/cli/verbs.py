@@ -9,6 +9,7 @@ from functools import partial
 from rocketpipe.cli.terminal import connecting
 from rocketpipe.cli.terminal.printing import Printer
 from rocketpipe.client.admin.admin import Admin
+from rocketpipe.model.misnomers import meaning_of, meant_by
 
 #: Carries a verb out; the number is the exit code.
 Work = Callable[[Admin, Printer, argparse.Namespace], Awaitable[int]]
@@ -39,8 +40,17 @@ class VerbParser(argparse.ArgumentParser):
         finally:
             self._mixing = False
         if strange:
-            self.error(f"unrecognized arguments: {' '.join(strange)}")
+            self.error(f"unrecognized arguments: {' '.join(strange)}{self._hint(strange)}")
         return found, []
+
+    def _hint(self, strange: Sequence[str]) -> str:
+        """What was probably meant by the first flag that nobody knows."""
+        known = {_name_of(flag): flag for flag in self._option_string_actions}
+        for word in strange:
+            right = meant_by(_name_of(word), known) if word.startswith("--") else None
+            if right is not None:
+                return f": use {known[right]}{meaning_of(right)}"
+        return ""
 
 
 class Verbs:
@@ -85,6 +95,10 @@ class Verbs:
             epilog="\n".join(["examples:", *mine]) if mine else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+
+
+def _name_of(flag: str) -> str:
+    return flag.partition("=")[0].lstrip("-").replace("-", "_")
 
 
 def _with_admin(work: Work, options: argparse.Namespace) -> int:

@@ -95,7 +95,7 @@ class GroupSettings(Body, frozen=True, kw_only=True):
     #: None and fewer: what fails is not delivered again.
     retry_queues: Int32 = msgspec.field(name="retryQueueNums", default=1)
     #: After so many retries a message goes to the dead letters.
-    retry_max_times: Int32 = 16
+    max_retries: Int32 = msgspec.field(name="retryMaxTimes", default=16)
     retry_policy: RetryPolicy = msgspec.field(name="groupRetryPolicy", default=RetryPolicy())
     broker_id: Int64 = 0
     which_broker_when_consume_slowly: Int64 = 1

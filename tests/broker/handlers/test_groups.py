@@ -51,7 +51,7 @@ def group(name: str = "g", **changes: Any) -> GroupSettings:
 
 async def test_a_group_is_created_and_replaced() -> None:
     broker = Broker()
-    for settings in (group(retry_max_times=3), group(consume_enable=False)):
+    for settings in (group(max_retries=3), group(consume_enable=False)):
         assert (await broker.ask(UpdateAndCreateGroup(settings=settings))).code == 0
         assert broker.groups.get("g") == settings
         assert (await broker.reply(GetGroupConfig(group="g"))).settings == settings
@@ -65,9 +65,9 @@ async def test_a_change_is_settled_before_it_is_answered() -> None:
         settled.append(broker.groups.get("g"))
 
     broker.router = Router(GroupHandlers(broker.groups, broker.offsets, ManualClock(), settle))
-    await broker.ask(UpdateAndCreateGroup(settings=group(retry_max_times=3)))
+    await broker.ask(UpdateAndCreateGroup(settings=group(max_retries=3)))
     await broker.ask(DeleteGroup(group_name="g"))
-    assert settled == [group(retry_max_times=3), None]
+    assert settled == [group(max_retries=3), None]
 
 
 async def test_of_a_list_all_are_made_or_none() -> None:

@@ -23,10 +23,10 @@ def test_a_group_that_comes_for_the_first_time_gets_the_usual_settings() -> None
     found = table.ensure("billing", now_ms=5)
     assert found == GroupSettings(name="billing")
     assert table.version.counter == before.counter + 1
-    table.update(GroupSettings(name="billing", retry_max_times=3), now_ms=6)
+    table.update(GroupSettings(name="billing", max_retries=3), now_ms=6)
     again = table.ensure("billing", now_ms=7)
     assert again is not None
-    assert again.retry_max_times == 3
+    assert again.max_retries == 3
     assert table.version.timestamp == 6
 
 
@@ -93,7 +93,7 @@ def test_one_group_too_many_is_refused_and_one_that_is_there_can_change() -> Non
     table.ensure("billing", now_ms=5)
     with pytest.raises(TableFull, match="groups"):
         table.ensure("shipping", now_ms=5)
-    assert table.update(GroupSettings(name="billing", retry_max_times=1), now_ms=5)
+    assert table.update(GroupSettings(name="billing", max_retries=1), now_ms=5)
 
 
 def test_what_can_be_forbidden_is_bounded() -> None:

@@ -57,7 +57,7 @@ def test_the_tables_of_apaches_broker_are_read_and_survive_our_saving(
         assert (orders.read_queues, orders.write_queues, orders.perm) == (4, 4, 6)
         group = tables.groups.get("golden_group")
         assert group is not None
-        assert group.retry_max_times == 16
+        assert group.max_retries == 16
         assert tables.delays.next_offset(1) == 2
         before = tables
         before.topics.ensure("%RETRY%new", queues=1, now_ms=1)
@@ -78,7 +78,7 @@ def test_what_was_saved_is_there_again(tmp_path: Path) -> None:
     clock = ManualClock()
     tables = tables_at(tmp_path, clock)
     tables.topics.create_for_send("orders", like=AUTO_CREATE_TOPIC, queues=4, now_ms=5)
-    tables.groups.update(GroupSettings(name="billing", retry_max_times=3), now_ms=6)
+    tables.groups.update(GroupSettings(name="billing", max_retries=3), now_ms=6)
     tables.groups.forbid("billing", "orders", 1, now_ms=7)
     tables.offsets.commit("billing", "orders", 3, QueueOffset(17))
     tables.delays.advance(4, QueueOffset(2))
@@ -211,7 +211,7 @@ def test_names_that_a_peer_made_up_do_not_keep_the_rest_from_being_saved(tmp_pat
 def test_groups_whose_table_is_lost_are_those_with_places_and_retries(tmp_path: Path) -> None:
     tables = tables_at(tmp_path)
     for group in ("placed", "retried", "neither"):
-        tables.groups.update(GroupSettings(name=group, retry_max_times=3), 1)
+        tables.groups.update(GroupSettings(name=group, max_retries=3), 1)
     tables.offsets.commit("placed", "t", 0, QueueOffset(7))
     tables.save()
     for path in tmp_path.glob("subscriptionGroup.json*"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.client.support.session_parts import Part
 
@@ -11,20 +13,31 @@ from rocketpipe.client.session import Session
 from rocketpipe.errors import InvalidName, RequestRejected
 from rocketpipe.testing import Cluster
 
+OLD: Any = {"retry_max_times": 3}
+
 
 async def test_a_group_has_the_settings_it_was_given(admin: Admin) -> None:
-    await admin.groups.create("billing", retry_max_times=3, ordered=True)
+    await admin.groups.create("billing", max_retries=3, ordered=True)
     (settings,) = (await admin.groups.show("billing")).settings.values()
-    assert (settings.retry_max_times, settings.ordered, settings.retry_queues) == (3, True, 1)
+    assert (settings.max_retries, settings.ordered, settings.retry_queues) == (3, True, 1)
     await admin.groups.update("billing", retry_queues=2)
     (settings,) = (await admin.groups.show("billing")).settings.values()
-    assert (settings.retry_max_times, settings.ordered, settings.retry_queues) == (3, True, 2)
+    assert (settings.max_retries, settings.ordered, settings.retry_queues) == (3, True, 2)
 
 
 async def test_a_group_is_created_once_and_changed_only_if_it_is_there(admin: Admin) -> None:
     await admin.groups.create("billing")
     with pytest.raises(GroupExists, match="update it instead"):
         await admin.groups.create("billing")
+    await admin.groups.create("billing", if_missing=True, max_retries=3)
+    (settings,) = (await admin.groups.show("billing")).settings.values()
+    assert settings.max_retries == 16
+    await admin.groups.create("anew", if_missing=True, max_retries=3)
+    (settings,) = (await admin.groups.show("anew")).settings.values()
+    assert settings.max_retries == 3
+    for change in (admin.groups.create, admin.groups.update):
+        with pytest.raises(TypeError, match="a group has no 'retry_max_times': use max_retries"):
+            await change("billing", **OLD)
     with pytest.raises(NoGroup, match="no group 'x' at 1 brokers"):
         await admin.groups.update("x", ordered=True)
     with pytest.raises(InvalidName):

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from rocketpipe.client.consumer.tuning import ORDERED_ATTEMPTS, PushTuning, Room
+from rocketpipe.client.consumer.tuning import PushTuning, Room
 
 
 def test_the_defaults_are_rocketmqs() -> None:
@@ -15,9 +19,14 @@ def test_the_defaults_are_rocketmqs() -> None:
         30_000,
         60_000,
     )
-    assert tuning.attempts(ordered=False) == 16
-    assert tuning.attempts(ordered=True) == ORDERED_ATTEMPTS == 2**31 - 1
-    assert PushTuning(max_attempts=3).attempts(ordered=True) == 3
+    assert tuning.max_retries is None
+
+
+def test_a_name_that_it_does_not_have_gets_a_hint() -> None:
+    old: Any = {"max_attempts": 3}
+    with pytest.raises(TypeError, match="PushTuning has no 'max_attempts': use max_retries"):
+        PushTuning(**old)
+    assert copy(PushTuning(max_retries=3)) == replace(PushTuning(), max_retries=3)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +41,7 @@ def test_the_defaults_are_rocketmqs() -> None:
         {"pull_count": 1025},
         {"pull_interval_ms": -1},
         {"suspend_queue_ms": 9},
-        {"max_attempts": -1},
+        {"max_retries": -1},
         {"lock_every_ms": 30_000},
         {"lock_start_ms": 60_001},
     ],

@@ -25,7 +25,7 @@ def test_a_group_of_which_only_the_name_is_said_has_rocketmqs_defaults() -> None
 
 def test_a_tool_of_4_9_knows_nothing_of_retry_policies() -> None:
     settings = asked(b'{"groupName":"g","retryMaxTimes":3,"consumeEnable":false}')
-    assert settings.retry_max_times == 3
+    assert settings.max_retries == 3
     assert settings.consume_enable is False
     assert settings.retry_policy.delay_ms(0) == 10_000
 

@@ -145,7 +145,7 @@ class Cast:
         fails: Fails = lambda message_id, times: False,
         ordered: bool = False,
         broadcast: bool = False,
-        max_attempts: int | None = None,
+        max_retries: int | None = None,
         work_s: float = 0.0,
     ) -> PushConsumer:
         """A member in this process."""
@@ -158,7 +158,7 @@ class Cast:
             start=FIRST,
             strategy=record.sharing(group, AVERAGE),
             concurrency=4,
-            tuning=PushTuning(max_attempts=max_attempts),
+            tuning=PushTuning(max_retries=max_retries),
             offsets_root=self._directory / "offsets",
         )
 
@@ -171,7 +171,7 @@ class Cast:
             self.handled[name if broadcast else group].add(message.keys[0])
 
         await self._stack.enter_async_context(consumer)
-        record.joined(group, topic, ordered=ordered, broadcast=broadcast, max_attempts=max_attempts)
+        record.joined(group, topic, ordered=ordered, broadcast=broadcast, max_retries=max_retries)
         self.members[name] = consumer
         self._records[name] = record, group
         return consumer

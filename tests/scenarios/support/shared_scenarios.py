@@ -154,7 +154,7 @@ async def broadcast_and_dead_letters(cast: Cast, *, messages: int = 40) -> None:
     def fails(message_id: str, times: int) -> bool:
         return message_id.endswith("bad") or (message_id.endswith("once") and times == 0)
 
-    await cast.join("worker", "workers", "news", fails=fails, max_attempts=2)
+    await cast.join("worker", "workers", "news", fails=fails, max_retries=2)
     record = cast.recorder("sender")
     async with cast.producer() as producer:
         for number in range(messages):

@@ -54,14 +54,14 @@ def clean(seed: int = 1) -> Story:
             handle("o2", "ordered", "twice", place=lost_copy)
         handle("o2", "ordered", message_id)
     # Concurrent: a queue changes hands, one fails and comes again, a broker is killed.
-    story.join("c1", "many", max_attempts=2)
+    story.join("c1", "many", max_retries=2)
     story.share("c1", "many", *QUEUES)
     shuffled = [*places]
     chance.shuffle(shuffled)
     for message_id in shuffled:
         handle("c1", "many", message_id)
     story.share("c1", "many", *QUEUES[1:])
-    story.join("c2", "many", max_attempts=2)
+    story.join("c2", "many", max_retries=2)
     story.share("c2", "many", QUEUES[0])
     handle("c2", "many", "m0")
     story.add("nemesis", What.FAULT, INVOKE, name="broker killed")
@@ -140,11 +140,11 @@ def plant_repeated_by_the_same(story: Story) -> None:
 
 def plant_repeated_after_a_clean_end(story: Story) -> None:
     story.leave("c1", "many")
-    story.join("c3", "many", max_attempts=2)
+    story.join("c3", "many", max_retries=2)
     story.share("c3", "many", *QUEUES[1:])
     story.handle("c3", "many", "dead", ("t/a/1", 50), tag="x")
     story.leave("c3", "many")
-    story.join("c4", "many", max_attempts=2)
+    story.join("c4", "many", max_retries=2)
     story.share("c4", "many", *QUEUES[1:])
     story.handle("c4", "many", "dead", ("t/a/1", 50), tag="x")
 

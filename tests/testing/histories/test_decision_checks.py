@@ -379,7 +379,7 @@ def test_two_copies_of_a_message_are_acknowledged_one_by_one() -> None:
 
 def test_what_failed_in_all_its_attempts_does_not_tear_a_batch() -> None:
     story = clean()
-    story.join("of few", "few", max_attempts=0)
+    story.join("of few", "few", max_retries=0)
     for message_id, offset in (("committed", 0), ("asked", 1), ("timed", 5), ("too late", 6)):
         story.see(message_id, offset, "few")
     story.see("popped", 0, "few", queue=QUEUES[1])

@@ -120,7 +120,7 @@ def test_a_handler_is_done_or_failed_or_never_heard_of_again(record: Recorder, p
 
 
 def test_members_shares_and_faults_are_recorded(record: Recorder, path: Path) -> None:
-    record.joined("g", "orders", ordered=True, tags=["paid"], max_attempts=2)
+    record.joined("g", "orders", ordered=True, tags=["paid"], max_retries=2)
     other = MessageQueue(topic="orders", broker_name="broker-a", queue_id=0)
     share = record.sharing("g", AVERAGE)
     assert share.name == AVERAGE.name
@@ -129,7 +129,7 @@ def test_members_shares_and_faults_are_recorded(record: Recorder, path: Path) ->
         record.killed("two")
     joined, shared, *more = read_history(path)
     assert (joined.topics, joined.tags, joined.ordered) == (("orders",), ("paid",), True)
-    assert (joined.broadcast, joined.max_attempts) == (False, 2)
+    assert (joined.broadcast, joined.max_retries) == (False, 2)
     assert (shared.group, shared.topic, shared.queues) == ("g", "orders", (queue_name(QUEUE),))
     assert [(event.what, event.phase, event.who) for event in more] == [
         (What.FAULT, Phase.INVOKE, "one"),

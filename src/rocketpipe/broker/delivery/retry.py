@@ -164,7 +164,7 @@ class Retries:
 
 def attempts_allowed(asked: int | None, version: int, group: GroupSettings) -> int:
     """How many retries a message has: as many as its consumer says, else as its group has."""
-    return group.retry_max_times if asked is None or version < COUNTING_VERSION else asked
+    return group.max_retries if asked is None or version < COUNTING_VERSION else asked
 
 
 def explained(put: Put, reason: str, *, topic: str | None, message_id: str | None) -> Put:

@@ -61,7 +61,7 @@ _SETTINGS: Final = {
     "consume_broadcast_enable": "consumeBroadcastEnable",
     "ordered": "consumeMessageOrderly",
     "retry_queues": "retryQueueNums",
-    "retry_max_times": "retryMaxTimes",
+    "max_retries": "retryMaxTimes",
     "broker_id": "brokerId",
     "which_broker_when_consume_slowly": "whichBrokerWhenConsumeSlowly",
     "notify_consumer_ids_changed_enable": "notifyConsumerIdsChanged",

@@ -21,7 +21,7 @@ examples:
   rocketpipe group show shop
   rocketpipe group lag shop -o json
   rocketpipe group lag shop --topic orders
-  rocketpipe group create shop --max-attempts 5
+  rocketpipe group create shop --max-retries 5
   rocketpipe group delete shop --offsets --yes
 """
 
@@ -43,7 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create = verbs.add("create", "create a group", _create)
     create.add_argument("group", help="its name")
     create.add_argument(
-        "--max-attempts", type=int, metavar="N", help="retries before the dead letters (16)"
+        "--if-missing", action="store_true", help="be content if the group is there already"
+    )
+    create.add_argument(
+        "--max-retries",
+        type=int,
+        metavar="N",
+        help="attempts after the first before the dead letters (16; no end if ordered)",
     )
     create.add_argument("--broadcast", action="store_true", help="allow broadcasting")
     delete = verbs.add("delete", "delete a group's settings", _delete)
@@ -70,7 +76,7 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
             "broker": broker,
             "consuming": each.consume_enable,
             "broadcasting": each.consume_broadcast_enable,
-            "max_attempts": each.retry_max_times,
+            "max_retries": each.max_retries,
             "retry_queues": each.retry_queues,
         }
         for broker, each in sorted(info.settings.items())
@@ -166,9 +172,9 @@ async def _since(admin: Admin, place: GroupPlace) -> str | None:
 
 async def _create(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     settings = GroupChanges(consume_broadcast_enable=options.broadcast)
-    if options.max_attempts is not None:
-        settings["retry_max_times"] = options.max_attempts
-    await admin.groups.create(options.group, **settings)
+    if options.max_retries is not None:
+        settings["max_retries"] = options.max_retries
+    await admin.groups.create(options.group, if_missing=options.if_missing, **settings)
     return await _show(admin, printer, options)
 
 

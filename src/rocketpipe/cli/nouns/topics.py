@@ -11,7 +11,7 @@ from rocketpipe.cli.terminal.arguments import count
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
-from rocketpipe.client.admin.topics import DEFAULT_QUEUES, TopicExists
+from rocketpipe.client.admin.topics import DEFAULT_QUEUES
 from rocketpipe.errors import ConfigError
 from rocketpipe.model.topic import MessageType, Perm
 
@@ -112,20 +112,17 @@ def _attributes(options: argparse.Namespace) -> dict[str, str]:
 
 
 async def _create(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
-    try:
-        await admin.topics.create(
-            options.topic,
-            queues=options.queues,
-            perm=_PERMISSIONS[options.perm or "rw"],
-            ordered=bool(options.ordered),
-            message_type=MessageType(options.type) if options.type else None,
-            attributes=_attributes(options),
-            cluster=options.cluster,
-            broker=options.broker,
-        )
-    except TopicExists:
-        if not options.if_missing:
-            raise
+    await admin.topics.create(
+        options.topic,
+        queues=options.queues,
+        perm=_PERMISSIONS[options.perm or "rw"],
+        ordered=bool(options.ordered),
+        message_type=MessageType(options.type) if options.type else None,
+        attributes=_attributes(options),
+        cluster=options.cluster,
+        broker=options.broker,
+        if_missing=options.if_missing,
+    )
     return await _show(admin, printer, options)
 
 

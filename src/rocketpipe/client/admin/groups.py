@@ -11,6 +11,7 @@ import msgspec
 from rocketpipe.client.admin.fleet import Fleet, each
 from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.group import GroupSettings, RetryPolicy
+from rocketpipe.model.misnomers import check_names
 from rocketpipe.model.names import check_consumer_group, is_predefined_group, is_system_group
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.clients import GetConsumerListByGroup
@@ -64,7 +65,7 @@ class GroupChanges(TypedDict, total=False):
     consume_broadcast_enable: bool
     ordered: bool
     retry_queues: int
-    retry_max_times: int
+    max_retries: int
     retry_policy: RetryPolicy
     broker_id: int
     which_broker_when_consume_slowly: int
@@ -84,24 +85,29 @@ class GroupAdmin:
         *,
         cluster: str | None = None,
         broker: str | None = None,
+        if_missing: bool = False,
         **settings: Unpack[GroupChanges],
     ) -> None:
         """Create a group at every broker, at those of a cluster, or at one.
 
-        What is not given is as RocketMQ has it by default.
+        What is not given is as RocketMQ has it by default. With ``if_missing`` brokers that have it
+        keep it as it is, and that is no error.
 
         Raises:
             InvalidName: If no group may have this name.
+            TypeError: If a group has no such setting; the message says which may be meant.
             GroupExists: If one of these brokers has it.
             NoBroker: If there is no such cluster or broker.
             PartlyDone: If some brokers have it now, and others do not.
         """
         check_consumer_group(group)
+        check_names("a group", settings, GroupChanges.__annotations__)
         wanted = GroupSettings(name=group, **settings)
         leaders = await self._fleet.leaders(cluster=cluster, broker=broker)
         known = await self._settings(group, leaders)
-        if known:
+        if known and not if_missing:
             raise GroupExists(group, sorted(known))
+        leaders = {name: at for name, at in leaders.items() if name not in known}
         await self._fleet.tell(leaders, UpdateAndCreateGroup(settings=wanted))
 
     async def update(
@@ -119,6 +125,7 @@ class GroupAdmin:
             NoBroker: If there is no such cluster or broker.
             PartlyDone: If some brokers have changed it, and others have not.
         """
+        check_names("a group", changes, GroupChanges.__annotations__)
         leaders = await self._fleet.leaders(cluster=cluster, broker=broker)
         known = await self._settings(group, leaders)
         if not known:

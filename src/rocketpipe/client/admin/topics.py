@@ -96,10 +96,12 @@ class TopicAdmin:
         attributes: Mapping[str, str] | None = None,
         cluster: str | None = None,
         broker: str | None = None,
+        if_missing: bool = False,
     ) -> None:
         """Create a topic with so many queues at every broker, or at those of a cluster, or at one.
 
-        When this returns, NameServers know it.
+        When this returns, NameServers know it. With ``if_missing`` brokers that have it keep it as
+        it is, and that is no error.
 
         Raises:
             InvalidName: If no topic may have this name.
@@ -111,8 +113,9 @@ class TopicAdmin:
         check_topic(topic)
         leaders = await self._fleet.leaders(cluster=cluster, broker=broker)
         known = await self._settings(topic, leaders)
-        if known:
+        if known and not if_missing:
             raise TopicExists(topic, sorted(known))
+        leaders = {name: at for name, at in leaders.items() if name not in known}
         change = {f"+{name}": value for name, value in (attributes or {}).items()}
         if message_type is not None:
             change[f"+{MESSAGE_TYPE}"] = message_type.value

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
+
+from rocketpipe.model.misnomers import check_names
 
 _MIB: Final = 1 << 20
 _INT_MAX: Final = (1 << 31) - 1
-
-#: What Java's consumers say when nothing was set: after so many retries a message is dead.
-CONCURRENT_ATTEMPTS: Final = 16
-#: An ordered consumer does not give a message up by itself.
-ORDERED_ATTEMPTS: Final = _INT_MAX
 
 _RANGES: Final = MappingProxyType(
     {
@@ -32,7 +29,7 @@ _RANGES: Final = MappingProxyType(
         "pop_count": (1, 32),
         "pop_in_hand": (1, 65_535),
         "pop_invisible_ms": (5_000, 300_000),
-        "max_attempts": (0, _INT_MAX),
+        "max_retries": (0, _INT_MAX),
         "consume_timeout_ms": (1, _INT_MAX),
         "suspend_queue_ms": (10, 30_000),
         "local_retry_ms": (1, 600_000),
@@ -53,6 +50,7 @@ class PushTuning:
 
     Raises:
         ValueError: If a number is out of its range.
+        TypeError: If it has no such setting; the message says which may be meant.
     """
 
     #: Pulling a queue stops above so many messages, or so many bytes of bodies, in hand.
@@ -72,8 +70,9 @@ class PushTuning:
     pop_count: int = 32
     pop_in_hand: int = 96
     pop_invisible_ms: int = 60_000
-    #: Retries before a message is dead; None: 16, and no end to them for an ordered consumer.
-    max_attempts: int | None = None
+    #: Attempts after the first before a message is dead; None: as many as its group has at the
+    #: broker (``max_retries`` there too, 16 if nobody set it, which is no end for who is ordered).
+    max_retries: int | None = None
     #: A message that a handler has had for longer is sent back, and not waited for.
     consume_timeout_ms: int = 15 * 60_000
     #: How long an ordered queue rests after a failure.
@@ -92,6 +91,11 @@ class PushTuning:
     #: The same on closing.
     drain_ms: int = 30_000
 
+    def __new__(cls, **given: object) -> Self:
+        """Refuse a name that is not known before the numbers are looked at."""
+        check_names(cls.__name__, given, _RANGES)
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
@@ -100,12 +104,6 @@ class PushTuning:
                 raise ValueError(f"{field.name} {value}: it goes from {least} to {most}")
         if not self.lock_every_ms < self.lock_start_ms <= self.lock_life_ms:
             raise ValueError("lock_every_ms < lock_start_ms <= lock_life_ms must hold")
-
-    def attempts(self, *, ordered: bool) -> int:
-        """How many retries a message has."""
-        if self.max_attempts is not None:
-            return self.max_attempts
-        return ORDERED_ATTEMPTS if ordered else CONCURRENT_ATTEMPTS
 
     def room(self, queues: int) -> Room:
         """What one of so many queues of a topic may have in hand."""

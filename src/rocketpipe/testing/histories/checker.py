@@ -284,7 +284,7 @@ def _predecessors(facts: Facts, group: Group) -> dict[Place, list[str]]:
 def _dead_letters(facts: Facts, *, drained: bool) -> Iterator[Anomaly]:
     for group in facts.groups.values():
         reader = facts.reader_of_dead(group.name)
-        if group.max_attempts is None or reader is None:
+        if group.max_retries is None or reader is None:
             continue
         dead, given_up = facts.dead_letters(group.name), facts.given_up(group.name)
         handled = {d.id for d in facts.of_group(group.name) if d.end is Phase.OK}

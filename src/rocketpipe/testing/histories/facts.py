@@ -94,7 +94,7 @@ class Group:
     ordered: bool = False
     broadcast: bool = False
     popped: bool = False
-    max_attempts: int | None = None
+    max_retries: int | None = None
     topics: set[str] = field(default_factory=set)
     tags: frozenset[str] = frozenset()
     #: When each member joined, and when it left or was killed.
@@ -238,7 +238,7 @@ class Facts:
 
     def given_up(self, group: str) -> set[str]:
         """The ids of a group's messages whose last attempt failed."""
-        attempts = self.groups[group].max_attempts
+        attempts = self.groups[group].max_retries
         if attempts is None:
             return set()
         return {
@@ -338,7 +338,7 @@ class Facts:
         group.ordered = event.ordered
         group.broadcast = event.broadcast
         group.popped = event.popped
-        group.max_attempts = event.max_attempts
+        group.max_retries = event.max_retries
         group.topics.update(event.topics)
         group.tags = frozenset(event.tags)
         group.members[event.who] = event.at_ns, None

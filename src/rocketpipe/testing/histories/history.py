@@ -119,7 +119,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     #: Nobody owns its queues: what is acknowledged does not come again, whoever asks.
     popped: bool = False
     #: After so many retries a message is a dead letter; None if nobody counts.
-    max_attempts: int | None = None
+    max_retries: int | None = None
     #: A fault's, or a batch's.
     name: str = ""
     #: Whether messages may come twice because of it; and of which broker, or of any.
@@ -295,7 +295,7 @@ class Recorder:
         broadcast: bool = False,
         popped: bool = False,
         tags: Sequence[str] = (),
-        max_attempts: int | None = None,
+        max_retries: int | None = None,
     ) -> None:
         """Record that it is a member, and of what kind; once it certainly is one."""
         self.note(
@@ -307,7 +307,7 @@ class Recorder:
             broadcast=broadcast,
             popped=popped,
             tags=tuple(tags),
-            max_attempts=max_attempts,
+            max_retries=max_retries,
         )
 
     @contextmanager

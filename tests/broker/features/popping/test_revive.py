@@ -40,7 +40,7 @@ def parts(tmp_path: Path) -> Iterator[PopParts]:
 async def test_it_comes_again_and_again_and_becomes_a_dead_letter_in_the_end(
     parts: PopParts,
 ) -> None:
-    group = GroupSettings(name="g", retry_max_times=3)
+    group = GroupSettings(name="g", max_retries=3)
     parts.tables.groups.update(group, parts.clock.now_ms())
     await parts.send(b"poison", properties=b"UNIQ_KEY\x01K\x02TAGS\x01A\x02")
     first_ms = parts.clock.now_ms()

@@ -39,7 +39,7 @@ def change_all(replica: Replica) -> None:
     """Change something in every table."""
     tables = replica.tables
     tables.topics.update(TopicSettings(name="t", read_queues=4, attributes={"a": "b"}), 5)
-    tables.groups.update(GroupSettings(name="g", retry_max_times=3), 6)
+    tables.groups.update(GroupSettings(name="g", max_retries=3), 6)
     tables.groups.forbid("g", "t", 4, 7)
     tables.offsets.commit("g", "t", 0, QueueOffset(17))
     tables.offsets.reset("g", "t", 1, QueueOffset(3), online=True)
@@ -640,7 +640,7 @@ def random_changes(leader: Replica, chance: random.Random) -> None:
                 if chance.random() < 0.5:
                     tables.offsets.forget_group(group)
             case 5:
-                settings_of = GroupSettings(name=group, retry_max_times=chance.randrange(9))
+                settings_of = GroupSettings(name=group, max_retries=chance.randrange(9))
                 tables.groups.update(settings_of, now_ms)
             case 6:
                 tables.groups.forbid(group, topic, chance.choice([0, 4]), now_ms)

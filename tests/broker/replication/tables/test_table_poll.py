@@ -75,7 +75,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 def change_all(tables: Tables) -> None:
     tables.topics.update(TopicSettings(name="t", read_queues=4, attributes={"a": "b"}), 5)
-    tables.groups.update(GroupSettings(name="g", retry_max_times=3), 6)
+    tables.groups.update(GroupSettings(name="g", max_retries=3), 6)
     tables.groups.forbid("g", "t", 4, 7)
     tables.offsets.commit("g", "t", 0, QueueOffset(17))
     tables.delays.advance(2, QueueOffset(100))

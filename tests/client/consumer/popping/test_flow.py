@@ -39,7 +39,7 @@ class Desk:
         self.hidden: list[tuple[bytes, int]] = []
         self.returned: list[bytes] = []
         self.trouble: list[Exception] = []
-        self.max_attempts = 16
+        self.max_retries = 16
 
     async def sources(self, topic: str) -> list[Source]:
         return [Source(topic, "b")]
@@ -54,6 +54,9 @@ class Desk:
 
     async def hide(self, message: PoppedMessage, invisible_ms: int) -> None:
         self.hidden.append((message.body, invisible_ms))
+
+    async def is_spent(self, message: PoppedMessage) -> bool:
+        return message.reconsume_times >= self.max_retries
 
     async def send_back(self, message: PoppedMessage, delay_level: int = 0) -> bool:
         assert delay_level == DEAD_LETTER
@@ -113,7 +116,7 @@ async def test_what_is_done_is_acknowledged_and_what_failed_comes_again_later() 
 
 async def test_what_is_given_up_goes_to_the_dead_letters_and_is_done() -> None:
     desk = Desk()
-    desk.max_attempts = 4  # each was tried as often before
+    desk.max_retries = 4  # each was tried as often before
     async with flowing(desk, lambda message: Retry()):
         desk.offer(0)
         await until(lambda: desk.done)

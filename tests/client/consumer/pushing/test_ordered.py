@@ -26,11 +26,11 @@ class Bench:
     """Ordered workers, one locked queue, and what they note."""
 
     def __init__(
-        self, handle: Callable[..., Any], *, batch: int | None = None, max_attempts: int = 2**31 - 1
+        self, handle: Callable[..., Any], *, batch: int | None = None, max_retries: int = 2**31 - 1
     ) -> None:
         self.clock = ManualClock()
         self.offsets = NotedOffsets()
-        self.returns = NotedReturns(max_attempts=max_attempts)
+        self.returns = NotedReturns(max_retries=max_retries)
         self.held = HeldQueue(QUEUE, Lease(self.clock.monotonic_ms()))
         self.lost: list[HeldQueue] = []
         self.workers = OrderedWorkers(
@@ -151,7 +151,7 @@ async def test_after_its_last_attempt_a_message_leaves_and_the_queue_goes_on() -
         seen.append(one.queue_offset)
         return one.queue_offset != 5
 
-    async with bench(handle, max_attempts=1) as at:
+    async with bench(handle, max_retries=1) as at:
         await at.submit(5, 6)
         await until(lambda: at.clock._sleepers)
         await at.clock.advance(1000)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.client.consumer.support.sample_messages import message
 
 from rocketpipe.client.consumer.group.offsets import BrokerOffsets, FileOffsets, StartFrom
 from rocketpipe.client.consumer.pushing.plan import PushPlan
@@ -42,11 +43,12 @@ def test_places_are_at_the_brokers_or_in_a_file_of_who_broadcasts(tmp_path: Path
     assert isinstance(plan(broadcast=True, offsets_root=tmp_path).offsets(session), FileOffsets)
 
 
-def test_what_fails_in_order_is_tried_as_often_as_the_tuning_says() -> None:
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_what_fails_is_tried_as_often_as_the_tuning_says(ordered: bool) -> None:
     session = Session("127.0.0.1:1")
-    tuned = PushTuning(max_attempts=3)
-    assert plan(ordered=True, tuning=tuned).returns(session).max_attempts == 3
-    assert plan(tuning=tuned).returns(session).max_attempts == 3
+    returns = plan(ordered=ordered, tuning=PushTuning(max_retries=3)).returns(session)
+    assert await returns.is_spent(message(1, reconsume_times=3))
+    assert not await returns.is_spent(message(1, reconsume_times=2))
     claims = plan().claims(session, plan().offsets(session))
     assert list(claims.held) == []
 

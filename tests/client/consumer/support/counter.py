@@ -12,6 +12,7 @@ from tests.client.consumer.support.fake_broker import Desk
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RequestRejected
+from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.message import StoredMessage
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
@@ -23,6 +24,7 @@ from rocketpipe.protocol.requests.clients import (
     LockedQueues,
     UnlockBatch,
 )
+from rocketpipe.protocol.requests.groups import GetGroupConfig, GroupReply
 from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
 from rocketpipe.protocol.requests.sending import SendMessage, SendMessageBack, SendMessageReply
 from rocketpipe.record.codec import encode_record
@@ -40,6 +42,7 @@ class Counter(Desk):
         self.least = 0
         self.owners: dict[MessageQueue, str] = {}
         self.suggests = 0
+        self.max_retries = 16
         self._grown = asyncio.Event()
 
     @classmethod
@@ -116,6 +119,12 @@ class Counter(Desk):
             queue_id=request.queue_id,
             queue_offset=QueueOffset(0),
         )
+
+    @handles(GetGroupConfig)
+    async def group(self, request: GetGroupConfig, call: Call) -> GroupReply:
+        self._note(request)
+        settings = GroupSettings(name=request.group, max_retries=self.max_retries)
+        return GroupReply(settings=settings)
 
     @handles(CheckClientConfig)
     async def check(self, request: CheckClientConfig, call: Call) -> None:

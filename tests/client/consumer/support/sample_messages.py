@@ -93,11 +93,14 @@ class NotedOffsets:
 class NotedReturns:
     """Notes what is sent back, and takes it or not."""
 
-    def __init__(self, *, takes: bool = True, max_attempts: int = 16) -> None:
+    def __init__(self, *, takes: bool = True, max_retries: int = 16) -> None:
         self.takes = takes
-        self.max_attempts = max_attempts
+        self.max_retries = max_retries
         self.sent_back: list[tuple[int, int]] = []
         self.resent: list[int] = []
+
+    async def is_spent(self, message: ReceivedMessage) -> bool:
+        return message.reconsume_times >= self.max_retries
 
     async def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
         self.sent_back.append((message.queue_offset, delay_level))

@@ -224,7 +224,7 @@ class Revivals:
         changes: dict[str, str | None] = {properties.POP_CK: None}
         if properties.FIRST_POP_TIME not in given:
             changes[properties.FIRST_POP_TIME] = str(point.pop_ms)
-        is_dead = message.reconsume_times >= group.retry_max_times
+        is_dead = message.reconsume_times >= group.max_retries
         if is_dead:
             name = dlq_topic(group.name)
             await self._topic_provider.ensured(name, queues=DLQ_QUEUES)
@@ -255,7 +255,7 @@ class Revivals:
         )
         return explained(
             put,
-            f"{tried} attempts were not acknowledged, {group.retry_max_times} retries are allowed",
+            f"{tried} attempts were not acknowledged, {group.max_retries} retries are allowed",
             topic=topic_of_pop_retry(point.topic, group.name),
             message_id=message.message_id,
         )

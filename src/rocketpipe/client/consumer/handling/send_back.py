@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from rocketpipe.client.consumer.handling.retry_limit import RetryLimit
 from rocketpipe.client.consumer.outcome import DEAD_LETTER
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.session import Session
@@ -35,12 +36,16 @@ PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 class SendBack:
     """Takes back what a group's handlers could not use."""
 
-    def __init__(self, session: Session, group: str, max_attempts: int) -> None:
+    def __init__(self, session: Session, group: str, limit: RetryLimit) -> None:
         self._session = session
         self._group = group
         self._topic = retry_topic(group)
-        self.max_attempts = max_attempts
+        self._limit = limit
         self._lines = LogBudget()
+
+    async def is_spent(self, message: ReceivedMessage) -> bool:
+        """Whether a message has had all its retries, so that the next failure is its last."""
+        return message.reconsume_times >= await self._limit.at(message.queue)
 
     async def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
         """Have a message delivered again later; False when nobody takes it.
@@ -53,7 +58,7 @@ class SendBack:
             delay_level=delay_level,
             origin_msg_id=message.message_id,
             origin_topic=message.topic,
-            max_reconsume_times=self.max_attempts,
+            max_reconsume_times=self._limit.said,
             broker_name=message.queue.broker_name,
         )
         try:
@@ -68,9 +73,10 @@ class SendBack:
 
         One that has had its attempts, or is given up, is put with the dead letters by the broker.
         """
+        most = await self._limit.at(message.queue)
         times = message.reconsume_times + 1
         if delay_level == DEAD_LETTER:
-            times = max(times, min(self.max_attempts, _MOST_TIMES - 1) + 1)
+            times = max(times, min(most, _MOST_TIMES - 1) + 1)
         level = delay_level if delay_level > 0 else FIRST_LEVEL + message.reconsume_times
         changes = {
             well_known.RETRY_TOPIC: message.topic,
@@ -99,7 +105,7 @@ class SendBack:
                 flag=message.flag,
                 properties=well_known.read_text(well_known.edited(message.raw_properties, changes)),
                 reconsume_times=times,
-                max_reconsume_times=self.max_attempts,
+                max_reconsume_times=most,
                 broker_name=queue.broker_name,
                 body=message.stored_body,
             )

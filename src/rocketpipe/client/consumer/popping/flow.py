@@ -248,7 +248,7 @@ class PopFlow:
             await self._ack(messages[: outcome.done])
         failed = messages[outcome.done :]
         if failed:
-            self._complain_of(failed[0], outcome)
+            await self._complain_of(failed[0], outcome)
         for message in failed:
             await self._fail(message, outcome)
         return not failed and len(messages) == len(given)
@@ -277,12 +277,14 @@ class PopFlow:
         return [message for message in messages if message not in late]
 
     async def _fail(self, message: PoppedMessage, outcome: Outcome) -> None:
-        used_up = message.reconsume_times >= self._returns.max_attempts
-        if used_up or outcome.delay_level == DEAD_LETTER:
+        if await self._is_hopeless(message, outcome):
             if await self._returns.send_back(message, DEAD_LETTER):
                 await self._ack([message])
             return
         await self._hide(message, self._pause_ms(message, outcome))
+
+    async def _is_hopeless(self, message: PoppedMessage, outcome: Outcome) -> bool:
+        return outcome.delay_level == DEAD_LETTER or await self._returns.is_spent(message)
 
     def _pause_ms(self, message: PoppedMessage, outcome: Outcome) -> int:
         if self._ordered:
@@ -316,12 +318,14 @@ class PopFlow:
         if self._lines.allows():
             log.warning("%s at=%s reason=%s%s", what, where, error, self._lines.suppressed())
 
-    def _complain_of(self, message: PoppedMessage, outcome: Outcome) -> None:
+    async def _complain_of(self, message: PoppedMessage, outcome: Outcome) -> None:
         if self._lines.allows():
+            hopeless = await self._is_hopeless(message, outcome)
             log.warning(
-                "message failed message=%r attempt=%d reason=%s%s",
+                "message failed message=%r attempt=%d next=%s reason=%s%s",
                 message,
                 message.reconsume_times + 1,
+                "to the dead letters" if hopeless else "again later",
                 outcome.reason,
                 self._lines.suppressed(),
                 exc_info=outcome.error,

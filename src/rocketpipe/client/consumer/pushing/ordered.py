@@ -105,10 +105,16 @@ class OrderedWorkers:
         if not self._counts(held):
             return 0
         done = outcome.done
-        while done < len(messages) and self._is_hopeless(messages[done], outcome):
+        while done < len(messages) and await self._is_hopeless(messages[done], outcome):
             if not await self._returns.resend(messages[done], outcome.delay_level):
                 break
-            log.warning("message given up message=%r reason=%s", messages[done], outcome.reason)
+            log.warning(
+                "message failed message=%r attempt=%d next=to the dead letters reason=%s",
+                messages[done],
+                messages[done].reconsume_times + 1,
+                outcome.reason,
+                exc_info=outcome.error,
+            )
             done += 1
         if not self._counts(held):
             return 0
@@ -127,9 +133,8 @@ class OrderedWorkers:
         asked = self._tuning.suspend_queue_ms if outcome.pause_ms is None else outcome.pause_ms
         return min(max(asked, LEAST_PAUSE_MS), MOST_PAUSE_MS)
 
-    def _is_hopeless(self, message: ReceivedMessage, outcome: Outcome) -> bool:
-        spent = message.reconsume_times >= self._returns.max_attempts
-        return spent or outcome.delay_level == DEAD_LETTER
+    async def _is_hopeless(self, message: ReceivedMessage, outcome: Outcome) -> bool:
+        return outcome.delay_level == DEAD_LETTER or await self._returns.is_spent(message)
 
     def _may_start(self, held: HeldQueue) -> bool:
         """Whether the lock is young enough to begin with another batch."""

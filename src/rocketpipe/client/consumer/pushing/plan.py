@@ -15,6 +15,7 @@ from rocketpipe.client.consumer.group.offsets import (
     offsets_path,
     starting_offset,
 )
+from rocketpipe.client.consumer.handling.retry_limit import RetryLimit
 from rocketpipe.client.consumer.handling.send_back import SendBack
 from rocketpipe.client.consumer.pushing.claims import QueueClaims
 from rocketpipe.client.consumer.pushing.locks import QueueLocks
@@ -89,4 +90,5 @@ class PushPlan:
 
     def returns(self, session: Session) -> SendBack:
         """What brings back messages that could not be handled."""
-        return SendBack(session, self.group, self.tuning.attempts(ordered=self.ordered))
+        limit = RetryLimit(session, self.group, self.tuning.max_retries, ordered=self.ordered)
+        return SendBack(session, self.group, limit)

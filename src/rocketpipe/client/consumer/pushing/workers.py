@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from rocketpipe.client.consumer.group.offsets import OffsetStore
 from rocketpipe.client.consumer.handling.handlers import Handlers, runs
 from rocketpipe.client.consumer.handling.work_queue import WorkQueue
-from rocketpipe.client.consumer.outcome import Outcome
+from rocketpipe.client.consumer.outcome import DEAD_LETTER, Outcome
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.tuning import PushTuning
@@ -30,9 +30,9 @@ STUCK_LEVEL: Final = 3
 
 
 class SendsBack(Protocol):
-    """Where messages go that failed; see ``retrying.Returns``."""
+    """Where messages go that failed; see ``send_back.SendBack``."""
 
-    max_attempts: int
+    async def is_spent(self, message: ReceivedMessage) -> bool: ...
 
     async def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> bool: ...
 
@@ -156,7 +156,7 @@ class ConcurrentWorkers:
         failed = [message for message in messages[outcome.done :] if message in held.messages]
         kept: list[ReceivedMessage] = []
         if failed:
-            self._complain(failed[0], outcome)
+            await self._complain(failed[0], outcome)
             if self._returns is not None:
                 for message in failed:
                     if not await self._returns.send_back(message, outcome.delay_level):
@@ -185,14 +185,23 @@ class ConcurrentWorkers:
         if not batch.held.is_ending:
             await self._waiting.put(batch)
 
-    def _complain(self, message: ReceivedMessage, outcome: Outcome) -> None:
+    async def _complain(self, message: ReceivedMessage, outcome: Outcome) -> None:
         if self._lines.allows():
+            # Asked before the message goes back, so that what is said is what happens to it.
+            follows = await self._next(message, outcome)
             log.warning(
                 "message failed message=%r attempt=%d next=%s reason=%s%s",
                 message,
                 message.reconsume_times + 1,
-                "dropped" if self._returns is None else "again later",
+                follows,
                 outcome.reason,
                 self._lines.suppressed(),
                 exc_info=outcome.error,
             )
+
+    async def _next(self, message: ReceivedMessage, outcome: Outcome) -> str:
+        if self._returns is None:
+            return "dropped"
+        if outcome.delay_level == DEAD_LETTER or await self._returns.is_spent(message):
+            return "to the dead letters"
+        return "again later"
