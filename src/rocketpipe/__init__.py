@@ -16,8 +16,12 @@ from rocketpipe.errors import RocketPipeError
 if TYPE_CHECKING:
     from rocketpipe import errors, selectors, strategies
     from rocketpipe.client.admin.admin import Admin
+    from rocketpipe.client.admin.clients import NotOnline
+    from rocketpipe.client.admin.fleet import NoBroker, PartlyDone
+    from rocketpipe.client.admin.groups import GroupExists, NoGroup
+    from rocketpipe.client.admin.messages import NoMessage
     from rocketpipe.client.admin.topics import TopicExists
-    from rocketpipe.client.consumer.group.offsets import StartFrom
+    from rocketpipe.client.consumer.group.start import StartFrom
     from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
     from rocketpipe.client.consumer.popped import PoppedMessage
     from rocketpipe.client.consumer.pull import PullConsumer
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from rocketpipe.client.consumer.received import ReceivedMessage
     from rocketpipe.client.consumer.simple import SimpleConsumer
     from rocketpipe.client.consumer.tuning import PushTuning
-    from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
+    from rocketpipe.client.idempotent import Idempotent, LedgerFailed, Sql, SqliteLedger
     from rocketpipe.client.producer.producer import Producer
     from rocketpipe.client.producer.result import SendResult
     from rocketpipe.client.producer.retry import Retries
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from rocketpipe.model.message import Message, StoredMessage
     from rocketpipe.model.route import MessageQueue
     from rocketpipe.model.subscription import ConsumeFromWhere
+    from rocketpipe.record.codec import RecordView
 
 __all__ = [
     "DEAD_LETTER",
@@ -43,9 +48,16 @@ __all__ = [
     "Batching",
     "ConsumeFromWhere",
     "Decision",
+    "GroupExists",
     "Idempotent",
+    "LedgerFailed",
     "Message",
     "MessageQueue",
+    "NoBroker",
+    "NoGroup",
+    "NoMessage",
+    "NotOnline",
+    "PartlyDone",
     "PoppedMessage",
     "Producer",
     "PullConsumer",
@@ -53,6 +65,7 @@ __all__ = [
     "PushTuning",
     "ReadLimits",
     "ReceivedMessage",
+    "RecordView",
     "Retries",
     "Retry",
     "RocketPipeError",
@@ -72,8 +85,14 @@ __all__ = [
 
 _HOME = {
     "Admin": "client.admin.admin",
+    "GroupExists": "client.admin.groups",
+    "NoGroup": "client.admin.groups",
+    "NoMessage": "client.admin.messages",
+    "NoBroker": "client.admin.fleet",
+    "PartlyDone": "client.admin.fleet",
+    "NotOnline": "client.admin.clients",
     "TopicExists": "client.admin.topics",
-    "StartFrom": "client.consumer.group.offsets",
+    "StartFrom": "client.consumer.group.start",
     "DEAD_LETTER": "client.consumer.outcome",
     "Retry": "client.consumer.outcome",
     "PoppedMessage": "client.consumer.popped",
@@ -84,6 +103,7 @@ _HOME = {
     "SimpleConsumer": "client.consumer.simple",
     "PushTuning": "client.consumer.tuning",
     "Idempotent": "client.idempotent",
+    "LedgerFailed": "client.idempotent",
     "Sql": "client.idempotent",
     "SqliteLedger": "client.idempotent",
     "Batching": "client.producer.sending.batching",
@@ -96,6 +116,7 @@ _HOME = {
     "StoredMessage": "model.message",
     "MessageQueue": "model.route",
     "ConsumeFromWhere": "model.subscription",
+    "RecordView": "record.codec",
 }
 
 

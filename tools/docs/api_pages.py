@@ -143,7 +143,7 @@ PAGES: Final[dict[str, Page]] = {
         "What is sent, and what is got back.",
         (
             *_of("rocketpipe", "Message", "ReceivedMessage*", "PoppedMessage*"),
-            *_of("rocketpipe", "StoredMessage*", "MessageQueue"),
+            *_of("rocketpipe", "StoredMessage*", "RecordView*", "MessageQueue"),
         ),
     ),
     "sessions": Page(

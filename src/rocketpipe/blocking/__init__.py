@@ -14,14 +14,18 @@ from rocketpipe.blocking.pull import PullConsumer
 from rocketpipe.blocking.push import PushConsumer
 from rocketpipe.blocking.session import Session
 from rocketpipe.blocking.simple import SimpleConsumer
+from rocketpipe.client.admin.clients import NotOnline
+from rocketpipe.client.admin.fleet import NoBroker, PartlyDone
+from rocketpipe.client.admin.groups import GroupExists, NoGroup
+from rocketpipe.client.admin.messages import NoMessage
 from rocketpipe.client.admin.topics import TopicExists
-from rocketpipe.client.consumer.group.offsets import StartFrom
+from rocketpipe.client.consumer.group.start import StartFrom
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Retry
 from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.client.consumer.pulling.read_ahead import ReadLimits
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.tuning import PushTuning
-from rocketpipe.client.idempotent import Idempotent, Sql, SqliteLedger
+from rocketpipe.client.idempotent import Idempotent, LedgerFailed, Sql, SqliteLedger
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.sending.batching import Batching
@@ -30,6 +34,7 @@ from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.message import Message, StoredMessage
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeFromWhere
+from rocketpipe.record.codec import RecordView
 
 __all__ = [
     "DEAD_LETTER",
@@ -37,9 +42,16 @@ __all__ = [
     "Batching",
     "ConsumeFromWhere",
     "Decision",
+    "GroupExists",
     "Idempotent",
+    "LedgerFailed",
     "Message",
     "MessageQueue",
+    "NoBroker",
+    "NoGroup",
+    "NoMessage",
+    "NotOnline",
+    "PartlyDone",
     "PoppedMessage",
     "Producer",
     "PullConsumer",
@@ -47,6 +59,7 @@ __all__ = [
     "PushTuning",
     "ReadLimits",
     "ReceivedMessage",
+    "RecordView",
     "Retries",
     "Retry",
     "RocketPipeError",

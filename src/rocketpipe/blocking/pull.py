@@ -18,7 +18,8 @@ from rocketpipe.blocking.background import Life
 from rocketpipe.blocking.session import Session, inner_of
 from rocketpipe.blocking.wrapper import Client, blocking, passed_on
 from rocketpipe.client.consumer.group.assignment import AVERAGE, Strategy
-from rocketpipe.client.consumer.group.offsets import OffsetStore, StartFrom
+from rocketpipe.client.consumer.group.offsets import OffsetStore
+from rocketpipe.client.consumer.group.start import Start
 from rocketpipe.client.consumer.pull import AUTO_COMMIT_MS
 from rocketpipe.client.consumer.pull import PullConsumer as AsyncPullConsumer
 from rocketpipe.client.consumer.pulling.loop import BATCH
@@ -43,7 +44,7 @@ class PullConsumer(Client[AsyncPullConsumer]):
         group: str,
         broadcast: bool = False,
         strategy: Strategy = AVERAGE,
-        start: ConsumeFromWhere | StartFrom = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        start: Start = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         auto_commit: bool = True,
         auto_commit_ms: int = AUTO_COMMIT_MS,
         limits: ReadLimits | None = None,

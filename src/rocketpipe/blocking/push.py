@@ -19,7 +19,7 @@ from rocketpipe.blocking.background import Life
 from rocketpipe.blocking.session import Session, inner_of
 from rocketpipe.blocking.wrapper import Client, blocking, passed_on
 from rocketpipe.client.consumer.group.assignment import AVERAGE, Strategy
-from rocketpipe.client.consumer.group.offsets import StartFrom
+from rocketpipe.client.consumer.group.start import Start
 from rocketpipe.client.consumer.handling.handler_decorators import HandlerDecorators
 from rocketpipe.client.consumer.push import PushConsumer as AsyncPushConsumer
 from rocketpipe.client.consumer.pushing.plan import CONCURRENCY
@@ -49,7 +49,7 @@ class PushConsumer(Client[AsyncPushConsumer], HandlerDecorators):
         ordered: bool = False,
         broadcast: bool = False,
         pop: bool | None = False,
-        start: ConsumeFromWhere | StartFrom = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        start: Start = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         strategy: Strategy = AVERAGE,
         concurrency: int = CONCURRENCY,
         tuning: PushTuning | None = None,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from rocketpipe.blocking.background import Life
 from rocketpipe.blocking.session import Session, inner_of
 from rocketpipe.blocking.wrapper import Client, blocking
+from rocketpipe.client.consumer.group.start import Start
 from rocketpipe.client.consumer.simple import SimpleConsumer as AsyncSimpleConsumer
 from rocketpipe.clock import Clock
 from rocketpipe.model.subscription import ConsumeFromWhere
@@ -25,7 +26,7 @@ class SimpleConsumer(Client[AsyncSimpleConsumer]):
         name_servers: str | Session,
         *,
         group: str,
-        start: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        start: Start = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
         clock: Clock | None = None,
     ) -> None:
         """Prepare a member of ``group``; nothing is asked yet.

@@ -14,7 +14,7 @@ from tests.client.consumer.support.records import queue, record
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Producer, PullConsumer
-from rocketpipe.client.consumer.group.offsets import StartFrom
+from rocketpipe.client.consumer.group.start import StartFrom
 from rocketpipe.client.consumer.pull import AUTO_COMMIT_MS
 from rocketpipe.client.session import Session
 from rocketpipe.errors import (

@@ -27,11 +27,11 @@ from rocketpipe.client.consumer.group.offsets import (
     BrokerOffsets,
     FileOffsets,
     OffsetStore,
-    StartFrom,
     offset_at,
     offsets_path,
 )
 from rocketpipe.client.consumer.group.rebalance import Rebalancer
+from rocketpipe.client.consumer.group.start import Beginnings, Start, start_from
 from rocketpipe.client.consumer.handling.handlers import subscription_to
 from rocketpipe.client.consumer.pulling.loop import BATCH, PULL_TIMEOUT_MS, PullLoop, pull_request
 from rocketpipe.client.consumer.pulling.member import PullMember
@@ -73,7 +73,7 @@ class PullConsumer(Replies):
         group: str,
         broadcast: bool = False,
         strategy: Strategy = AVERAGE,
-        start: ConsumeFromWhere | StartFrom = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        start: Start = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         auto_commit: bool = True,
         auto_commit_ms: int = AUTO_COMMIT_MS,
         limits: ReadLimits | None = None,
@@ -85,12 +85,14 @@ class PullConsumer(Replies):
         """Prepare a member of ``group``; nothing is asked yet.
 
         ``broadcast`` has every member read everything. ``start`` says where a queue is begun that
-        the group has no offset for. Offsets are kept at the broker, those of a broadcast group in
-        a file under ``offsets_root``, unless there is a store for them in ``offsets``.
+        the group has no offset for, as for ``PushConsumer``: "first", "last", a datetime, or by
+        default RocketMQ's rule. Offsets are kept at the broker, those of a broadcast group in a
+        file under ``offsets_root``, unless there is a store for them in ``offsets``.
 
         Raises:
             InvalidName: If no group of consumers may have this name.
-            ValueError: If ``name_servers`` is no list of addresses, or a number is out of range.
+            ValueError: If ``name_servers`` is no list of addresses, ``start`` says no place, or a
+                number is out of range.
         """
         check_consumer_group(group)
         if auto_commit_ms < LEAST_AUTO_COMMIT_MS:
@@ -100,15 +102,16 @@ class PullConsumer(Replies):
         self.group = group
         self._session = Session.of(name_servers, clock=clock)
         model = MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING
-        begin = start if isinstance(start, StartFrom) else StartFrom(start)
+        begin = start_from(start, self._session.clock.now_ms())
         self._auto_commit_ms = auto_commit_ms if auto_commit else None
         self._buffer = FetchBuffer(limits or ReadLimits())
         self._member = PullMember(self._session, group, model, begin.where, self._buffer)
-        self._offsets = offsets or self._usual_offsets(model, offsets_root)
+        self._offsets = offsets or self._usual_offsets(model, offsets_root, exact=begin.exact)
+        self._beginnings = Beginnings(self._session, self._offsets, begin, keeps=auto_commit)
         self._readers = Readers(
             self._session,
             self._offsets,
-            begin,
+            self._beginnings,
             self._buffer,
             PullLoop(self._session, group, self._buffer, self._member.wanted, batch=batch),
             auto_commit=auto_commit,
@@ -126,9 +129,9 @@ class PullConsumer(Replies):
         self._running = AsyncExitStack()
         self._around = AsyncExitStack()
 
-    def _usual_offsets(self, model: MessageModel, root: Path | None) -> OffsetStore:
+    def _usual_offsets(self, model: MessageModel, root: Path | None, *, exact: bool) -> OffsetStore:
         if model is MessageModel.CLUSTERING:
-            return BrokerOffsets(self._session, self.group)
+            return BrokerOffsets(self._session, self.group, exact=exact)
         # Named as RocketMQ's clients name it, so that the next process finds it again.
         session = self._session
         named = session.client_id if session.instance else f"{own_address()}@{SHARED_INSTANCE}"
@@ -200,6 +203,7 @@ class PullConsumer(Replies):
         if member.assigned is not None:
             raise WrongWayToRead("subscribe", "assign")
         await member.check_evaluates(wanted)
+        await self._beginnings.look([topic])
         replaced = topic in member.subscriptions
         member.subscriptions[topic] = wanted
         member.join()

@@ -18,10 +18,11 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from rocketpipe.client.consumer.group.assignment import AVERAGE, Strategy
-from rocketpipe.client.consumer.group.offsets import FileOffsets, StartFrom
+from rocketpipe.client.consumer.group.offsets import FileOffsets
+from rocketpipe.client.consumer.group.start import Beginnings, Start, settle_pops, start_from
 from rocketpipe.client.consumer.group.subscriptions import Subscriptions
 from rocketpipe.client.consumer.handling.handler_decorators import HandlerDecorators
 from rocketpipe.client.consumer.handling.handler_stats import HandlerStats
@@ -44,9 +45,6 @@ from rocketpipe.model.subscription import ConsumeFromWhere
 
 log = logging.getLogger(__name__)
 
-#: Where a group begins that begins by time and does not say when, as RocketMQ's do.
-RECENT_MS: Final = 30 * 60_000
-
 
 class PushConsumer(Replies, HandlerDecorators):
     """Consumes topics for a group, by handlers; see the top of this file."""
@@ -59,7 +57,7 @@ class PushConsumer(Replies, HandlerDecorators):
         ordered: bool = False,
         broadcast: bool = False,
         pop: bool | None = False,
-        start: ConsumeFromWhere | StartFrom = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        start: Start = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         strategy: Strategy = AVERAGE,
         concurrency: int = CONCURRENCY,
         tuning: PushTuning | None = None,
@@ -69,9 +67,14 @@ class PushConsumer(Replies, HandlerDecorators):
     ) -> None:
         """Prepare a consumer; nothing is asked or started before its ``async with``.
 
-        ``concurrency`` is how many handlers run at a time, ``start`` where the group begins that
-        has no offsets yet, and ``offsets_root`` where broadcast consumers keep theirs. Each of
-        these on one machine needs a place of its own: a root, or a ``Session`` with an instance.
+        ``start`` says where the group begins with a queue that it has no offset for: "first",
+        "last" (what comes from now on), a datetime with a zone, or a ``ConsumeFromWhere``. The
+        default is RocketMQ's ``CONSUME_FROM_LAST_OFFSET``: a young queue, which still has its very
+        first message, is read from there, and only others at their end.
+
+        ``concurrency`` is how many handlers run at a time, and ``offsets_root`` where broadcast
+        consumers keep their offsets. Each of these on one machine needs a place of its own: a
+        root, or a ``Session`` with an instance.
 
         With ``pop`` no queue has an owner: more consumers than queues share the work. None leaves
         that to the brokers, where an operator sets it by group and topic. ``trace`` says whether
@@ -79,18 +82,16 @@ class PushConsumer(Replies, HandlerDecorators):
 
         Raises:
             InvalidName: If no group of consumers may have this name.
-            ValueError: If a number is out of its range, ``name_servers`` is no list of them, or
-                what is broadcast is to be popped.
+            ValueError: If a number is out of its range, ``start`` says no place, ``name_servers``
+                is no list of them, or what is broadcast is to be popped.
         """
         # Offsets of who broadcasts lie in a directory called like the client: always the same.
         instance = "DEFAULT" if broadcast else None
         self._session = session = Session.of(name_servers, clock=clock, instance=instance)
-        if not isinstance(start, StartFrom):
-            start = StartFrom(start, at_ms=session.clock.now_ms() - RECENT_MS)
         self.group = group
         self._plan = PushPlan(
             group=group,
-            start=start,
+            start=start_from(start, session.clock.now_ms()),
             ordered=ordered,
             broadcast=broadcast,
             pop=pop,
@@ -225,7 +226,9 @@ class PushConsumer(Replies, HandlerDecorators):
         if isinstance(offsets, FileOffsets):
             await stack.enter_async_context(offsets)
         await self._subscriptions.find()
-        claims = plan.claims(session, offsets)
+        beginnings = Beginnings(session, offsets, plan.start)
+        await beginnings.look(each.topic for each in self._handlers)
+        claims = plan.claims(session, offsets, beginnings)
         report = PushReport(
             session,
             self._handlers,
@@ -241,8 +244,10 @@ class PushConsumer(Replies, HandlerDecorators):
         stack.push_async_callback(session.leave, member)
         await session.beat()
         if await self._pops(session):
+            topics = [each.topic for each in self._handlers]
+            await settle_pops(session, self.group, plan.start, topics)
             self._flow = PopFlow(
-                Popper(session, self.group, plan.start.where, ordered=plan.ordered),
+                Popper(session, self.group, plan.start, ordered=plan.ordered),
                 self._handlers,
                 plan.returns(session),
                 tuning=plan.tuning,

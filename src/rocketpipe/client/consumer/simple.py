@@ -14,10 +14,12 @@ they share the work: nobody owns a queue.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final, Self
 
+from rocketpipe.client.consumer.group.start import Start, settle_pops, start_from
 from rocketpipe.client.consumer.handling.handlers import subscription_to
 from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.client.consumer.popping.popper import (
@@ -29,7 +31,7 @@ from rocketpipe.client.consumer.popping.popper import (
 from rocketpipe.client.leaders import is_moved
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock, within
-from rocketpipe.errors import RocketPipeError, SessionClosed
+from rocketpipe.errors import NoRoute, RocketPipeError, SessionClosed
 from rocketpipe.model.names import check_consumer_group, check_topic
 from rocketpipe.model.subscription import (
     ConsumeFromWhere,
@@ -39,10 +41,14 @@ from rocketpipe.model.subscription import (
 )
 from rocketpipe.protocol.requests.clients import ConsumerData
 
+log = logging.getLogger(__name__)
+
 INVISIBLE_MS: Final = 30_000
 WAIT_MS: Final = 20_000
 MAX_WAIT_MS: Final = 600_000
 RECEIVED: Final = 16
+#: How often topics are looked for while none is there.
+MISSING_MS: Final = 1000
 
 
 class SimpleConsumer:
@@ -53,24 +59,25 @@ class SimpleConsumer:
         name_servers: str | Session,
         *,
         group: str,
-        start: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        start: Start = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
         clock: Clock | None = None,
     ) -> None:
         """Prepare a member of ``group``; nothing is asked yet.
 
-        ``start`` is where the group begins that has no offsets yet: at the first message of each
-        queue, or with the last.
+        ``start`` says where the group begins with a queue that it has no offset for: "first",
+        which is the default here, "last" (what comes from now on), a datetime with a zone, or
+        RocketMQ's ``CONSUME_FROM_LAST_OFFSET``, which has a young queue read from its beginning.
 
         Raises:
             InvalidName: If no group of consumers may have this name.
-            ValueError: If ``name_servers`` is no list of addresses.
+            ValueError: If ``name_servers`` is no list of addresses, or ``start`` says no place.
         """
         check_consumer_group(group)
         self.group = group
-        self._start = start
         self._session = Session.of(name_servers, clock=clock)
+        self._start = start_from(start, self._session.clock.now_ms())
         self._wanted: dict[str, Subscription] = {}
-        self._popper = Popper(self._session, group, start)
+        self._popper = Popper(self._session, group, self._start)
         self._running: AsyncExitStack | None = None
         self._turn = 0
 
@@ -116,21 +123,25 @@ class SimpleConsumer:
     ) -> None:
         """Receive messages of a topic: all, or those that ``tags`` (``A || B``) or ``sql`` chooses.
 
-        Every consumer of a group subscribes to the same.
+        Every consumer of a group subscribes to the same. A topic that is not there yet is looked
+        for with each ``receive``.
 
         Raises:
             InvalidName: If no topic may have this name.
             FilterError: If the expression does not compile.
-            NoRoute: If no NameServer knows the topic.
+            ConnectionLost: If no NameServer can be reached.
             ValueError: If there are both tags and SQL.
         """
         check_topic(topic)
         now_ms = self._session.clock.now_ms()
         wanted = subscription_to(topic, tags=tags, sql=sql, version=now_ms)
         self._check_open()
-        await self._session.routes.get(topic)
+        if await self._session.routes.refresh(topic) is None:
+            hint = await self._session.directory.hint(topic)
+            log.warning("topic not there yet topic=%s next=looked for again hint=%s", topic, hint)
         self._wanted[topic] = wanted
         await self._session.beat()
+        await settle_pops(self._session, self.group, self._start, [topic])
 
     async def unsubscribe(self, topic: str) -> None:
         """Receive nothing more of a topic."""
@@ -151,7 +162,6 @@ class SimpleConsumer:
 
         Raises:
             ValueError: If nothing is subscribed to, or a number is out of its range.
-            NoRoute: If no NameServer knows a topic.
             ConnectionLost, CallTimeout: If no broker could be reached.
             RequestRejected: If one refuses.
         """
@@ -167,6 +177,11 @@ class SimpleConsumer:
             sources = await self._sources()
             alone = len(sources) == 1
             left_ms = max(0, until_ms - clock.monotonic_ms())
+            if not sources:
+                if not left_ms:
+                    return []
+                await clock.sleep(min(left_ms, MISSING_MS))
+                continue
             try:
                 found = await self._receive_from(
                     sources, max_messages, invisible_ms, left_ms if alone else 0
@@ -214,7 +229,10 @@ class SimpleConsumer:
         """Everything that can be popped from, another one first each time."""
         found: list[Source] = []
         for topic in sorted(self._wanted):
-            found += await self._popper.sources(topic)
+            try:
+                found += await self._popper.sources(topic)
+            except NoRoute as error:
+                log.debug("topic not there topic=%s reason=%s", topic, error)
         self._turn += 1
         turn = self._turn % max(1, len(found))
         return found[turn:] + found[:turn]
@@ -291,7 +309,7 @@ class SimpleConsumer:
                 group_name=self.group,
                 consume_type=ConsumeType.CONSUME_POP,
                 message_model=MessageModel.CLUSTERING,
-                consume_from_where=self._start,
+                consume_from_where=self._start.where,
                 subscriptions=tuple(self._wanted.values()),
             ),
         )

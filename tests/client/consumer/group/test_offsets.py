@@ -14,9 +14,7 @@ from rocketpipe.client.consumer.group.offsets import (
     BrokerOffsets,
     FileOffsets,
     OffsetStore,
-    StartFrom,
     offsets_path,
-    starting_offset,
 )
 from rocketpipe.client.session import Session
 from rocketpipe.errors import (
@@ -28,23 +26,14 @@ from rocketpipe.errors import (
 )
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.model.subscription import ConsumeFromWhere
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import (
-    GetMaxOffset,
-    QueryConsumerOffset,
-    SearchOffsetByTimestamp,
     UpdateConsumerOffset,
 )
 from rocketpipe.remoting.router import Router
 from rocketpipe.remoting.server import Server
 from rocketpipe.store.files.disk import DiskError
 from rocketpipe.store.files.snapshot import SnapshotDamaged
-from rocketpipe.testing.clock import ManualClock
-
-FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-LAST = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
-AT = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
 
 
 def queue(number: int = 0, topic: str = "t") -> MessageQueue:
@@ -271,51 +260,7 @@ async def test_an_error_is_not_taken_for_nothing_there() -> None:
         desk.refuse["QueryConsumerOffset"] = RequestRejected(ResponseCode.SYSTEM_ERROR, "broken")
         store = BrokerOffsets(session, "g")
         with pytest.raises(RequestRejected, match="broken"):
-            await starting_offset(session, store, queue(), StartFrom(FIRST))
-
-
-# Where a group begins
-
-
-@pytest.mark.parametrize("where", list(ConsumeFromWhere))
-@pytest.mark.parametrize("topic", ["t", "%RETRY%g"])
-async def test_a_group_goes_on_where_it_stopped(where: ConsumeFromWhere, topic: str) -> None:
-    async with desk_and_session(**{topic: {"a": 1}}) as (desk, session):
-        desk.offsets[topic, 0] = 42
-        store = BrokerOffsets(session, "g")
-        start = StartFrom(where, at_ms=1000)
-        assert await starting_offset(session, store, queue(topic=topic), start) == 42
-        assert desk.count(GetMaxOffset) == desk.count(SearchOffsetByTimestamp) == 0
-
-
-@pytest.mark.parametrize(
-    ("where", "topic", "begin"),
-    [
-        (LAST, "t", 100),
-        (LAST, "%RETRY%g", 0),
-        (ConsumeFromWhere.CONSUME_FROM_MIN_OFFSET, "t", 100),  # obsolete: means the last, too
-        (ConsumeFromWhere.CONSUME_FROM_MAX_OFFSET, "%RETRY%g", 0),
-        (FIRST, "t", 0),
-        (FIRST, "%RETRY%g", 0),
-        (AT, "t", 77),
-        (AT, "%RETRY%g", 100),
-    ],
-)
-async def test_a_new_group_begins_as_it_was_told(
-    where: ConsumeFromWhere, topic: str, begin: int
-) -> None:
-    async with desk_and_session(**{topic: {"a": 1}}) as (desk, session):
-        store = BrokerOffsets(session, "g")
-        start = StartFrom(where, at_ms=77_000)
-        assert await starting_offset(session, store, queue(topic=topic), start) == begin
-        assert desk.count(QueryConsumerOffset) == 1
-
-
-async def test_a_moment_that_was_left_out_is_half_an_hour_ago() -> None:
-    clock = ManualClock(now_ms=10_000_000)
-    async with desk_and_session(clock, t={"a": 1}) as (_, session):
-        store = BrokerOffsets(session, "g")
-        assert await starting_offset(session, store, queue(), StartFrom(AT)) == 8200
+            await store.read(queue())
 
 
 # Replicas

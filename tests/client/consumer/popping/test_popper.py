@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocketpipe import Producer, Session
+from rocketpipe.client.consumer.group.start import StartFrom
 from rocketpipe.client.consumer.handling.handlers import subscription_to
 from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.client.consumer.popping.popper import Popper, Source
@@ -17,7 +18,7 @@ from rocketpipe.testing import cluster
 
 pytestmark = pytest.mark.scenario
 
-FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+FIRST = StartFrom(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
 
 
 @pytest.fixture

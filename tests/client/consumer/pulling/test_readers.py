@@ -7,7 +7,8 @@ from tests.client.consumer.support.fake_broker import PullDesk, desk_and_session
 from tests.client.consumer.support.records import queue, record
 from tests.waiting import until
 
-from rocketpipe.client.consumer.group.offsets import BrokerOffsets, StartFrom
+from rocketpipe.client.consumer.group.offsets import BrokerOffsets
+from rocketpipe.client.consumer.group.start import Beginnings, StartFrom
 from rocketpipe.client.consumer.handling.handlers import subscription_to
 from rocketpipe.client.consumer.pulling.loop import PullLoop
 from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer, ReadLimits
@@ -26,7 +27,9 @@ def readers_of(session: Session, *, auto_commit: bool = True) -> tuple[Readers, 
     buffer = FetchBuffer(ReadLimits())
     loop = PullLoop(session, "g", buffer, lambda topic: subscription_to(topic))
     offsets = BrokerOffsets(session, "g")
-    return Readers(session, offsets, FIRST, buffer, loop, auto_commit=auto_commit), buffer
+    return Readers(
+        session, offsets, Beginnings(session, offsets, FIRST), buffer, loop, auto_commit=auto_commit
+    ), buffer
 
 
 async def three_in_hand(desk: PullDesk, readers: Readers, buffer: FetchBuffer) -> None:

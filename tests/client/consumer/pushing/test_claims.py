@@ -11,7 +11,8 @@ from tests.client.consumer.support.sample_messages import QUEUE, NotedReturns, h
 from tests.waiting import until
 
 from rocketpipe.background import running
-from rocketpipe.client.consumer.group.offsets import BrokerOffsets, StartFrom, starting_offset
+from rocketpipe.client.consumer.group.offsets import BrokerOffsets
+from rocketpipe.client.consumer.group.start import Beginnings, StartFrom
 from rocketpipe.client.consumer.handling.handlers import subscription_to
 from rocketpipe.client.consumer.pushing.claims import QueueClaims
 from rocketpipe.client.consumer.pushing.fetch_loop import FetchLoop
@@ -45,11 +46,8 @@ class Bench:
         self.counter, self.session, self.clock = counter, session, clock
         offsets = self.offsets = BrokerOffsets(session, "g")
         self.forgotten: list[MessageQueue] = []
-
-        async def start_of(queue: MessageQueue) -> QueueOffset:
-            first = StartFrom(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
-            return await starting_offset(session, offsets, queue, first)
-
+        first = StartFrom(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+        start_of = Beginnings(session, offsets, first).of
         locks = QueueLocks(session, "g", tuning.lock_life_ms) if ordered else None
         self.claims = QueueClaims(offsets, locks, start_of=start_of, clock=clock, tuning=tuning)
         chosen = handlers(handle)

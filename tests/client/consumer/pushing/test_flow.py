@@ -11,7 +11,7 @@ from tests.client.consumer.support.counter import Counter, counter_and_session
 from tests.client.consumer.support.sample_messages import QUEUE, stored
 from tests.waiting import until
 
-from rocketpipe.client.consumer.group.offsets import StartFrom
+from rocketpipe.client.consumer.group.start import Beginnings, StartFrom
 from rocketpipe.client.consumer.group.subscriptions import Subscriptions
 from rocketpipe.client.consumer.handling.handler_stats import HandlerStats
 from rocketpipe.client.consumer.handling.handlers import Handlers, handler
@@ -46,7 +46,7 @@ async def flow(
         subscriptions = Subscriptions(session, "g", handlers, retries=True)
         await subscriptions.find()
         offsets = plan.offsets(session)
-        claims = plan.claims(session, offsets)
+        claims = plan.claims(session, offsets, Beginnings(session, offsets, plan.start))
         report = PushReport(
             session, handlers, counts, claims, offsets, subscriptions, ordered=False, concurrency=1
         )

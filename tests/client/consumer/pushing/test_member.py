@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tests.client.consumer.support.records import queue, record
 
-from rocketpipe.client.consumer.group.offsets import StartFrom
+from rocketpipe.client.consumer.group.start import Beginnings, StartFrom
 from rocketpipe.client.consumer.group.subscriptions import Subscriptions
 from rocketpipe.client.consumer.handling.handler_stats import HandlerStats
 from rocketpipe.client.consumer.handling.handlers import Handlers, handler
@@ -48,7 +48,7 @@ def member() -> PushMember:
     handlers.add(handler("t", handle, tags="A", sql=None, batch=None))
     subscriptions = Subscriptions(session, "g", handlers, retries=True)
     offsets = PLAN.offsets(session)
-    claims = PLAN.claims(session, offsets)
+    claims = PLAN.claims(session, offsets, Beginnings(session, offsets, PLAN.start))
     report = PushReport(
         session, handlers, counts, claims, offsets, subscriptions, ordered=False, concurrency=1
     )

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.client.consumer.support.sample_messages import message
 
-from rocketpipe.client.consumer.group.offsets import BrokerOffsets, FileOffsets, StartFrom
+from rocketpipe.client.consumer.group.offsets import BrokerOffsets, FileOffsets
+from rocketpipe.client.consumer.group.start import Beginnings, StartFrom
 from rocketpipe.client.consumer.pushing.plan import PushPlan
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.session import Session
@@ -49,7 +50,8 @@ async def test_what_fails_is_tried_as_often_as_the_tuning_says(ordered: bool) ->
     returns = plan(ordered=ordered, tuning=PushTuning(max_retries=3)).returns(session)
     assert await returns.is_spent(message(1, reconsume_times=3))
     assert not await returns.is_spent(message(1, reconsume_times=2))
-    claims = plan().claims(session, plan().offsets(session))
+    offsets = plan().offsets(session)
+    claims = plan().claims(session, offsets, Beginnings(session, offsets, START))
     assert list(claims.held) == []
 
 

@@ -27,10 +27,9 @@ from typing import Final, Protocol, Self, TypeVar
 
 from rocketpipe.client.session import Session
 from rocketpipe.errors import InvalidName, OffsetsTaken, RequestRejected
-from rocketpipe.model.names import check_group, is_retry_topic
+from rocketpipe.model.names import check_group
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.model.subscription import ConsumeFromWhere
 from rocketpipe.protocol import fastjson
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import (
@@ -49,10 +48,6 @@ ReplyT = TypeVar("ReplyT")
 SAVE_TIMEOUT_MS: Final = 5000
 #: So many offsets of a group are on their way to brokers at a time.
 AT_ONCE: Final = 32
-
-HALF_AN_HOUR_MS: Final = 30 * 60 * 1000
-
-BEGIN: Final = QueueOffset(0)
 
 
 class OffsetStore(Protocol):
@@ -152,8 +147,10 @@ class _NotedOffsets:
 class BrokerOffsets(_NotedOffsets):
     """A group's offsets at the brokers that hold the queues."""
 
-    def __init__(self, session: Session, group: str) -> None:
+    def __init__(self, session: Session, group: str, *, exact: bool = False) -> None:
+        """``exact`` has only what was saved count, also in young queues; see ``start``."""
         super().__init__()
+        self._exact = exact
         self._session = session
         self._group = group
 
@@ -170,6 +167,7 @@ class BrokerOffsets(_NotedOffsets):
             consumer_group=self._group,
             topic=queue.topic,
             queue_id=queue.queue_id,
+            set_zero_if_not_found=False if self._exact else None,
             broker_name=queue.broker_name,
         )
         try:
@@ -324,44 +322,6 @@ def offsets_path(client_id: str, group: str, root: Path | None = None) -> Path:
     if not client_id.strip(".") or any(letter in '/\\\0<>:"|?*' for letter in client_id):
         raise InvalidName("client id", client_id, "cannot be the name of a directory")
     return (root or Path.home() / ".rocketmq_offsets") / client_id / group / "offsets.json"
-
-
-@dataclass(frozen=True, slots=True)
-class StartFrom:
-    """Where a group begins to read a queue that it has no offset for."""
-
-    where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
-    #: For ``CONSUME_FROM_TIMESTAMP``, in milliseconds since 1970; None: half an hour ago.
-    at_ms: int | None = None
-
-
-async def starting_offset(
-    session: Session, offsets: OffsetStore, queue: MessageQueue, start: StartFrom
-) -> QueueOffset:
-    """Where to begin with a queue: at what is saved, or else where ``start`` says.
-
-    A retry topic is special: with it, a group that begins at the end begins with all that failed.
-
-    Raises:
-        NoRoute: If the broker of the queue is not known.
-        ConnectionLost: If it is out of reach.
-        CallTimeout: If it does not answer in time.
-        RequestRejected: If it refuses to say. Whoever guessed instead would skip messages.
-        StoreError: If a file of offsets cannot be read.
-    """
-    saved = await offsets.read(queue)
-    if saved is not None:
-        return saved
-    if start.where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
-        return BEGIN
-    by_time = start.where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
-    if is_retry_topic(queue.topic) and not by_time:
-        return BEGIN
-    if by_time and not is_retry_topic(queue.topic):
-        at_ms = session.clock.now_ms() - HALF_AN_HOUR_MS if start.at_ms is None else start.at_ms
-        return await offset_at(session, queue, at_ms)
-    _, end = await session.ends_of(queue)
-    return end
 
 
 async def offset_at(session: Session, queue: MessageQueue, at_ms: int) -> QueueOffset:

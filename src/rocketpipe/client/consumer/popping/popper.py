@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from rocketpipe.client.consumer.group.start import StartFrom
 from rocketpipe.client.consumer.popped import PoppedMessage, popped
 from rocketpipe.client.session import Session
 from rocketpipe.errors import ReceiptExpired, RequestRejected
@@ -39,11 +40,6 @@ MAX_COUNT: Final = 32
 #: From the longest time that a broker hides a message.
 MAX_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000
 
-#: Groups that begin so, begin with the last message of each queue; others with the first.
-FROM_THE_END: Final = frozenset(
-    {ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, ConsumeFromWhere.CONSUME_FROM_MAX_OFFSET}
-)
-
 _UNKNOWN: Final = frozenset(
     {ResponseCode.NO_MESSAGE, ResponseCode.MESSAGE_ILLEGAL, ResponseCode.INVALID_PARAMETER}
 )
@@ -66,13 +62,17 @@ class Popper:
     """What a group asks brokers about popped messages."""
 
     def __init__(
-        self, session: Session, group: str, start: ConsumeFromWhere, *, ordered: bool = False
+        self, session: Session, group: str, start: StartFrom, *, ordered: bool = False
     ) -> None:
-        """``start`` says where the group begins that has no offsets yet."""
+        """``start`` says where the group begins that has no offsets yet.
+
+        With one that is exact, what is there is settled already, and the rest is new.
+        """
         self.session = session
         self.group = group
         self.ordered = ordered
-        self._init_mode = FROM_MAX if start in FROM_THE_END else FROM_MIN
+        at_end = start.where is ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+        self._init_mode = FROM_MAX if at_end and not start.exact else FROM_MIN
 
     async def sources(self, topic: str) -> list[Source]:
         """Every broker that has queues of a topic.

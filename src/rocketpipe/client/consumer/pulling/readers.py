@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
-from rocketpipe.client.consumer.group.offsets import OffsetStore, StartFrom, starting_offset
+from rocketpipe.client.consumer.group.offsets import OffsetStore
+from rocketpipe.client.consumer.group.start import Beginnings
 from rocketpipe.client.consumer.pulling.loop import PullLoop
 from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer, ReadAhead
 from rocketpipe.client.session import Session
@@ -27,7 +28,7 @@ class Readers:
         self,
         session: Session,
         offsets: OffsetStore,
-        start: StartFrom,
+        beginnings: Beginnings,
         buffer: FetchBuffer,
         loop: PullLoop,
         *,
@@ -35,7 +36,7 @@ class Readers:
     ) -> None:
         self._session = session
         self._offsets = offsets
-        self._start = start
+        self._beginnings = beginnings
         self._buffer = buffer
         self._loop = loop
         self._auto_commit = auto_commit
@@ -50,7 +51,7 @@ class Readers:
         if queue in self._buffer.places:
             return True
         self._offsets.forget(queue)  # somebody else has read it since
-        start = await starting_offset(self._session, self._offsets, queue, self._start)
+        start = await self._beginnings.of(queue)
         if queue not in self._buffer.places:
             self._run(self._buffer.open(queue, start))
         return True

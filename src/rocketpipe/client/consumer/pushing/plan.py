@@ -11,10 +11,9 @@ from rocketpipe.client.consumer.group.offsets import (
     BrokerOffsets,
     FileOffsets,
     OffsetStore,
-    StartFrom,
     offsets_path,
-    starting_offset,
 )
+from rocketpipe.client.consumer.group.start import Beginnings, StartFrom
 from rocketpipe.client.consumer.handling.retry_limit import RetryLimit
 from rocketpipe.client.consumer.handling.send_back import SendBack
 from rocketpipe.client.consumer.pushing.claims import QueueClaims
@@ -22,8 +21,6 @@ from rocketpipe.client.consumer.pushing.locks import QueueLocks
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.session import Session
 from rocketpipe.model.names import check_consumer_group
-from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import MessageModel
 
 #: As RocketMQ's consumers have threads.
@@ -72,20 +69,16 @@ class PushPlan:
     def offsets(self, session: Session) -> OffsetStore:
         """Where the group's places are kept: at the brokers, or in a file of who broadcasts."""
         if not self.broadcast:
-            return BrokerOffsets(session, self.group)
+            return BrokerOffsets(session, self.group, exact=self.start.exact)
         return FileOffsets(offsets_path(session.client_id, self.group, self.offsets_root))
 
-    def claims(self, session: Session, offsets: OffsetStore) -> QueueClaims:
+    def claims(self, session: Session, offsets: OffsetStore, beginnings: Beginnings) -> QueueClaims:
         """The queues of a member, none to begin with."""
-
-        async def start_of(queue: MessageQueue) -> QueueOffset:
-            return await starting_offset(session, offsets, queue, self.start)
-
         locks = None
         if self.locks_queues:
             locks = QueueLocks(session, self.group, self.tuning.lock_life_ms)
         return QueueClaims(
-            offsets, locks, start_of=start_of, clock=session.clock, tuning=self.tuning
+            offsets, locks, start_of=beginnings.of, clock=session.clock, tuning=self.tuning
         )
 
     def returns(self, session: Session) -> SendBack:
