@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from tests.broker.support.asking import joining
 from tests.faults.support.broker_process import WORKERS, Broker, Scenario, live_and_die
 
 from rocketpipe.broker.tables.offsets import OffsetsFile
@@ -253,6 +254,7 @@ class InOrder(Scenario):
 
     async def _lock(self, broker: Broker, worker: int) -> bool:
         member = f"member {worker}"
+        await broker.ask(joining("g", member))
         claim = QueueClaim(consumer_group="g", client_id=member, queues=(self.QUEUE,))
         return bool((await broker.ask(LockBatch(claim=claim))).locked.queues)
 

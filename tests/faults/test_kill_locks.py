@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.broker.support.asking import joining
 from tests.faults.support.broker_process import Broker
 
 from rocketpipe.model.route import MessageQueue
@@ -26,6 +27,7 @@ def claim(client_id: str, *queue_ids: int) -> QueueClaim:
 
 
 async def locked(broker: Broker, client_id: str, *queue_ids: int) -> list[int]:
+    await broker.ask(joining("g", client_id))
     reply = await broker.ask(LockBatch(claim=claim(client_id, *queue_ids)))
     return [queue.queue_id for queue in reply.locked.queues]
 

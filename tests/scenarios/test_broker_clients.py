@@ -180,6 +180,7 @@ async def test_a_queue_has_one_owner_for_a_minute(tmp_path: Path) -> None:
     async with both_servers(tmp_path, clock=clock) as servers, servers.member() as member:
 
         async def locked(wanted: QueueClaim) -> list[int]:
+            await member.ask(beat(wanted.consumer_group, client_id=wanted.client_id))
             reply = await member.ask(LockBatch(claim=wanted))
             return [queue.queue_id for queue in reply.locked.queues]
 

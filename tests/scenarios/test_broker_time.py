@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.broker.support.asking import joining
 from tests.scenarios.support.consuming import quick_servers
 from tests.scenarios.support.raw_broker import driven_broker
 from tests.scenarios.support.sending_wire import sent, shown
@@ -43,6 +44,7 @@ async def test_retries_locks_and_delay_levels_come_in_their_order(tmp_path: Path
         for level in range(LEVELS, 0, -1):
             text = f"UNIQ_KEY\x01L{level}\x02DELAY\x01{level}"
             await caller.call(address, sent("later", b"%d" % level, properties=text))
+        await caller.call(address, joining("g", "first"))
         assert (await caller.call(address, claim("first"))).locked.queues
         (failed,) = await shown(caller, address, "failing", least=1)
         back = SendMessageBack(offset=failed.log_offset, group="g", delay_level=0)
@@ -53,6 +55,7 @@ async def test_retries_locks_and_delay_levels_come_in_their_order(tmp_path: Path
         while clock.now_ms() < start_ms + 16 * MINUTE_MS:
             await clock.advance(STEP_MS)
             if (passed_ms := clock.now_ms() - start_ms) <= 2 * MINUTE_MS:
+                await caller.call(address, joining("g", "second"))
                 taken = (await caller.call(address, claim("second"))).locked.queues
                 owners.append((passed_ms, bool(taken)))
             found = await shown(caller, address, "%RETRY%g")

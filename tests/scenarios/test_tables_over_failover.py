@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.support.asking import commit, message
+from tests.broker.support.asking import commit, joining, message
 from tests.broker.support.elected_group import ElectedGroup, elected_group
 from tests.scenarios.support.members import Member
 from tests.waiting import until
@@ -19,7 +19,7 @@ from rocketpipe.errors import RequestRejected
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import dlq_topic, retry_topic
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.protocol.requests.clients import LockBatch, QueueClaim, UnlockBatch
+from rocketpipe.protocol.requests.clients import LockBatch, QueueClaim, UnregisterClient
 from rocketpipe.protocol.requests.groups import GetGroupConfig, UpdateAndCreateGroup
 from rocketpipe.protocol.requests.offsets import GetMinOffset, QueryConsumerOffset
 from rocketpipe.protocol.requests.topics import GetTopicConfig
@@ -93,6 +93,7 @@ async def test_a_queue_has_one_owner_over_a_failover(group: ElectedGroup) -> Non
     async with Caller() as caller:
 
         async def locked(member: str) -> frozenset[MessageQueue]:
+            await caller.call(address, joining("g", member))
             reply = await caller.call(address, LockBatch(claim=claim(member)))
             return frozenset(reply.locked.queues)
 
@@ -104,7 +105,10 @@ async def test_a_queue_has_one_owner_over_a_failover(group: ElectedGroup) -> Non
         assert await locked("two") == frozenset()
         assert await locked("one") == {QUEUE}
         await group.in_sync(1, 2, 3)
-        await caller.call(address, UnlockBatch(claim=claim("one")))
+        # Who leaves the group has nothing more, and gets nothing; also at those who follow.
+        await caller.call(address, UnregisterClient(client_id="one", consumer_group="g"))
+        reply = await caller.call(address, LockBatch(claim=claim("one")))
+        assert reply.locked.queues == ()
         assert await locked("two") == {QUEUE}
         address = group.replicas[await group.lose(leader)].address
         assert await locked("one") == frozenset()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.support.asking import joining
 from tests.broker.support.stepped_clock import HOUR_MS, SteppedClock
 
 from rocketpipe.background import running
@@ -89,10 +90,11 @@ class Broker:
         topic_provider = TopicProvider(
             self.topics, self.groups, registrar, self.clock, random.Random(5)
         )
+        locks = QueueLocks(limits)
         self.handlers = ClientHandlers(
-            self.clients, self.groups, topic_provider, self.clock, **settings
+            self.clients, self.groups, topic_provider, self.clock, locks=locks, **settings
         )
-        self.router = Router(self.handlers, LockHandlers(QueueLocks(limits), self.clock))
+        self.router = Router(self.handlers, LockHandlers(locks, self.clients, self.clock))
         self.peers = [Peer(self.router) for _ in range(3)]
 
     async def ask(self, request: Request[Any], peer: int = 0) -> Command:
@@ -333,7 +335,9 @@ def claim(client_id: str, *queue_ids: int, group: str = "g", topic: str = "t") -
     )
 
 
-async def locked(broker: Broker, wanted: QueueClaim) -> list[int]:
+async def locked(broker: Broker, wanted: QueueClaim, *, joined: bool = True) -> list[int]:
+    if joined:
+        await broker.ask(joining(wanted.consumer_group, wanted.client_id))
     request = LockBatch(claim=wanted)
     reply = read_reply(request, await broker.ask(request))
     return [queue.queue_id for queue in reply.locked.queues]
@@ -355,6 +359,34 @@ async def test_queues_are_locked_renewed_given_back_and_lost_in_time() -> None:
     assert await locked(broker, claim("b", 0, 1)) == [1]
     await broker.clock.advance(LOCK_MS + 1)
     assert await locked(broker, claim("b", 0)) == [0]
+
+
+async def test_who_leaves_its_group_leaves_its_queues_and_gets_none_any_more() -> None:
+    broker = Broker()
+    leave = UnregisterClient(client_id="a", consumer_group="g")
+    await broker.ask(joining("g", "b"), peer=1)
+    assert await locked(broker, claim("a", 0, 1)) == [0, 1]
+    assert await locked(broker, claim("b", 0, 2), joined=False) == [2]
+    await broker.ask(leave)
+    assert await locked(broker, claim("a", 0), joined=False) == []
+    assert await locked(broker, claim("b", 0, 2), joined=False) == [0, 2]
+
+
+async def test_a_client_that_came_back_by_another_connection_keeps_its_queues() -> None:
+    broker = Broker()
+    assert await locked(broker, claim("a", 0)) == [0]
+    await broker.ask(joining("g", "a"), peer=1)
+    await broker.ask(UnregisterClient(client_id="a", consumer_group="g"))
+    assert await locked(broker, claim("b", 0)) == []
+
+
+async def test_who_is_no_member_renews_and_gets_nothing_more() -> None:
+    broker = Broker()
+    assert await locked(broker, claim("a", 0)) == [0]
+    broker.handlers.forget_peer(broker.peers[0])
+    # Whose connection ended may be at work all the same, for as long as its lock lasts.
+    assert await locked(broker, claim("a", 0, 1), joined=False) == [0]
+    assert await locked(broker, claim("b", 0)) == []
 
 
 @pytest.mark.parametrize("step_ms", [-HOUR_MS, LOCK_MS + 1, HOUR_MS])
@@ -379,6 +411,8 @@ async def test_a_queue_has_one_owner_however_the_wall_clock_is_set(step_ms: int)
 async def test_a_lock_that_cannot_be_is_refused_with_the_reason(
     wanted: QueueClaim, code: int, remark: str
 ) -> None:
-    answer = await Broker(limits=TableLimits(locks=2)).ask(LockBatch(claim=wanted))
+    broker = Broker(limits=TableLimits(locks=2))
+    await broker.ask(joining("g", "a"))
+    answer = await broker.ask(LockBatch(claim=wanted))
     assert answer.code == code
     assert remark in str(answer.remark)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rocketpipe.model import properties
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.protocol.requests.clients import ConsumerData, Heartbeat, HeartbeatData
 from rocketpipe.protocol.requests.groups import UpdateAndCreateGroup
 from rocketpipe.protocol.requests.offsets import UpdateConsumerOffset
 from rocketpipe.protocol.requests.sending import SendMessage
@@ -24,6 +25,12 @@ def topic(name: str, queues: int = 1, *, ordered: bool = False) -> UpdateAndCrea
 
 def group(name: str) -> UpdateAndCreateGroup:
     return UpdateAndCreateGroup(settings=GroupSettings(name=name))
+
+
+def joining(of_group: str, client_id: str) -> Heartbeat:
+    """A client comes into a group, in the place of who came by the same connection before."""
+    consumers = (ConsumerData(group_name=of_group, subscriptions=()),)
+    return Heartbeat(data=HeartbeatData(client_id=client_id, consumers=consumers))
 
 
 def message(name: str, body: bytes = b"body", queue_id: int = 0, tag: str = "") -> SendMessage:

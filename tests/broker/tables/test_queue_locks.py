@@ -38,6 +38,23 @@ def test_a_lock_that_is_not_renewed_is_over_after_a_minute() -> None:
     assert locks.lock("g", "b", [queue(0)], 2 * LOCK_MS + 1) == {queue(0)}
 
 
+def test_who_may_only_renew_gets_nothing_new() -> None:
+    locks = QueueLocks()
+    assert locks.lock("g", "a", [queue(0)], 0, renew_only=True) == frozenset()
+    locks.lock("g", "a", [queue(0)], 0)
+    assert locks.lock("g", "a", [queue(0), queue(1)], 1, renew_only=True) == {queue(0)}
+    assert locks.lock("g", "b", [queue(0)], LOCK_MS + 1, renew_only=True) == frozenset()
+
+
+def test_all_locks_of_one_member_are_given_back_at_once() -> None:
+    locks = QueueLocks()
+    locks.unlock_all("g", "a")
+    locks.lock("g", "a", [queue(0), queue(1)], 0)
+    locks.lock("g", "b", [queue(2)], 0)
+    locks.unlock_all("g", "a")
+    assert [locks.owner("g", queue(each), 0) for each in range(3)] == [None, None, "b"]
+
+
 def test_only_its_owner_gives_a_lock_back() -> None:
     locks = QueueLocks()
     locks.lock("g", "a", [queue(0)], 0)

@@ -71,11 +71,14 @@ class ClientHandlers:
         property_filter: bool = True,
         crowd: int = CROWD,
         filters: Filters | None = None,
+        locks: QueueLocks | None = None,
     ) -> None:
         """Tell members nothing without ``notify``; know no SQL92 without ``property_filter``.
 
-        Without ``topic_provider`` groups get no retry topic here.
+        Without ``topic_provider`` groups get no retry topic here. Who leaves a group gives back
+        what it has of ``locks``.
         """
+        self._locks = locks
         self._filters = filters or Filters()
         self._clients = clients
         self._groups = groups
@@ -158,7 +161,13 @@ class ClientHandlers:
         if request.producer_group:
             self._clients.stop_producing(request.producer_group, call.peer)
         group = request.consumer_group
-        if group and self._clients.leave(group, call.peer):
+        if not group:
+            return
+        left = self._clients.leave(group, call.peer)
+        if self._locks is not None and not self._clients.is_member(group, request.client_id):
+            # Java's consumers unlock before, and a round of theirs may lock again meanwhile.
+            self._locks.unlock_all(group, request.client_id)
+        if left:
             self._notify(group)
 
     @handles(GetConsumerListByGroup)
@@ -265,11 +274,13 @@ class LockHandlers:
     def __init__(
         self,
         locks: QueueLocks,
+        clients: ClientTable,
         clock: Clock,
         kept: Callable[[Sequence[tuple[str, MessageQueue]]], Awaitable[None]] | None = None,
     ) -> None:
-        """``kept`` waits until the owners of a group's queues are on disk."""
+        """Give queues to members; ``kept`` waits until the owners of a group's are on disk."""
         self._locks = locks
+        self._clients = clients
         self._clock = clock
         self._kept = kept
 
@@ -277,12 +288,18 @@ class LockHandlers:
     async def lock(self, request: LockBatch, call: Call) -> LockBatchReply:
         claim = request.claim
         _check_claim(claim)
+        group, client_id = claim.consumer_group, claim.client_id
         owned = self._locks.lock(
-            claim.consumer_group, claim.client_id, claim.queues, self._clock.monotonic_ms()
+            group,
+            client_id,
+            claim.queues,
+            self._clock.monotonic_ms(),
+            # After a restart of this broker locks are renewed before heartbeats come.
+            renew_only=not self._clients.is_member(group, client_id),
         )
         if self._kept is not None:
             try:
-                await self._kept([(claim.consumer_group, queue) for queue in owned])
+                await self._kept([(group, queue) for queue in owned])
             except StoreError as error:
                 # It has what it was given, and is told when it asks again; nobody else gets it.
                 raise RequestRejected(

@@ -141,7 +141,7 @@ def build_router(
         OffsetHandlers(store, offsets, topics, groups, saved),
         LookupHandlers(store),
         clients,
-        LockHandlers(core.locks, clock, core.owners.kept),
+        LockHandlers(core.locks, core.connected, clock, core.owners.kept),
         topics_answered,
         TopicStatsHandlers(topics, store, core.config.name, core.stats.topic_rate),
         GroupHandlers(groups, offsets, clock, tables.settled),
@@ -167,16 +167,17 @@ def pull_handlers(core: Core, kind: type[_PullsT], slaves: SlaveReads | None = N
     )
 
 
-def client_handlers(core: Core, *, makes_topics: bool = True) -> ClientHandlers:
-    """Know the core's clients; without ``makes_topics`` no retry topic is made for their groups."""
+def client_handlers(core: Core, *, leads: bool = True) -> ClientHandlers:
+    """Know the core's clients; who ``leads`` makes retry topics, and takes queues back."""
     return ClientHandlers(
         core.connected,
         core.tables.groups,
-        core.topic_provider if makes_topics else None,
+        core.topic_provider if leads else None,
         core.clock,
         notify=core.config.notify_consumers,
         property_filter=core.config.property_filter,
         filters=core.planner.filters,
+        locks=core.locks if leads else None,
     )
 
 

@@ -138,7 +138,7 @@ def follower_role(
     store, tables, clock = core.store, core.tables, core.clock
     with core.arrivals.temporary(), core.settings.temporary(), core.pins.temporary():
         features = [administration(core), cold_reads(core)]
-        knowing = client_handlers(core, makes_topics=False)
+        knowing = client_handlers(core, leads=False)
         topics_answered = topic_handlers(core)
         core.settings.watch(partial(_reconfigure, core, knowing), *_LIVE)
         pulls = pull_handlers(core, FollowerPullHandlers)

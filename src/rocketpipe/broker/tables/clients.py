@@ -89,6 +89,11 @@ class ClientTable:
         found = self._groups.get(group)
         return found.client_ids() if found else []
 
+    def is_member(self, group: str, client_id: str) -> bool:
+        """Whether a client is in a group, by whichever connection."""
+        found = self._groups.get(group)
+        return found is not None and found.has(client_id)
+
     def connections(self, group: str) -> list[Hashable]:
         """Where the members of a group can be told something."""
         found = self._groups.get(group)

@@ -90,6 +90,10 @@ class ConsumerGroup:
         """Everyone in the group, in the order of their client ids."""
         return sorted(self._members.values(), key=lambda member: member.client.client_id)
 
+    def has(self, client_id: str) -> bool:
+        """Whether one of its members is this client."""
+        return any(member.client.client_id == client_id for member in self._members.values())
+
     def client_ids(self) -> list[str]:
         """The ids of its members, each once, in order."""
         return sorted({member.client.client_id for member in self._members.values()})

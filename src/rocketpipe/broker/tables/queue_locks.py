@@ -57,14 +57,29 @@ class QueueLocks:
         self._unsure_until_ms = now_ms + LOCK_MS if unsure else None
 
     def lock(
-        self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int
+        self,
+        group: str,
+        client_id: str,
+        queues: Iterable[MessageQueue],
+        now_ms: int,
+        *,
+        renew_only: bool = False,
     ) -> frozenset[MessageQueue]:
         """Lock queues for a member, or renew its locks; gives those that are its own now.
+
+        With ``renew_only`` it gets none that it has not.
 
         Raises:
             TableFull: If there would be too many locks; nothing was locked or renewed.
         """
         wanted = frozenset(queues)
+        if renew_only:
+            held_here = self._locks.get(group, {})
+            wanted = frozenset(
+                queue
+                for queue in wanted
+                if queue in held_here and held_here[queue].owner == client_id
+            )
         if not wanted:
             return wanted
         self._make_room(group, wanted, now_ms)
@@ -95,6 +110,10 @@ class QueueLocks:
                 del locks[queue]
                 self._changed(group, queue, None)
         self._forget_if_empty(group)
+
+    def unlock_all(self, group: str, client_id: str) -> None:
+        """Give all locks of a member back that leaves its group."""
+        self.unlock(group, client_id, list(self._locks.get(group, ())))
 
     def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
         """The member that has a queue now, if any."""
