@@ -19,15 +19,22 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_says_its_version() -> None:
-    assert run("--version").stdout == f"rocketpipe {__version__}\n"
+    assert run("--version").stdout == run("-V").stdout == f"rocketpipe {__version__}\n"
 
 
 def test_without_a_command_it_says_which_there_are() -> None:
     result = run()
-    assert result.returncode == 2
-    assert "COMMAND" in result.stderr
-    listing = run("--help").stdout
-    assert all(name in listing for name in ("serve", "namesrv", "broker"))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == run("help").stdout == run("--help").stdout
+    assert all(name in result.stdout for name in ("serve", "namesrv", "broker"))
+
+
+@pytest.mark.parametrize("noun", ["topic", "mqadmin"])
+def test_without_a_verb_it_says_which_there_are(
+    noun: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([noun]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: rocketpipe {noun} ")
 
 
 @pytest.mark.parametrize("command", ["serve", "broker"])

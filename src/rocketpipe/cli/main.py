@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketpipe._version import __version__
+from rocketpipe.cli.parsers import NounParser, Parser, add_words, without_help
 from rocketpipe.errors import ConfigError, RocketPipeError
 
 #: Exit codes: done; it could not be done; it was said wrongly; interrupted.
@@ -31,23 +32,6 @@ class Noun:
     name: str
     module: str
     summary: str
-
-
-class NounParser(argparse.ArgumentParser):
-    """Refuses what it does not understand with its own usage, not that of the whole command."""
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """As the class above says; gives what was read, and nothing that was not.
-
-        Raises:
-            SystemExit: If a word is not understood.
-        """
-        found, strange = super().parse_known_args(args, namespace)
-        if strange:
-            self.error(f"unrecognized arguments: {' '.join(strange)}")
-        return found, []
 
 
 NOUNS: Final = (
@@ -88,7 +72,7 @@ BROKER_VERBS: Final = ("list", "show", "config", "resign", "lead", "forget")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the number is its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = without_help(sys.argv[1:] if arguments is None else arguments)
     command = " ".join(given[:1])
     try:
         options = _understood(given)
@@ -128,13 +112,13 @@ def parser_of(loaded: Iterable[str], *, running: bool = False) -> argparse.Argum
 
     ``running`` gives ``broker`` its verbs, for those that run somewhere.
     """
-    parser = argparse.ArgumentParser(
-        prog="rocketpipe", description="RocketMQ in Python, with its data pipeline on Spark."
+    parser = Parser(
+        prog="rocketpipe",
+        description="RocketMQ in Python, with its data pipeline on Spark.",
+        epilog="'rocketpipe help COMMAND' tells more of one; 'rocketpipe serve' is a good first.",
     )
-    parser.add_argument("--version", action="version", version=f"rocketpipe {__version__}")
-    commands = parser.add_subparsers(
-        dest="command", required=True, metavar="COMMAND", parser_class=NounParser
-    )
+    parser.add_argument("-V", "--version", action="version", version=f"rocketpipe {__version__}")
+    commands = add_words(parser, "command", "COMMAND", NounParser)
     names = set(loaded)
     for noun in NOUNS:
         ours = commands.add_parser(

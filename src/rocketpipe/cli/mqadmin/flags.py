@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+from rocketpipe.cli.parsers import NounParser, add_words
 from rocketpipe.cli.terminal import connecting
 from rocketpipe.cli.terminal.arguments import time_ms
 from rocketpipe.cli.terminal.printing import FORMATS
@@ -97,7 +98,7 @@ class OriginalVerbs:
     """Collects verbs under their original names."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        self._verbs = add_words(parser, "verb", "VERB", NounParser)
 
     def add(
         self,
