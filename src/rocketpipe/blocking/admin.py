@@ -142,10 +142,13 @@ class ClientAdmin(Blocking[AsyncClientAdmin]):
 
 
 class DeadLetterAdmin(Blocking[AsyncDeadLetterAdmin]):
-    """Finds what groups have given up, and gives it to them again."""
+    """Finds what groups have given up, gives it to them again, or does away with it."""
 
     groups = blocking(AsyncDeadLetterAdmin.groups)
+    count = blocking(AsyncDeadLetterAdmin.count)
     letters = blocking(AsyncDeadLetterAdmin.letters)
+    ends = blocking(AsyncDeadLetterAdmin.ends)
+    purge = blocking(AsyncDeadLetterAdmin.purge)
     replay = blocking(AsyncDeadLetterAdmin.replay)
     replayed = blocking(AsyncDeadLetterAdmin.replayed)
 

@@ -46,7 +46,7 @@ NOUNS: Final = (
     Noun("message", "nouns.messages", "send, find, follow and show messages"),
     Noun("group", "nouns.groups", "list and show consumer groups, and how far behind they are"),
     Noun("offsets", "nouns.offsets", "show, reset and clone how far groups are"),
-    Noun("dlq", "nouns.dead_letters", "list, show and replay what groups have given up"),
+    Noun("dlq", "nouns.dead_letters", "list, show, replay and purge what groups have given up"),
     Noun("delayed", "nouns.waiting", "list and cancel messages that wait for their moment"),
     Noun("transaction", "nouns.waiting", "list transactions that nobody has decided"),
     Noun("client", "nouns.clients", "list and show who is connected"),

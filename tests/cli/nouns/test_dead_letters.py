@@ -60,7 +60,7 @@ def test_dead_letters_are_shown_and_replayed_once(
     ]
     asyncio.run(give_up(servers.name_server, 2))
 
-    assert answer("dlq", "list") == [{"group": "shop", "letters": 2}]
+    assert answer("dlq", "list") == [{"group": "shop", "letters": 2, "replayed": 0}]
     letters = answer("dlq", "show", "shop")
     assert {each["body"] for each in letters} == {"order 1", "order 2"}
     assert {each["origin"] for each in letters} == {"orders"}
@@ -92,3 +92,23 @@ def test_dead_letters_are_shown_and_replayed_once(
     (red,) = [each for each in again if each.body == b"order 2"]
     assert red.properties["colour"] == "red"
     assert "DLQ_REASON" not in red.properties
+
+    assert answer("dlq", "list") == [{"group": "shop", "letters": 2, "replayed": 2}]
+    assert {"level": "ok", "detail": "2, all replayed"}.items() <= doctors_word(answer).items()
+    asked = "2 dead letters of group 'shop', of which 0 were not replayed"
+    assert command("dlq", "purge", "shop", "--dry-run") == f"would be purged: {asked}\n"
+    assert "not confirmed" in command("dlq", "purge", "shop", code=1)
+    assert command("dlq", "purge", "shop", "--yes") == f"purged: {asked}\n"
+    assert answer("dlq", "list") == answer("dlq", "show", "shop") == []
+    assert doctors_word(answer)["detail"] == "none"
+    assert "no group 'nobody'" in command("dlq", "purge", "nobody", "--yes", code=1)
+
+    answer("message", "send", "orders", "order 3")
+    asyncio.run(give_up(servers.name_server, 3))  # with the two replays
+    assert answer("dlq", "list") == [{"group": "shop", "letters": 3, "replayed": 0}]
+    assert "dlq replay shop --all" in doctors_word(answer)["remedy"]
+
+
+def doctors_word(answer: Answer) -> dict[str, str]:
+    (found,) = [each for each in answer("doctor") if each["what"] == "dead letters of shop"]
+    return dict(found)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from rocketpipe.cli.main import main
+from rocketpipe.cli.main import asks_brokers, main, parser_of
+from rocketpipe.client.admin import diagnosis, findings, replica_findings
 from rocketpipe.testing.servers import Servers
 
 pytestmark = pytest.mark.scenario
@@ -49,3 +53,14 @@ def test_a_problem_is_the_exit_code(
     assert found["detail"] == "is not there"
     assert main(["doctor", "-n", "127.0.0.1:1"]) == 1
     assert "problem  NameServer 127.0.0.1:1: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", [findings, diagnosis, replica_findings])
+def test_the_commands_of_remedies_are_understood(module: ModuleType) -> None:
+    source = re.sub(r'"\s*f?"', "", inspect.getsource(module))
+    word = r"(?:\{[\w.]+\}|--[\w-]+|\w+=\w+|DIR)"
+    commands = re.findall(rf"rocketpipe ([a-z]+ [a-z]+(?: {word})*(?: rw\b)?)", source)
+    for command in commands:
+        words = command.split()
+        parser_of(words[:1], running=asks_brokers(words)).parse_args(words)
+    assert commands or module is not findings

@@ -154,11 +154,13 @@ def test_the_lag_of_a_group_that_broadcasts_is_unknown() -> None:
 
 
 def test_dead_letters_are_told_with_the_way_to_replay_them() -> None:
-    found = findings.dead_letters("shop", 1)
-    assert (found.level, found.detail) == (Level.WARNING, "1 message")
-    assert "dlq replay shop" in (found.remedy or "")
-    assert findings.dead_letters("shop", 0).level is Level.OK
-    assert findings.dead_letters("shop", None).level is Level.UNKNOWN
+    found = findings.dead_letters("shop", 3, 1)
+    assert found.detail == "3 messages, 1 of them replayed"
+    assert "dlq replay shop --all" in (found.remedy or "")
+    assert findings.dead_letters("shop", 2000, None).level is Level.WARNING
+    assert findings.dead_letters("shop", 3, 3).level is Level.OK
+    assert findings.dead_letters("shop", 0, 0).level is Level.OK
+    assert findings.dead_letters("shop", None, None).level is Level.UNKNOWN
 
 
 def test_transactions_are_forgotten_when_they_are_old_or_many() -> None:

@@ -1,4 +1,4 @@
-"""``rocketpipe dlq``: what groups have given up, and giving it to them again."""
+"""``rocketpipe dlq``: what groups have given up, giving it to them again, and doing away with it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rocketpipe.cli.terminal.progress import Progress
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.dead_letters import Replay, ReplayOutcome, origin_of
+from rocketpipe.client.admin.findings import counted
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.errors import ConfigError
 from rocketpipe.model import properties
-from rocketpipe.model.names import dlq_topic
 
 EXAMPLES: Final = """\
 examples:
@@ -27,6 +27,7 @@ examples:
   rocketpipe dlq replay shop --all --yes
   rocketpipe dlq replay shop --id 7F0000010A2B18B4AAC2000000000001 --yes
   rocketpipe dlq replay shop --all --to-topic --yes
+  rocketpipe dlq purge shop
 """
 
 _LETTER: Final = ["message_id", "origin", "attempts", "stored", "tags", "keys", "reason", "body"]
@@ -51,14 +52,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "consume in order need it",
     )
     confirm.add_flags(replay)
+    purge = verbs.add("purge", "have a group's dead letters no longer listed or counted", _purge)
+    purge.add_argument("group", help="the group")
+    confirm.add_flags(purge)
 
 
 async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     rows = []
     for group in await admin.dead_letters.groups():
-        stats = await admin.topics.stats(dlq_topic(group))
-        rows.append({"group": group, "letters": stats.messages})
-    printer.rows(rows, ["group", "letters"])
+        found = await admin.dead_letters.count(group)
+        if found.letters:
+            rows.append({"group": group, "letters": found.letters, "replayed": found.replayed})
+    printer.rows(rows, ["group", "letters", "replayed"])
     return 0
 
 
@@ -86,7 +91,8 @@ async def _replay(admin: Admin, printer: Printer, options: argparse.Namespace) -
             raise ConfigError("--id", f"group {options.group!r} has no dead letter {missing[0]}")
     if options.dry_run:
         return await _show_plan(admin, printer, options, letters)
-    confirm.confirm(f"replay {len(letters)} dead letters of group {options.group!r}", options)
+    letters_of = f"{counted(len(letters), 'dead letter')} of group {options.group!r}"
+    confirm.confirm(f"replay {letters_of}", options)
     done: list[Replay] = []
     with Progress("replaying", len(letters)) as progress:
         for letter in letters:
@@ -107,6 +113,22 @@ async def _replay(admin: Admin, printer: Printer, options: argparse.Namespace) -
     counts = {outcome: sum(each.outcome is outcome for each in done) for outcome in ReplayOutcome}
     printer.line(", ".join(f"{count} {outcome.value}" for outcome, count in counts.items()))
     return 1 if counts[ReplayOutcome.FAILED] else 0
+
+
+async def _purge(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
+    ends = await admin.dead_letters.ends(options.group)
+    if not ends:
+        await admin.groups.show(options.group)
+    found = await admin.dead_letters.count(options.group)
+    waiting = "" if found.replayed is None else f", of which {found.waiting} were not replayed"
+    what = f"{counted(found.letters, 'dead letter')} of group {options.group!r}{waiting}"
+    if options.dry_run:
+        printer.line(f"would be purged: {what}")
+        return 0
+    confirm.confirm(f"purge {what}", options)
+    await admin.dead_letters.purge(ends)
+    printer.line(f"purged: {what}")
+    return 0
 
 
 async def _show_plan(

@@ -39,7 +39,7 @@ class Admin:
         self.name_servers = NameServerAdmin(fleet)
         self.messages = MessageAdmin(fleet)
         self.offsets = OffsetAdmin(fleet)
-        self.dead_letters = DeadLetterAdmin(fleet, self.topics, self.messages)
+        self.dead_letters = DeadLetterAdmin(fleet, self.topics, self.messages, self.offsets)
         self.progress = ProgressAdmin(fleet, self.offsets)
         self.clients = ClientAdmin(fleet)
         self.waiting = WaitingAdmin(fleet)

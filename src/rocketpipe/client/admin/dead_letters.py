@@ -3,16 +3,21 @@
 A replayed message goes to the group's own retry topic, so that no other group gets it, and starts
 its attempts anew. Its unique key is made from the place of the dead letter. That is the ledger: who
 replays looks for the key first, so a letter is replayed once, whoever does it and from wherever.
+
+Letters are in a log, from which nothing is taken out singly: purging moves a mark, which is the place
+of RocketMQ's tools in the queue, and what lies before it is no longer listed, counted or replayed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rocketpipe.client.admin.fleet import Fleet
+from rocketpipe.client.admin.fleet import Fleet, each
 from rocketpipe.client.admin.messages import MessageAdmin
+from rocketpipe.client.admin.offsets import GroupPlace, OffsetAdmin
 from rocketpipe.client.admin.topics import TopicAdmin
 from rocketpipe.client.consumer.received import ReceivedMessage, received
 from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
@@ -32,6 +37,8 @@ from rocketpipe.record.layout import HOST_BITS
 
 #: So many are given unless the caller says otherwise.
 LISTED: Final = 10_000
+#: Of so many it is looked up whether they were replayed, when they are counted.
+COUNTED: Final = 1000
 _RETRY_QUEUES: Final = 1
 #: What is taken out: it belongs to the letter, or to the way that it came.
 _OF_THE_LETTER: Final = (
@@ -84,13 +91,30 @@ class Replay:
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LetterCount:
+    """How many dead letters a group has."""
+
+    letters: int
+    #: How many of them were given to the group again; None where there are too many to look.
+    replayed: int | None
+
+    @property
+    def waiting(self) -> int:
+        """How many nobody has done anything about, as far as it is known."""
+        return self.letters - (self.replayed or 0)
+
+
 class DeadLetterAdmin:
     """Looks after the dead letters of groups."""
 
-    def __init__(self, fleet: Fleet, topics: TopicAdmin, messages: MessageAdmin) -> None:
+    def __init__(
+        self, fleet: Fleet, topics: TopicAdmin, messages: MessageAdmin, offsets: OffsetAdmin
+    ) -> None:
         self._fleet = fleet
         self._topics = topics
         self._messages = messages
+        self._offsets = offsets
 
     async def groups(self) -> list[str]:
         """The groups that have a topic of dead letters, in order.
@@ -108,24 +132,55 @@ class DeadLetterAdmin:
             InvalidName: If no group may have this name.
             ConnectionLost: If a broker, or every NameServer, is out of reach.
         """
-        check_consumer_group(group)
-        session = self._fleet.session
-        topic = dlq_topic(group)
         found: list[ReceivedMessage] = []
-        try:
-            route = await session.routes.get(topic)
-        except NoRoute:
-            return found  # nothing was ever given up
-        for queue in route.readable_queues(topic):
-            address = session.leader_of(queue, route)
-            offset, end = await session.ends_of(queue, address)
+        for place in await self._places(group):
+            offset, end = _first(place), place.end
+            address = await self._address(place.queue)
             while offset < end and len(found) < limit:
-                some = await self._pull(address, queue, offset)
+                some = await self._pull(address, place.queue, offset)
                 if not some:
                     break
                 found += (each for each in some if each.queue_offset < end)
                 offset = QueueOffset(some[-1].queue_offset + 1)
         return found[:limit]
+
+    async def count(self, group: str) -> LetterCount:
+        """How many dead letters a group has, and how many of them were replayed.
+
+        Raises:
+            InvalidName: If no group may have this name.
+            ConnectionLost: If a broker, or every NameServer, is out of reach.
+        """
+        letters = sum(place.end - _first(place) for place in await self._places(group))
+        if letters > COUNTED:
+            return LetterCount(letters, None)
+        listed = await self.letters(group, limit=COUNTED)
+
+        async def replayed(number: int) -> bool:
+            return await self.replayed(group, listed[number])
+
+        return LetterCount(letters, sum((await each(range(len(listed)), replayed)).values()))
+
+    async def ends(self, group: str) -> dict[MessageQueue, QueueOffset]:
+        """Up to where `purge` would purge each queue that has any letter.
+
+        Raises:
+            InvalidName: If no group may have this name.
+            ConnectionLost: If a broker, or every NameServer, is out of reach.
+        """
+        places = await self._places(group)
+        return {place.queue: place.end for place in places if _first(place) < place.end}
+
+    async def purge(self, ends: Mapping[MessageQueue, QueueOffset]) -> None:
+        """Have the letters before these ends no longer listed, counted or replayed.
+
+        They stay in the log until its files are removed, and can be read as any topic.
+
+        Raises:
+            ConnectionLost: If a broker, or every NameServer, is out of reach.
+            PartlyDone: If some queues were purged, and others were not.
+        """
+        await self._offsets.commit(TOOLS_CONSUMER_GROUP, ends)
 
     async def replay(
         self, group: str, letter: ReceivedMessage, *, to_topic: bool = False
@@ -144,7 +199,7 @@ class DeadLetterAdmin:
         try:
             if await self.replayed(group, letter):
                 return Replay(letter, ReplayOutcome.BEFORE)
-            await self._fleet.call(await self._address(letter), resent(letter, topic, key))
+            await self._fleet.call(await self._address(letter.queue), resent(letter, topic, key))
         except RocketPipeError as error:
             return Replay(letter, ReplayOutcome.FAILED, str(error))
         return Replay(letter, ReplayOutcome.REPLAYED)
@@ -166,9 +221,17 @@ class DeadLetterAdmin:
         except NoRoute:
             return False  # it never had a retry
 
-    async def _address(self, letter: ReceivedMessage) -> str:
-        route = await self._fleet.session.routes.get(letter.queue.topic)
-        return self._fleet.session.leader_of(letter.queue, route)
+    async def _places(self, group: str) -> list[GroupPlace]:
+        """Where each queue of letters begins and ends, and how far it was purged."""
+        check_consumer_group(group)
+        try:
+            return await self._offsets.of_group(TOOLS_CONSUMER_GROUP, dlq_topic(group))
+        except NoRoute:
+            return []  # nothing was ever given up
+
+    async def _address(self, queue: MessageQueue) -> str:
+        route = await self._fleet.session.routes.get(queue.topic)
+        return self._fleet.session.leader_of(queue, route)
 
     async def _pull(
         self, address: str, queue: MessageQueue, offset: QueueOffset
@@ -180,6 +243,12 @@ class DeadLetterAdmin:
         except RequestRejected:
             return []
         return list(received(reply.messages, queue))
+
+
+def _first(place: GroupPlace) -> QueueOffset:
+    """The first letter that was not purged; a mark behind the end is of a topic that is gone."""
+    purged = place.committed or 0
+    return QueueOffset(max(place.least, purged if purged <= place.end else 0))
 
 
 def origin_of(letter: ReceivedMessage) -> str | None:

@@ -20,7 +20,6 @@ from rocketpipe.client.admin.replicas import ReplicaInfo
 from rocketpipe.client.session import Session
 from rocketpipe.config.conf_file import read_conf
 from rocketpipe.errors import RocketPipeError
-from rocketpipe.model.names import dlq_topic
 from rocketpipe.model.route import ClusterBrokers, TopicRoute
 from rocketpipe.model.subscription import MessageModel
 from rocketpipe.protocol.request import Request
@@ -316,10 +315,10 @@ class Diagnosis:
 
     async def _letters(self, group: str) -> Finding:
         try:
-            stats = await self._admin.topics.stats(dlq_topic(group))
+            count = await self._admin.dead_letters.count(group)
         except RocketPipeError:
-            return findings.dead_letters(group, None)
-        return findings.dead_letters(group, stats.messages)
+            return findings.dead_letters(group, None, None)
+        return findings.dead_letters(group, count.letters, count.replayed)
 
     async def _attempt(self, address: str, request: Request[ReplyT]) -> ReplyT | None:
         try:

@@ -140,7 +140,7 @@ def damage(broker: str, facts: Mapping[str, str]) -> Finding:
         return problem(
             what,
             f"{counted(records, 'damaged record')} met since it started",
-            "look for 'record is damaged' in its log, and at its disk; `rocketpipe store check` "
+            "look for 'record is damaged' in its log, and at its disk; `rocketpipe store check DIR` "
             "finds all of them, a backup has them whole; onDamage says whether readers skip them",
         )
     if files:
@@ -285,15 +285,20 @@ def group_lag(
     return ok(what, detail)
 
 
-def dead_letters(group: str, letters: int | None) -> Finding:
-    """Whether a group has given up messages."""
+def dead_letters(group: str, letters: int | None, replayed: int | None) -> Finding:
+    """Whether a group has given up messages that nobody has done anything about."""
     what = f"dead letters of {group}"
     if letters is None:
         return unknown(what, "their topic could not be looked at")
-    if letters:
-        remedy = f"rocketpipe dlq show {group}; then, to try again: rocketpipe dlq replay {group}"
-        return warning(what, counted(letters, "message"), remedy)
-    return ok(what, "none")
+    if replayed == letters:
+        return ok(what, f"{letters}, all replayed" if letters else "none")
+    detail = counted(letters, "message")
+    return warning(
+        what,
+        f"{detail}, {replayed} of them replayed" if replayed else detail,
+        f"rocketpipe dlq show {group}; then, to try again: rocketpipe dlq replay {group} --all; "
+        f"or, if they are not needed: rocketpipe dlq purge {group}",
+    )
 
 
 def transactions(ages_ms: Collection[int] | None, most: int) -> Finding:
