@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.client.producer.support.broker_parts import world
+from tests.client.producer.support.broker_parts import turned, world
 
 from rocketpipe.client.leaders import AWAITED_MS
 from rocketpipe.client.producer.sending.outgoing import template
 from rocketpipe.client.producer.sending.publish_routes import PublishRoute, PublishRoutes
-from rocketpipe.errors import NoRoute
+from rocketpipe.errors import ConnectionLost, NoRoute
 from rocketpipe.model.route import BrokerAddresses, BrokerQueues, MessageQueue, TopicRoute
 
 
@@ -144,3 +144,25 @@ async def test_a_broker_is_found_by_any_topic_that_it_holds() -> None:
         queue = MessageQueue(topic="t", broker_name="b", queue_id=0)
         assert lines.whereabouts("b") == (here["b"].address, queue)
         assert lines.whereabouts("c") is None
+
+
+async def test_name_servers_that_went_away_are_asked_again_until_the_time_is_over() -> None:
+    async with world("a") as here, here.session() as session:
+        lines = PublishRoutes(session, "g")
+        find, trouble = lines.find, [ConnectionLost(here.name_server, "gone")] * 3
+
+        async def troubled(topic: str) -> PublishRoute:
+            if trouble:
+                raise trouble.pop()
+            return await find(topic)
+
+        lines.find = troubled  # type: ignore[method-assign]
+        with pytest.raises(ConnectionLost, match="gone"):  # nobody has ever answered
+            await lines.find_in_time("t", 1000)
+        assert len(trouble) == 2
+        await session.routes.refresh("t")
+        found = await turned(here.clock, lines.find_in_time("t", 1000))
+        assert found.topic == "t"
+        trouble += [ConnectionLost(here.name_server, "gone for good")] * 100
+        with pytest.raises(ConnectionLost, match="for good"):
+            await turned(here.clock, lines.find_in_time("t", 1000))

@@ -90,19 +90,14 @@ class Delivery:
         self._reads: dict[str, int] = {}
 
     async def line(self, topic: str, timeout_ms: int) -> PublishRoute:
-        """How a topic is reached; asked for if it is not known.
+        """How a topic is reached; asked for if it is not known, and again if nobody answers.
 
         Raises:
             NoRoute: If nobody takes messages of this topic.
             ConnectionLost: If no NameServer can be reached.
             CallTimeout: If none answers in time.
         """
-        line = self._lines.current(topic)
-        if line is not None:
-            return line
-        asked = str(self._session.name_servers)
-        late = partial(CallTimeout, asked, f"the route of {topic!r}", timeout_ms)
-        return await in_time(self._clock, timeout_ms, self._lines.find(topic), late)
+        return self._lines.current(topic) or await self._lines.find_in_time(topic, timeout_ms)
 
     def choose(
         self, line: PublishRoute, pick: Pick | None = None, failed_last: str | None = None

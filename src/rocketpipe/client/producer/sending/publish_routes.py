@@ -12,12 +12,15 @@ from typing import Final
 from rocketpipe.client.producer.sending.outgoing import template
 from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
-from rocketpipe.errors import NoRoute
+from rocketpipe.clock import in_time
+from rocketpipe.errors import CallTimeout, ConnectionLost, NoRoute, RocketPipeError
 from rocketpipe.model.route import MessageQueue, TopicRoute
 from rocketpipe.model.topic import Perm
 from rocketpipe.remoting.connection import PeerConnection
 
 MAX_TOPICS: Final = 4096
+#: How soon NameServers are asked again of which none answers.
+UNANSWERED_MS: Final = 200
 
 
 class QueueRoute:
@@ -133,6 +136,33 @@ class PublishRoutes:
                 "none of its queues may be written now: look at its permissions",
             )
         return line
+
+    async def find_in_time(self, topic: str, timeout_ms: int) -> PublishRoute:
+        """The same, asked for again while no NameServer answers: it may be restarted just now.
+
+        Raises:
+            NoRoute: If nobody takes messages of this topic.
+            ConnectionLost: If no NameServer can be reached; at once, if none ever was.
+            CallTimeout: If none answers in time.
+        """
+        lost: list[RocketPipeError] = []
+
+        def late() -> RocketPipeError:
+            asked = str(self._session.name_servers)
+            return lost[-1] if lost else CallTimeout(asked, f"the route of {topic!r}", timeout_ms)
+
+        return await in_time(self._session.clock, timeout_ms, self._find_at_last(topic, lost), late)
+
+    async def _find_at_last(self, topic: str, lost: list[RocketPipeError]) -> PublishRoute:
+        while True:
+            try:
+                return await self.find(topic)
+            except ConnectionLost as error:
+                # Where nobody ever answered, the address may be wrong.
+                if not self._session.routes.brokers():
+                    raise
+                lost[:] = [error]
+            await self._session.clock.sleep(UNANSWERED_MS)
 
     def current(self, topic: str) -> PublishRoute | None:
         """The line of a topic that was sent to before, by its route as it is known now."""
