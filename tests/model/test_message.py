@@ -104,6 +104,8 @@ def test_an_illegal_topic_is_refused(topic: str) -> None:
         ({"delay_level": 1, "delay_ms": 1}, "'DELAY'"),
         ({"delay_ms": 1, "deliver_at_ms": 1}, "'DELAY'"),
         ({"delay_level": -1}, "'DELAY'"),
+        ({"delay_level": 99}, r"level 99: levels go from 1 \(a second\) to 18"),
+        ({"tags": "a || b"}, "'a || b' is several tags".replace("|", r"\|")),
         ({"flag": 1 << 31}, "flag"),
     ],
 )

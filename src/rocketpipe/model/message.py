@@ -11,8 +11,12 @@ from typing import Final
 from rocketpipe.errors import PropertiesError
 from rocketpipe.model import flags, ids, names
 from rocketpipe.model import properties as well_known
+from rocketpipe.model.group import DELAYS_MS
 from rocketpipe.model.host import Host
 from rocketpipe.model.offsets import LogOffset, QueueOffset
+
+#: Between the tags of a consumer's expression.
+TAG_SEPARATOR: Final = "||"
 
 _NOWHERE: Final = LogOffset(0)
 _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -44,7 +48,7 @@ class Message:
     flag: int = 0
     #: Whether the send waits until the broker has the message as safe as it is set to.
     wait_stored: bool = True
-    #: Later by one of the broker's levels, which count from 1; 0 for none.
+    #: Later by one of RocketMQ's 18 levels, which count from 1; 0 for none.
     delay_level: int = 0
     #: Later by so many milliseconds.
     delay_ms: int | None = None
@@ -58,6 +62,11 @@ class Message:
             _check_text("tags", self.tags, "a message has one tag")
             if well_known.is_blank(self.tags):
                 raise PropertiesError("property 'TAGS': a tag may not be blank")
+            if TAG_SEPARATOR in self.tags:
+                raise PropertiesError(
+                    f"property 'TAGS': {self.tags!r:.80} is several tags, and a message has one; "
+                    f"{TAG_SEPARATOR} is for consumers, who choose by several"
+                )
             well_known.check_text(well_known.TAGS, self.tags)
         keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
         if keys:
@@ -76,6 +85,11 @@ class Message:
                 raise PropertiesError("property 'DELAY': a message has one delay, not several")
             if any(delay is not None and delay < 0 for delay in delays):
                 raise PropertiesError("property 'DELAY': a delay is not negative")
+            if self.delay_level > len(DELAYS_MS):
+                raise PropertiesError(
+                    f"property 'DELAY': level {self.delay_level}: levels go from 1 (a second) to "
+                    f"{len(DELAYS_MS)} (two hours); give another time as delay or deliver_at"
+                )
         if type(self.body) is not bytes:
             object.__setattr__(self, "body", _as_bytes(self.body))
         object.__setattr__(self, "keys", keys)

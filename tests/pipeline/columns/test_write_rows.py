@@ -101,6 +101,8 @@ def test_a_frame_that_cannot_be_sent_is_refused_by_column(
             "a value has 0x02",
         ),
         ({"body": ["a", "b"], "delay_level": [1, -1]}, "delay_level", 11, "1 or more"),
+        ({"body": ["a", "b"], "delay_level": [18, 99]}, "delay_level", 11, "18 .* is the last"),
+        ({"body": ["a", "b", "c"], "tags": [None, "x||y", "z"]}, "tags", 11, "has one tag"),
     ],
 )
 def test_a_row_that_is_no_message_is_named_with_its_column(

@@ -36,6 +36,8 @@ from pyspark.sql.types import (
 
 from rocketpipe.errors import InvalidName, RocketPipeError
 from rocketpipe.model import properties as well_known
+from rocketpipe.model.group import DELAYS_MS
+from rocketpipe.model.message import TAG_SEPARATOR
 from rocketpipe.model.names import check_sendable
 from rocketpipe.pipeline.columns.texts import (
     Numbers,
@@ -283,6 +285,11 @@ def _tags(column: pa.Array | None, numbers: Numbers) -> pa.Array | None:
         return None
     column = _narrow(column)
     _check("tags", first_wrong(column), numbers)
+    several = pc.fill_null(pc.match_substring(column, TAG_SEPARATOR), False)
+    if pc.any(several).as_py():
+        at = int(pc.index(several, True).as_py())
+        reason = f"is {column[at].as_py()!r:.80}: a message has one tag"
+        raise BadRow("tags", int(numbers[at]), reason)
     return column.view(pa.binary())
 
 
@@ -338,6 +345,11 @@ def _levels(column: pa.Array | None, numbers: Numbers) -> pa.Array | None:
     if least is not None and least < 0:
         at = int(pc.index(levels, least).as_py())
         raise BadRow("delay_level", int(numbers[at]), f"is {least}: a level is 1 or more")
+    most = pc.max(levels).as_py()
+    if most is not None and most > len(DELAYS_MS):
+        at = int(pc.index(levels, most).as_py())
+        reason = f"is {most}: {len(DELAYS_MS)} (two hours) is the last level"
+        raise BadRow("delay_level", int(numbers[at]), reason)
     levels = pc.if_else(pc.greater(levels, 0), levels, pa.scalar(None, pa.int64()))
     return levels if levels.null_count < len(levels) else None
 

@@ -228,7 +228,14 @@ def test_ordinary_messages_are_plain_and_what_is_known_of_them_is_bounded() -> N
         plain.learn(f"t{number}")
         assert plain.find(f"t{number}", b"x", {"tags": f"tag{number}", "keys": ["A1"]})
     assert plain.find("t2999", b"x", {})
-    for odd in ({"flag": 1}, {"tags": 5}, {"keys": 5}, {"keys": [5]}, {"tags": " "}):
+    for odd in (
+        {"flag": 1},
+        {"tags": 5},
+        {"keys": 5},
+        {"keys": [5]},
+        {"tags": " "},
+        {"tags": "a||b"},
+    ):
         assert plain.find("t2999", b"x", odd) is None
     assert plain.find(Message("t2999", b"x"), b"", {}) is None
     assert plain.find("t2999", bytes(11), {}) is None

@@ -21,7 +21,7 @@ from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.errors import MessageRefused, PropertiesError
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.flags import Compression, with_compression
-from rocketpipe.model.message import Message
+from rocketpipe.model.message import TAG_SEPARATOR, Message
 from rocketpipe.model.names import AUTO_CREATE_TOPIC, check_sendable, is_retry_topic
 from rocketpipe.protocol.codes import OUR_VERSION, RequestCode
 from rocketpipe.protocol.command import ONEWAY
@@ -245,7 +245,7 @@ class PlainTexts:
         return f"KEYS\x01{' '.join(keys)}\x02{text}"
 
     def _with_tag(self, tag: object) -> str | None:
-        if type(tag) is not str or not _is_word(tag):
+        if type(tag) is not str or not _is_word(tag) or TAG_SEPARATOR in tag:
             return None
         if len(self._by_tag) >= _MAX_KNOWN:
             self._by_tag.clear()
