@@ -100,7 +100,7 @@ class Choice:
         self._by_name = {name: one.key for one in settings for name in one.names}
         self._last: dict[str, Given] = {}
         self._repeated: list[str] = []
-        self._notes: list[str] = []
+        self._doubts: list[str] = []
         for one in given:
             self._hear(one)
 
@@ -156,22 +156,28 @@ class Choice:
         except ValueError as error:
             raise ConfigError("settings", str(error)) from error
 
-    def note(self, line: str) -> None:
+    def warn(self, line: str) -> None:
         """Have ``warnings`` say this too, as whoever reads the values knows more of them."""
-        self._notes.append(line)
+        self._doubts.append(line)
+
+    def unknown(self) -> list[str]:
+        """Say, a line each, which names are none, and which were meant."""
+        return [self._unknown(one) for one in self._strangers() if one.name not in self._known]
 
     def warnings(self) -> list[str]:
-        """Say, a line each, what was said in vain: unknown names, repeated keys, unused keys."""
+        """Say, a line each, what is not as it was said: names, repeated keys, changed values."""
+        return [*self.unknown(), *self._repeated, *self._doubts]
+
+    def notes(self) -> list[str]:
+        """Say which keys of RocketMQ were given that nothing here depends on."""
+        idle = [one for one in self._strangers() if one.name in self._known]
+        idle += [one for key, one in self._last.items() if key in self._idle]
+        names = ", ".join(sorted(one.name for one in idle))
+        return [f"these keys are known but have no effect here: {names}"] if names else []
+
+    def _strangers(self) -> list[Given]:
         used = {*self._by_name.values(), *self._heard}
-        strangers = [one for key, one in self._last.items() if key not in used]
-        unused = [one for one in strangers if one.name in self._known]
-        lines = [self._unknown(one) for one in strangers if one.name not in self._known]
-        lines += self._repeated + self._notes
-        unused += [one for key, one in self._last.items() if key in self._idle]
-        if unused:
-            names = ", ".join(sorted(one.name for one in unused))
-            lines.append(f"these keys are known but have no effect here: {names}")
-        return lines
+        return [one for key, one in self._last.items() if key not in used]
 
     def _unknown(self, one: Given) -> str:
         if one.name.startswith(PREFIX):

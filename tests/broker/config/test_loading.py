@@ -91,7 +91,9 @@ def test_a_file_of_rocketmq_is_taken_as_it_is(tmp_path: Path) -> None:
     assert store is not None
     assert (store.root, store.flush, store.reserved_hours) == (tmp_path, FlushMode.SYNC, 48)
     assert (store.segment_bytes, store.queue_file_bytes) == (1 << 30, 300_000)
-    assert result.choice.warnings() == [
+    (warning,) = result.choice.warnings()
+    assert "diskMaxUsedSpaceRatio=88: 85 counts" in warning
+    assert result.choice.notes() == [
         "these keys are known but have no effect here: "
         + ("brokerIP1, " if "advertise" in NOT_READ_YET else "")
         + "sendMessageThreadPoolNums, storePathConsumeQueue"
@@ -123,6 +125,42 @@ def test_the_size_of_queue_files_is_rounded_up_to_entries(tmp_path: Path) -> Non
     store = loaded(tmp_path, ("mappedFileSizeConsumeQueue", "101")).config.store
     assert store is not None
     assert store.queue_file_bytes == 120
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "counts"),
+    [
+        ("diskMaxUsedSpaceRatio", "88", "85 counts"),
+        ("mappedFileSizeConsumeQueue", "1001", "rounded up to 1020"),
+        ("registerNameServerPeriod", "5s", "10000 counts"),
+        ("registerNameServerPeriod", "5m", "60000 counts"),
+        ("maxMessageSize", "100m", "67108864 bytes"),
+        ("mappedFileSizeCommitLog", "32m", "have 16 bytes"),
+    ],
+)
+def test_a_value_that_is_not_kept_is_warned_of(
+    tmp_path: Path, key: str, text: str, counts: str
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / "00000000000000000000").write_bytes(bytes(16))
+    (warning,) = loaded(tmp_path, (key, text)).choice.warnings()
+    assert f"{key}={text}" in warning
+    assert counts in warning
+
+
+def test_the_oldest_files_go_before_sends_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="diskSpaceWarningLevelRatio be no less than"):
+        loaded(tmp_path, ("diskSpaceCleanForciblyRatio", "95"))
+
+
+@pytest.mark.parametrize("key", ["aclEnable", "enableControllerMode"])
+def test_what_is_so_here_is_no_key_without_effect(tmp_path: Path, key: str) -> None:
+    kept = loaded(tmp_path, (key, "false"), ("timerWheelEnable", "true"))
+    assert kept.choice.notes() == kept.choice.warnings() == []
+    other = loaded(tmp_path, ("timerWheelEnable", "false"))
+    assert other.choice.notes() == [
+        "these keys are known but have no effect here: timerWheelEnable"
+    ]
 
 
 def test_delay_levels_reach_broker_and_store(tmp_path: Path) -> None:
@@ -198,7 +236,7 @@ def test_what_this_broker_cannot_keep_is_refused(
     [
         ("namesrvAddr", "10.0.0.1", "namesrvAddr: '10.0.0.1' is not host:port"),
         ("brokerName", "", "brokerName: broker '': is not made of"),
-        ("diskSpaceWarningLevelRatio", "50", "in this order"),
+        ("diskSpaceWarningLevelRatio", "50", "be no less than"),
     ],
 )
 def test_values_that_do_not_fit_together_are_refused(

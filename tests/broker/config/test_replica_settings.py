@@ -216,7 +216,7 @@ def test_what_is_so_is_not_warned_of(given: tuple[tuple[str, str], ...]) -> None
 
 
 def test_without_replicas_what_is_said_of_them_is_named_in_the_one_line() -> None:
-    assert loaded(("slaveTimeout", "1"), ("inSyncReplicas", "2")).choice.warnings() == [
+    assert loaded(("slaveTimeout", "1"), ("inSyncReplicas", "2")).choice.notes() == [
         "these keys are known but have no effect here: inSyncReplicas, slaveTimeout"
     ]
 

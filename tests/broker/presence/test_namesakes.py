@@ -10,9 +10,8 @@ import pytest
 from tests.waiting import until
 
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.config import REGISTER_EVERY_MS, BrokerConfig
 from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
-from rocketpipe.broker.presence.registration import EVERY_MS
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.store.config import StoreConfig
@@ -50,9 +49,9 @@ async def test_each_tells_of_the_other_and_the_name_server_of_both(
 
         async with broker(config, clock=clock) as first, broker(again, clock=clock) as second:
             await until(lambda: told(first))
-            await clock.advance(EVERY_MS[1])
+            await clock.advance(REGISTER_EVERY_MS[1])
             await until(lambda: told(second))
-            await clock.advance(EVERY_MS[1])
+            await clock.advance(REGISTER_EVERY_MS[1])
             assert (told(first), told(second)) == (1, 1)
             assert any(
                 "broker displaced" in line and "if both run" in line for line in caplog.messages

@@ -49,22 +49,59 @@ def test_the_profile_is_shown_as_an_origin_and_is_that_of_the_server(
 
 def test_a_check_answers_programs_too(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "broker.conf"
-    file.write_text("brokerName=b1\nbrokerNam=b2\n")
+    file.write_text("brokerName=b1\nbrokerNam=b2\nsendMessageThreadPoolNums=4\n")
     assert main(["config", "check", str(file), "-o", "json"]) == 1
     answer = json.loads(capsys.readouterr().out)
     assert answer["settings"] == 1
-    assert "did you mean brokerName?" in answer["warnings"][0]
+    assert "did you mean brokerName?" in answer["problems"][0]
+    assert answer["warnings"] == []
+    assert answer["notes"] == [
+        "these keys are known but have no effect here: sendMessageThreadPoolNums"
+    ]
+
+
+def test_all_that_is_wrong_is_said_by_how_bad_it_is(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(
+        f"storePathRootDir={tmp_path / 'store'}\nlistenPort=nobody\nfileReservedTime=soon\n"
+        "aclEnable=true\nnamesrvAddr=here\nbrokerNam=b1\ndiskMaxUsedSpaceRatio=88\n"
+        "timerWheelEnable=true\nwaitTimeMillsInSendQueue=200\n"
+    )
+    assert main(["config", "check", str(file)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    levels = [line.split()[0] for line in lines[:-1]]
+    assert levels == ["problem"] * 5 + ["warning", "note"]
+    for key in ("listenPort", "fileReservedTime", "aclEnable", "namesrvAddr", "brokerNam "):
+        assert any(key in line for line in lines[:5]), key
+    assert "diskMaxUsedSpaceRatio=88: 85 counts" in lines[5]
+    assert "no effect here: waitTimeMillsInSendQueue" in lines[6]
+    assert lines[-1].endswith("; 5 problems, 1 warning, 1 note")
+
+
+def test_an_ordinary_file_of_rocketmq_passes(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(
+        "brokerClusterName=DefaultCluster\nbrokerName=broker-a\nbrokerId=0\ndeleteWhen=04\n"
+        "fileReservedTime=48\nbrokerRole=ASYNC_MASTER\nflushDiskType=ASYNC_FLUSH\n"
+        f"storePathRootDir={tmp_path}\nstorePathConsumeQueue={tmp_path}/consumequeue\n"
+        "diskMaxUsedSpaceRatio=88\nsendMessageThreadPoolNums=128\naclEnable=false\n"
+    )
+    assert main(["config", "check", str(file)]) == 0
+    assert capsys.readouterr().out.endswith("; 0 problems, 1 warning, 1 note\n")
 
 
 def test_a_file_is_checked_and_the_nearest_key_is_named(tmp_path: Path, capsys: Capture) -> None:
-    good, odd, bad = (tmp_path / f"{name}.conf" for name in ("good", "odd", "bad"))
-    good.write_text("brokerName=b1\n")
-    odd.write_text("brokerNam=b1\n")
-    bad.write_text("listenPort=nobody\n")
+    good, odd, torn = (tmp_path / f"{name}.toml" for name in ("good", "odd", "torn"))
+    good.write_text('brokerName = "b1"\n')
+    odd.write_text('brokerNam = "b1"\n')
+    torn.write_text("brokerName\n")
     assert main(["config", "check", str(good)]) == 0
-    assert capsys.readouterr().out.endswith("1 settings take effect, 0 warnings\n")
+    assert capsys.readouterr().out.endswith(
+        "1 setting takes effect; 0 problems, 0 warnings, 0 notes\n"
+    )
     assert main(["config", "check", str(odd)]) == 1
-    assert "did you mean brokerName?" in capsys.readouterr().err
-    assert main(["config", "check", str(bad)]) == 2
-    assert "listenPort" in capsys.readouterr().err
+    assert "did you mean brokerName?" in capsys.readouterr().out
+    assert main(["config", "check", str(torn)]) == 1
+    assert "line 1" in capsys.readouterr().out
     assert main(["config", "check", str(tmp_path / "none.conf")]) == 2
+    assert "cannot be read" in capsys.readouterr().err

@@ -58,8 +58,8 @@ def test_a_problem_is_the_exit_code(
 @pytest.mark.parametrize("module", [findings, diagnosis, replica_findings])
 def test_the_commands_of_remedies_are_understood(module: ModuleType) -> None:
     source = re.sub(r'"\s*f?"', "", inspect.getsource(module))
-    word = r"(?:\{[\w.]+\}|--[\w-]+|\w+=\w+|DIR)"
-    commands = re.findall(rf"rocketpipe ([a-z]+ [a-z]+(?: {word})*(?: rw\b)?)", source)
+    word = r"(?:\{[\w.]+\}|-[\w-]+|\w+=\w+|\d|DIR)"
+    commands = re.findall(rf"rocketpipe ([a-z]+ [a-zA-Z]+(?: {word})*(?: rw\b)?)", source)
     for command in commands:
         words = command.split()
         parser_of(words[:1], running=asks_brokers(words)).parse_args(words)

@@ -66,6 +66,8 @@ SMALL_FILES: Final = MappingProxyType(
 #: A test holds this against the code, so that it shrinks as parts come to read them.
 NOT_READ_YET: Final[frozenset[str]] = frozenset()
 
+#: NameServers are told no more and no less often, whatever is asked for.
+REGISTER_EVERY_MS: Final = (10_000, 60_000)
 _MAX_PORT: Final = 65_535
 _MAX_INT: Final = (1 << 31) - 1
 
@@ -127,7 +129,7 @@ class BrokerConfig:
         default=30_000,
         unit="ms",
         least=1000,
-        help="how often the NameServers are told that it is there; 10 to 60 seconds make sense",
+        help="how often the NameServers are told that it is there, from 10 to 60 seconds",
     )
     register_timeout_ms: int = setting(
         "registerBrokerTimeoutMills",

@@ -13,14 +13,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from rocketpipe.broker.config.advertise import advertised_address
-from rocketpipe.broker.config.config import NOT_READ_YET, PROFILES, SMALL_FILES, BrokerConfig
+from rocketpipe.broker.config.config import (
+    NOT_READ_YET,
+    PROFILES,
+    REGISTER_EVERY_MS,
+    SMALL_FILES,
+    BrokerConfig,
+)
 from rocketpipe.broker.config.replica_settings import (
     HEARD,
     REPLICATION_SETTINGS,
     idle_keys,
     replication_of,
+    said,
 )
 from rocketpipe.broker.config.replication import ReplicationConfig
+from rocketpipe.broker.config.so_anyway import kept_anyway
 from rocketpipe.config.known_keys import BROKER_KEYS, ORPHANED_KEYS
 from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import Setting, setting_for, settings_of
@@ -153,8 +161,11 @@ STORE_SETTINGS: Final[tuple[Setting, ...]] = (
     ),
 )
 
-#: Read once: a path that is where it has to be.
-_HEARD: Final = frozenset({"storePathCommitLog"})
+#: Files whose size a store keeps, by the key that would give them another.
+_SIZED: Final = {
+    "mappedFileSizeCommitLog": ("segment_bytes", "commit_log", "*"),
+    "mappedFileSizeConsumeQueue": ("queue_file_bytes", "queues", "*/*/*"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +215,12 @@ def load_broker(
         weaker += [Given(key, text, "--small-files") for key, text in SMALL_FILES.items()]
     idle = {one.key for one in settings_of(BrokerConfig) if one.attribute in NOT_READ_YET}
     alone = idle_keys(first)
+    heard = _HEARD | kept_anyway(first)
     choice = Choice(
         [*usual, *weaker, *given],
         settings,
         known,
-        heard=_HEARD if alone else _HEARD | HEARD,
+        heard=heard if alone else heard | HEARD,
         idle=idle | alone,
     )
     values = choice.values(settings_of(BrokerConfig))
@@ -218,23 +230,83 @@ def load_broker(
     _check_advertised(choice)
     store = _store_config(choice, StoreConfig(root=root))
     replication = replication_of(choice, values)
-    return LoadedBroker(
-        choice.build(BrokerConfig, **values, store=store, replication=replication), choice
-    )
+    config = choice.build(BrokerConfig, **values, store=store, replication=replication)
+    _warn_of_limits(choice, config, store)
+    return LoadedBroker(config, choice)
 
 
 def _store_config(choice: Choice, base: StoreConfig) -> StoreConfig:
     values = choice.values(STORE_SETTINGS)
     if (size := values.get("queue_file_bytes")) is not None:
-        values["queue_file_bytes"] = -(-size // _QUEUE_ENTRY_BYTES) * _QUEUE_ENTRY_BYTES
+        whole = -(-size // _QUEUE_ENTRY_BYTES) * _QUEUE_ENTRY_BYTES
+        values["queue_file_bytes"] = whole
+        _warn_if(
+            choice, "mappedFileSizeConsumeQueue", size != whole, f"it is rounded up to {whole}"
+        )
     # Files of many installations say 88 here and nothing of the next step, which comes at 85: then
     # the oldest files go at 85, expired or not, and that is what happens here as well.
+    used = values.get("used_ratio", base.used_ratio)
     force = values.get("force_ratio", base.force_ratio)
-    values["used_ratio"] = min(values.get("used_ratio", base.used_ratio), force)
+    full = values.get("full_ratio", base.full_ratio)
+    if force > full:
+        keys = ("diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio")
+        wrong = next(filter(None, map(choice.given, keys)))
+        raise ConfigError(
+            wrong.origin,
+            f"{wrong.name}={wrong.text!r}: sends would be refused at {full} percent, before the "
+            f"oldest files go at {force}: have {keys[1]} be no less than {keys[0]}",
+        )
+    values["used_ratio"] = min(used, force)
+    _warn_if(
+        choice,
+        "diskMaxUsedSpaceRatio",
+        used > force,
+        f"{force} counts, since from there on the oldest files go anyway: see "
+        "diskSpaceCleanForciblyRatio",
+    )
     try:
         return dataclasses.replace(base, **values)
     except ValueError as error:
         raise ConfigError("settings", str(error)) from error
+
+
+def _warn_of_limits(choice: Choice, config: BrokerConfig, store: StoreConfig) -> None:
+    """Say which values were taken, and cannot be what counts."""
+    least, most = REGISTER_EVERY_MS
+    every_ms = config.register_every_ms
+    counts = least if every_ms < least else most
+    _warn_if(
+        choice,
+        "registerNameServerPeriod",
+        not least <= every_ms <= most,
+        f"{counts} counts: NameServers are told every 10 to 60 seconds",
+    )
+    _warn_if(
+        choice,
+        "maxMessageSize",
+        config.max_message_bytes >= store.segment_bytes,
+        f"a message fits into a file of the log, and these have {store.segment_bytes} bytes: see "
+        "mappedFileSizeCommitLog",
+    )
+    for key, (attribute, room, files) in _SIZED.items():
+        given = choice.given(key)
+        if given is None or given.origin.startswith(("profile ", "--small-files")):
+            continue
+        wanted = getattr(store, attribute)
+        held = getattr(StoreLayout(store.root), room).glob(files)
+        there = next((each.stat().st_size for each in held), wanted)
+        _warn_if(
+            choice,
+            key,
+            there != wanted,
+            f"a store keeps the size of its files, and those in {store.root} have {there} bytes",
+        )
+
+
+def _warn_if(choice: Choice, key: str, wrong: bool, what: str) -> None:
+    given = choice.given(key)
+    if wrong and given is not None:
+        choice.warn(f"{said(given)}: {what}")
 
 
 def _check_advertised(choice: Choice) -> None:
@@ -278,6 +350,8 @@ _PROMISES: Final = (
     ),
     _Promise("storeType", _is("default"), "only RocketMQ's files are kept: set it to default"),
 )
+#: Read once: what is refused unless it is as it is here.
+_HEARD: Final = frozenset({"storePathCommitLog", *(one.key for one in _PROMISES)})
 
 
 def _refuse_promises(choice: Choice, root: Path) -> None:

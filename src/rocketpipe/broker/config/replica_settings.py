@@ -75,7 +75,7 @@ def replication_of(choice: Choice, broker: Mapping[str, Any]) -> ReplicationConf
     """Make the settings of a group of replicas; None where nobody asked for any.
 
     ``broker`` are values of ``BrokerConfig`` that were given, by attribute. What has no effect is
-    noted in ``choice``.
+    told in ``choice.warnings()``.
 
     Raises:
         ConfigError: If they do not fit together, or with the broker's own.
@@ -121,8 +121,8 @@ def _refuse_id(choice: Choice, broker_id: int) -> None:
 def _check_id(choice: Choice, config: ReplicationConfig, broker_id: int) -> None:
     if config.elected:
         if broker_id > 0:
-            choice.note(
-                f"{_said(choice.given('brokerId'))} has no effect: where a leader is elected, ids "
+            choice.warn(
+                f"{said(choice.given('brokerId'))} has no effect: where a leader is elected, ids "
                 "are given out, and kept in the data directory"
             )
         return
@@ -182,11 +182,11 @@ def _note_idle(choice: Choice, config: ReplicationConfig) -> None:
     }
     for key, (idle, why) in rules.items():
         if idle and (given := choice.given(key)) is not None:
-            choice.note(f"{_said(given)} has no effect: {why}")
+            choice.warn(f"{said(given)} has no effect: {why}")
     for key, (anyway, why) in _SO_ANYWAY.items():
         given = choice.given(key)
         if given is not None and given.text.strip().lower() != anyway:
-            choice.note(f"{_said(given)} has no effect: {why}")
+            choice.warn(f"{said(given)} has no effect: {why}")
 
 
 def _note_doubtful(choice: Choice, config: ReplicationConfig) -> None:
@@ -198,20 +198,20 @@ def _note_doubtful(choice: Choice, config: ReplicationConfig) -> None:
         and total.text.strip().isdecimal()
         and config.min_in_sync > int(total.text)
     ):
-        choice.note(
-            f"{_said(least or total)}: with fewer than {config.min_in_sync} copies every send is "
-            f"refused, and {_said(total)}"
+        choice.warn(
+            f"{said(least or total)}: with fewer than {config.min_in_sync} copies every send is "
+            f"refused, and {said(total)}"
         )
     if config.waits and config.max_lag_ms >= config.slave_timeout_ms:
         given = choice.given("haMaxTimeSlaveNotCatchup") or choice.given("slaveTimeout")
-        choice.note(
-            f"{_said(given)}: a replica that stalls is waited for {config.max_lag_ms} ms, and "
+        choice.warn(
+            f"{said(given)}: a replica that stalls is waited for {config.max_lag_ms} ms, and "
             f"sends fail after {config.slave_timeout_ms}: have haMaxTimeSlaveNotCatchup be less "
             "than slaveTimeout"
         )
 
 
-def _said(given: Given | None) -> str:
+def said(given: Given | None) -> str:
     assert given is not None
     return f"{given.origin}: {given.name}={given.text.strip()[:100]}"
 

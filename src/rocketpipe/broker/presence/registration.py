@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.config import REGISTER_EVERY_MS, BrokerConfig
 from rocketpipe.broker.presence.namesakes import Namesakes
 from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
@@ -49,8 +49,6 @@ TELL_WITHIN_MS: Final = 1000
 WATCH_EVERY_MS: Final = 1000
 #: How often a follower that knows no leader asks for one.
 SEEK_EVERY_MS: Final = 3000
-#: What RocketMQ takes for the interval, whatever is set.
-EVERY_MS: Final = (10_000, 60_000)
 #: A broker that was not heard of for so long is taken out of the routes.
 LIVE_MS: Final = 120_000
 
@@ -99,7 +97,8 @@ class Registrar:
         self._caller = caller
         self._clock = clock
         self._settled = settled
-        self._every_ms = min(max(config.register_every_ms, EVERY_MS[0]), EVERY_MS[1])
+        least, most = REGISTER_EVERY_MS
+        self._every_ms = min(max(config.register_every_ms, least), most)
         self._servers = [_NameServer(server) for server in config.name_servers]
         self._turn = asyncio.Lock()
         self._changed: set[str] = set()

@@ -12,7 +12,8 @@ from rocketpipe.cli.serving import settings
 from rocketpipe.cli.serving.namesrv import load_namesrv
 from rocketpipe.cli.terminal.printing import Printer, add_format_flag
 from rocketpipe.cli.verbs import Verbs
-from rocketpipe.config.load import Choice
+from rocketpipe.client.admin.findings import counted
+from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import settings_of
 from rocketpipe.errors import ConfigError
 from rocketpipe.namesrv.config import NamesrvConfig
@@ -27,6 +28,9 @@ examples:
   rocketpipe config check --for namesrv namesrv.conf
 """
 
+#: A setting: its key, its value as text, and where it comes from.
+Item = tuple[str, str, str]
+_STYLES: Final = {"problem": "bad", "warning": "warn", "note": "dim"}
 #: Where a server's settings stand in a TOML file that has several.
 _TABLES: Final = {
     "broker": ("broker", "store"),
@@ -54,7 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--profile", choices=["dev", "prod"], help="with this profile")
     _add_server(show)
     add_format_flag(show)
-    check = verbs.add_local("check", "say what is wrong with a file; 1 if something is", _check)
+    check = verbs.add_local("check", "say everything that is wrong with a file", _check)
+    check.description = (
+        "Say everything that is wrong with a file of settings. A problem keeps a server from "
+        "starting, or is a name that no setting has: then the exit code is 1. What does not count "
+        "as it was written is a warning, and a key of RocketMQ that nothing here depends on a "
+        "note: with these alone it is 0."
+    )
     check.add_argument("file", type=Path, metavar="FILE", help="RocketMQ's .conf, or TOML")
     _add_server(check)
     add_format_flag(check)
@@ -72,7 +82,7 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
 
 def _show(options: argparse.Namespace) -> int:
     items, choice = _load(options.server, options.config, profile=options.profile, environment=True)
-    settings.tell(choice.warnings())
+    settings.tell([*choice.warnings(), *choice.notes()])
     columns = ["key", "value", "origin"] if options.origin else ["key", "value"]
     if options.key and options.key not in {key for key, _, _ in items}:
         raise ConfigError("--key", f"a {options.server} has no setting {options.key!r}")
@@ -86,22 +96,71 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    items, choice = _load(options.server, [options.file], environment=False)
-    told = choice.warnings()
+    problems, items, choice = _tried(options.server, options.file)
+    told = {
+        "problem": [*problems, *(choice.unknown() if choice else ())],
+        "warning": [line for line in choice.warnings() if line not in choice.unknown()]
+        if choice
+        else [],
+        "note": choice.notes() if choice else [],
+    }
     given = sum(origin.startswith(str(options.file)) for _, _, origin in items)
     printer = Printer(options.output)
     if printer.form == "table":
-        settings.tell(told)
-        printer.line(f"{options.file}: {given} settings take effect, {len(told)} warnings")
+        for level, lines in told.items():
+            for line in lines:
+                printer.line(f"{printer.styled(f'{level:<7}', _STYLES[level])}  {line}")
+        counts = ", ".join(counted(len(lines), level) for level, lines in told.items())
+        effective = f"{counted(given, 'setting')} take{'s' if given == 1 else ''} effect"
+        printer.line(f"{options.file}: {effective}; {counts}")
     else:
-        printer.record({"file": str(options.file), "settings": given, "warnings": told})
-    return 1 if told else 0
+        printer.record(
+            {
+                "file": str(options.file),
+                "settings": given,
+                **{f"{level}s": lines for level, lines in told.items()},
+            }
+        )
+    return 1 if told["problem"] else 0
+
+
+def _tried(server: str, file: Path) -> tuple[list[str], list[Item], Choice | None]:
+    """Load a file, each time without what was wrong with it, until nothing is."""
+    problems: list[str] = []
+    try:
+        given = _given(server, [file], environment=False)
+    except ConfigError as error:
+        if not file.is_file():
+            raise
+        return [str(error)], [], None
+    while True:
+        try:
+            items, choice = _read(server, given)
+        except ConfigError as error:
+            problems.append(str(error))
+            left = [one for one in given if not _blamed(one, error)]
+            if len(left) == len(given):  # it cannot be told which of them is wrong
+                return problems, [], None
+            given = left
+        else:
+            return problems, items, choice
+
+
+def _blamed(one: Given, error: ConfigError) -> bool:
+    if error.where == "settings":
+        return error.reason.startswith(f"{one.name}:")
+    return one.origin == error.where and error.reason.startswith(f"{one.name}=")
 
 
 def _load(
     server: str, files: Sequence[Path], *, environment: bool, profile: str | None = None
-) -> tuple[list[tuple[str, str, str]], Choice]:
-    usual = settings.USUAL_PROFILE[server]
+) -> tuple[list[Item], Choice]:
+    return _read(server, _given(server, files, environment=environment, profile=profile))
+
+
+def _given(
+    server: str, files: Sequence[Path], *, environment: bool, profile: str | None = None
+) -> list[Given]:
     known = tuple(settings_of(NamesrvConfig)) if server == "namesrv" else broker_settings()
     given = settings.given_to(
         known,
@@ -111,9 +170,12 @@ def _load(
         environment=environment,
         name_servers=server == "broker",
     )
+    return [settings.SERVE_DATA, *given] if server == "serve" else given
+
+
+def _read(server: str, given: Sequence[Given]) -> tuple[list[Item], Choice]:
+    usual = settings.USUAL_PROFILE[server]
     if server != "namesrv":
-        if server == "serve":
-            given = [settings.SERVE_DATA, *given]
         loaded = load_broker(given, profile=usual)
         return loaded.items(), loaded.choice
     config, choice = load_namesrv(given, profile=usual)

@@ -1,4 +1,4 @@
-"""``rocketpipe dlq``: what groups have given up, giving it to them again, and doing away with it."""
+"""``rocketpipe dlq``: what groups have given up, giving it to them again, or up for good."""
 
 from __future__ import annotations
 

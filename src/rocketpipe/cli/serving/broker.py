@@ -190,7 +190,7 @@ def run(options: argparse.Namespace) -> int:
     http_option.refuse_strangers(options)
     _refuse_lost_slave(loaded)
     settings.claim_directory(config.data, loaded.choice.origin("storePathRootDir"))
-    settings.warn(loaded.choice.warnings())
+    settings.tell_of(loaded.choice)
     settings.warn_of_no_access_control()
     if not config.name_servers:
         settings.warn(["no NameServer to register with, so no client finds this broker: add -n"])

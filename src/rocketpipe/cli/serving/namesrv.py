@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         bound_host(config), choice.origin("bindAddress"), insecure=options.insecure
     )
     http_option.refuse_strangers(options)
-    settings.warn(choice.warnings())
+    settings.tell_of(choice)
     settings.warn_of_no_access_control()
 
     async def start(stack: AsyncExitStack) -> list[str]:

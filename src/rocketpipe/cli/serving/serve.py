@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         settings.refuse_strangers(host, choice.origin("bindAddress"), insecure=options.insecure)
     http_option.refuse_strangers(options)
     settings.claim_directory(loaded.config.data, loaded.choice.origin("storePathRootDir"))
-    settings.warn([*names_choice.warnings(), *loaded.choice.warnings()])
+    settings.tell_of(names_choice, loaded.choice)
     settings.warn_of_no_access_control()
     if given := loaded.choice.given("namesrvAddr"):
         settings.warn([f"{given.origin}: serve registers with its own NameServer, not with others"])

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from rocketpipe.config.load import Given, given_in_environment, given_in_file
+from rocketpipe.config.load import Choice, Given, given_in_environment, given_in_file
 from rocketpipe.config.setting import Setting
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import split_address
@@ -158,6 +158,14 @@ def warn(lines: Iterable[str]) -> None:
     """Say, a line each, what the user should look at."""
     for line in lines:
         log.warning("%s", line)
+
+
+def tell_of(*choices: Choice) -> None:
+    """Have the log say what is not as it was set, and which keys nothing here depends on."""
+    for choice in choices:
+        warn(choice.warnings())
+        for line in choice.notes():
+            log.info("%s", line)
 
 
 def warn_of_no_access_control() -> None:

@@ -4,8 +4,9 @@ A replayed message goes to the group's own retry topic, so that no other group g
 its attempts anew. Its unique key is made from the place of the dead letter. That is the ledger: who
 replays looks for the key first, so a letter is replayed once, whoever does it and from wherever.
 
-Letters are in a log, from which nothing is taken out singly: purging moves a mark, which is the place
-of RocketMQ's tools in the queue, and what lies before it is no longer listed, counted or replayed.
+Letters are in a log, from which nothing is taken out singly: purging moves a mark, which is the
+place of RocketMQ's tools in the queue, and what lies before it is no longer listed, counted or
+replayed.
 """
 
 from __future__ import annotations

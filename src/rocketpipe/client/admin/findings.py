@@ -140,8 +140,9 @@ def damage(broker: str, facts: Mapping[str, str]) -> Finding:
         return problem(
             what,
             f"{counted(records, 'damaged record')} met since it started",
-            "look for 'record is damaged' in its log, and at its disk; `rocketpipe store check DIR` "
-            "finds all of them, a backup has them whole; onDamage says whether readers skip them",
+            "look for 'record is damaged' in its log, and at its disk; `rocketpipe store check "
+            "DIR` finds all of them, a backup has them whole; onDamage says whether readers skip "
+            "them",
         )
     if files:
         return warning(
