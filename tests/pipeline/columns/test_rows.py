@@ -65,7 +65,12 @@ def test_a_field_that_messages_have_already_is_refused() -> None:
     ("schema", "reason"),
     [
         (StructType().add("colour", StringType()), "column 'colour' is unknown: there are topic,"),
-        (StructType().add("Topic", StringType()), "column 'Topic' is unknown"),
+        (
+            StructType().add("Topic", StringType()),
+            "column 'Topic' is unknown: did you mean 'topic'",
+        ),
+        (StructType().add("value", StringType()), "column 'value' is unknown: did you mean 'body'"),
+        (StructType().add("offset", LongType()), "did you mean 'queue_offset'"),
         (StructType().add("queue_offset", IntegerType()), "is bigint, not int: ask for that"),
         (StructType().add("tags", StringType(), nullable=False), "column 'tags' may be NULL"),
         (StructType().add("unique_key", StringType(), nullable=False), "may be NULL"),

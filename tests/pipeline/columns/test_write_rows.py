@@ -65,6 +65,8 @@ def test_every_column_and_type_that_can_be_sent_is_let_through() -> None:
         ("body:double", "orders", "body", "is double, not binary or string"),
         ("body:binary tag:string", "orders", "tag", "did you mean 'tags'"),
         ("body:binary broker:string", "orders", "broker", "is unknown"),
+        ("value:binary", "orders", "value", "did you mean 'body'"),
+        ("body:binary headers:map", "orders", "headers", "did you mean 'properties'"),
         ("body:binary delay_level:string", "orders", "delay_level", "not a whole number"),
     ],
 )

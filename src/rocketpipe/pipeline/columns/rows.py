@@ -13,6 +13,7 @@ NULL otherwise.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -88,6 +89,15 @@ _PLAIN_TYPES: Final[dict[type[DataType], pa.DataType]] = {
     TimestampNTZType: pa.timestamp("us"),
 }
 _MAY_BE_NULL: Final = frozenset({"tags", "unique_key", "born_timestamp", "store_timestamp"})
+# What Spark's Kafka source calls the same thing.
+_CALLED_ELSEWHERE: Final = {
+    "value": "body",
+    "key": "keys",
+    "headers": "properties",
+    "partition": "queue_id",
+    "offset": "queue_offset",
+    "timestamp": "store_timestamp",
+}
 #: What is known of a message of which nothing can be read.
 KNOWN_ANYWAY: Final = frozenset({"topic", "broker", "queue_id", "queue_offset"})
 
@@ -197,7 +207,10 @@ def _check_type(field: StructField, kind: DataType) -> None:
 
 
 def _unknown(name: str, there: list[str]) -> ColumnError:
-    return ColumnError(name, f"is unknown: there are {', '.join(there)}")
+    nearest = get_close_matches(name, there, n=1)
+    meant = _CALLED_ELSEWHERE.get(name) or (nearest[0] if nearest else None)
+    hint = f"did you mean {meant!r}? " if meant else ""
+    return ColumnError(name, f"is unknown: {hint}there are {', '.join(there)}")
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

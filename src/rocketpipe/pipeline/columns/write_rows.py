@@ -100,6 +100,10 @@ _COLUMNS: Final[Mapping[str, tuple[Callable[[DataType], bool], str]]] = {
 }
 
 
+# What Spark's Kafka sink calls the same thing.
+_CALLED_ELSEWHERE: Final = {"value": "body", "key": "keys", "headers": "properties"}
+
+
 def check_columns(schema: StructType, default_topic: str | None) -> None:
     """Refuse a frame whose columns are not those of messages to send.
 
@@ -109,7 +113,8 @@ def check_columns(schema: StructType, default_topic: str | None) -> None:
     for field in schema.fields:
         if field.name not in _COLUMNS:
             nearest = get_close_matches(field.name, _COLUMNS, n=1)
-            hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+            meant = _CALLED_ELSEWHERE.get(field.name) or (nearest[0] if nearest else None)
+            hint = f"did you mean {meant!r}? " if meant else ""
             raise BadColumn(
                 field.name,
                 f"is unknown: {hint}select only what is sent, of {', '.join(_COLUMNS)}",
