@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import traceback
 import zlib
 from collections import Counter
 from datetime import datetime
@@ -183,6 +184,7 @@ def test_what_is_wrong_with_options_shows_at_load(load: Any, send: Any, tmp_path
         with pytest.raises(AnalysisException) as caught:
             load(**options)
         assert said in str(caught.value)
+        assert_only_the_sentence(caught)
     planned: list[tuple[str | None, dict[str, str], str]] = [
         (None, there | {"startingOffsets": "latest"}, "option 'startingOffsets' is latest"),
         ("colour STRING", there, "column 'colour' is unknown: there are topic,"),
@@ -194,6 +196,16 @@ def test_what_is_wrong_with_options_shows_at_load(load: Any, send: Any, tmp_path
         with pytest.raises(AnalysisException) as caught:
             load(schema, **options).collect()
         assert said in str(caught.value)
+        assert_only_the_sentence(caught)
+
+
+def assert_only_the_sentence(caught: pytest.ExceptionInfo[AnalysisException]) -> None:
+    """None of our frames, neither in the text nor as if the caller had called them."""
+    assert "Traceback" not in str(caught.value)
+    where = [
+        Path(frame.filename).parts for frame in traceback.extract_tb(caught.value.__traceback__)
+    ]
+    assert not [parts for parts in where if "rocketpipe" in parts]
 
 
 @pytest.mark.spark

@@ -25,6 +25,7 @@ from rocketpipe.pipeline.options.text import EARLIEST, LATEST, OptionError
 from rocketpipe.pipeline.planning.gaps import Gap, missing
 from rocketpipe.pipeline.planning.offset_reader import Ends, OffsetReader, QueuesUnreachable
 from rocketpipe.pipeline.planning.ranges import MEASURED_FROM, QueueRange, ReadPartition, plan
+from rocketpipe.pipeline.telling import plainly
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +50,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
         self._wanted = options.wanted
 
+    @plainly()
     def partitions(self) -> Sequence[ReadPartition]:
         """What each task reads.
 
@@ -82,7 +84,8 @@ class BatchReader(DataSourceReader):
         from rocketpipe.pipeline.reading import read_part
 
         if isinstance(partition, ReadPartition):  # where none was planned, Spark makes one up
-            yield from read_part(partition, self._options, self._schema, self._wanted)
+            with plainly():
+                yield from read_part(partition, self._options, self._schema, self._wanted)
 
     def _ranges(self, places: OffsetReader) -> list[QueueRange]:
         """The offsets that can be needed, of the queues that have any."""

@@ -20,6 +20,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("rocketpipe.pipeline")
 
 PUSH_DOWN_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
+
+_REPLACES_SOURCES: Final = "org.apache.spark.sql.execution.datasources.DataSourceManager"
 
 _PACKAGES: Final = ("rocketpipe", "pyspark_rocketpipe")
 
@@ -56,7 +59,20 @@ def register(spark: SparkSession, *, ship: bool | None = None) -> None:
         log.info("package sent to workers archive=%s", archive.name)
     # Beside a driver of our own, planners find the package where this process did.
     carried = archive.read_bytes() if remote and archive is not None else None
+    if not remote:
+        _quieten(spark)
     spark.dataSource.register(source_found_at(str(root), carried))
+
+
+def _quieten(spark: SparkSession) -> None:
+    """Have Spark not warn that this source takes the place of the one it has found by itself.
+
+    That is what was asked for, and Spark would say it again with each stream.
+    """
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to its loggers
+    with suppress(Exception):  # another logger than Spark's own: then it says so
+        log4j = jvm.org.apache.logging.log4j
+        log4j.core.config.Configurator.setLevel(_REPLACES_SOURCES, log4j.Level.ERROR)
 
 
 def is_remote(spark: SparkSession) -> bool:
@@ -155,12 +171,14 @@ def source_found_at(root: str, carried: bytes | None = None) -> type[DataSource]
             return "rocketpipe"
 
         def _here(self) -> Any:
+            import os
             import sys
 
             find(carried)
             try:
                 from rocketpipe.pipeline.source import RocketPipeSource
             except ImportError as error:
+                os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # the sentence is what helps
                 raise ImportError(
                     f"{error}: install rocketpipe, with its extra spark, or what is missing "
                     f"({error.name}), for {sys.executable}, which plans and reads here"

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
+from rocketpipe.pipeline.telling import plainly
+
 if TYPE_CHECKING:
     from rocketpipe.pipeline.batch import BatchReader
     from rocketpipe.pipeline.stream import StreamReader
@@ -24,6 +26,7 @@ class RocketPipeSource(DataSource):
     def name(cls) -> str:
         return "rocketpipe"
 
+    @plainly()
     def schema(self) -> StructType:
         """Every column of a message, or those the options ask for.
 
@@ -45,6 +48,7 @@ class RocketPipeSource(DataSource):
         check_offsets(options)
         return remembering(schema, self.options)
 
+    @plainly()
     def reader(self, schema: StructType) -> BatchReader:
         """A read of what the topics hold now.
 
@@ -67,12 +71,14 @@ class RocketPipeSource(DataSource):
             OptionError: If an option is missing, unknown or wrong.
             ColumnError: If the schema asks for what messages do not have.
         """
+        # Not plainly: where this raises, Spark hides it behind an error of its own.
         from rocketpipe.pipeline.options.read import ReadOptions
         from rocketpipe.pipeline.options.table import remembered
         from rocketpipe.pipeline.stream import StreamReader
 
         return StreamReader(ReadOptions.parse(remembered(schema, self.options)), schema)
 
+    @plainly()
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """A writer of one frame.
 
@@ -84,6 +90,7 @@ class RocketPipeSource(DataSource):
 
         return batch_writer(self.options, schema, overwrite)
 
+    @plainly()
     def streamWriter(  # noqa: N802 - Spark's name
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:

@@ -47,6 +47,7 @@ from rocketpipe.pipeline.planning.ranges import (
     ReadPartition,
     plan,
 )
+from rocketpipe.pipeline.telling import plainly
 from rocketpipe.record.layout import MIN_RECORD_BYTES
 from rocketpipe.remoting.log_budget import LogBudget
 
@@ -97,6 +98,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
 
     # On the driver
 
+    @plainly()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query begins.
 
@@ -121,6 +123,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         self._seen = StreamOffset(begins, oldest=self._oldest(places, ends))
         return self._seen.to_json()
 
+    @plainly()
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
@@ -150,6 +153,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
             return ReadMaxBytes(self._options.max_bytes_per_trigger)
         return ReadAllAvailable()
 
+    @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Have this query end where the queues end now.
 
@@ -166,6 +170,7 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         """Where the queues ended when the last batch was planned, for the query's progress."""
         return self._latest.to_json() if self._latest is not None else None
 
+    @plainly()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[ReadPartition]:
         """What each task reads of a batch; the same for the same places, whenever it is asked.
 
@@ -211,7 +216,8 @@ class StreamReader(*_BASES):  # type: ignore[misc]
         from rocketpipe.pipeline.reading import read_part
 
         if isinstance(partition, ReadPartition):
-            yield from read_part(partition, self._options, self._schema, self._options.wanted)
+            with plainly():
+                yield from read_part(partition, self._options, self._schema, self._options.wanted)
 
     def _next(self, start: StreamOffset, *, is_limited: bool) -> StreamOffset:
         places = self._open()

@@ -42,6 +42,7 @@ from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.columns.write_rows import arrow_batch, check_columns
 from rocketpipe.pipeline.options.text import OptionError
 from rocketpipe.pipeline.options.write import DELIVERY, TXN, Delivery, WriteOptions
+from rocketpipe.pipeline.telling import is_news, plainly
 from rocketpipe.pipeline.writing.direct import DirectSink, shown
 from rocketpipe.pipeline.writing.staged import StagedSink, application, commit, is_served
 from rocketpipe.pipeline.writing.task import write_task
@@ -88,8 +89,13 @@ class Written(WriterCommitMessage):
 class AppendOnly(RocketPipeError):
     """A frame was to replace what a topic holds, which topics do not do."""
 
-    def __init__(self) -> None:
-        super().__init__('a topic is only appended to: use .mode("append"), or a new topic')
+    def __init__(self, *, stream: bool = False) -> None:
+        meant = (
+            '.outputMode("append"), which an aggregation needs a watermark for, or foreachBatch'
+            if stream
+            else '.mode("append"), or a new topic; Spark speaks of "Overwrite" for every source'
+        )
+        super().__init__(f"a topic is only appended to: use {meant}")
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -99,6 +105,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._schema = schema
 
+    @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of one task.
 
@@ -108,6 +115,7 @@ class BatchWriter(DataSourceArrowWriter):
         """
         return _write(iterator, self._options, self._options.txn, _stream_ids())
 
+    @plainly()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Show what was staged, once.
 
@@ -127,6 +135,7 @@ class _StreamWriter:
         self._options = options
         self._schema = schema
 
+    @plainly()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Show what was staged, once; raises as ``BatchWriter.commit``."""
         _commit(messages, self._options)
@@ -138,6 +147,7 @@ class _StreamWriter:
 class StreamArrowWriter(_StreamWriter, _StreamArrowBase):  # type: ignore[misc, valid-type]  # 4.0 has it not
     """Sends each micro-batch of a stream, as Arrow hands it over."""
 
+    @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of one task; raises as ``BatchWriter.write``."""
         return _write(iterator, self._options, None, _stream_ids())
@@ -146,6 +156,7 @@ class StreamArrowWriter(_StreamWriter, _StreamArrowBase):  # type: ignore[misc, 
 class StreamRowWriter(_StreamWriter, DataSourceStreamWriter):
     """The same where Spark hands rows over one by one, as 4.0 does."""
 
+    @plainly()
     def write(self, iterator: Iterator[Row]) -> Written:
         """Send the rows of one task; raises as ``BatchWriter.write``."""
         rows = _batches(iterator, self._schema)
@@ -179,7 +190,7 @@ def _checked(
     options: Mapping[str, str], schema: StructType, overwrite: bool, *, stream: bool
 ) -> WriteOptions:
     if overwrite:
-        raise AppendOnly
+        raise AppendOnly(stream=stream)
     parsed = WriteOptions.parse(options)
     check_columns(schema, parsed.topic)
     unnamed = not stream and parsed.txn is None
@@ -194,7 +205,13 @@ def _checked(
     if parsed.delivery is Delivery.STAGED:
         raise OptionError(DELIVERY, "is staged, which these brokers do not serve: use direct")
     why = "option txn names no job" if served else "these brokers do not stage"
-    log.warning("rows are sent at least once, some may show twice delivery=direct reason=%s", why)
+    log.log(
+        logging.WARNING
+        if is_news(f"direct-{'unnamed' if served else 'unserved'}")
+        else logging.INFO,
+        "rows are sent at least once, some may show twice delivery=direct reason=%s",
+        why,
+    )
     return replace(parsed, delivery=Delivery.DIRECT)
 
 
