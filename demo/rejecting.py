@@ -41,7 +41,7 @@ class Departures:
                 pull_count=256,
                 queue_messages=4000,
                 span=8000,
-                max_retries=RETRIES,
+                max_attempts=ATTEMPTS,
                 persist_every_ms=1000,
             ),
         )

@@ -76,8 +76,8 @@ def test_a_parser_of_others_may_be_given_words(capsys: pytest.CaptureFixture[str
     ("given", "hint"),
     [
         (
-            "--max-attempts",
-            r": did you mean --max-retries (it counts the attempts after the first)?",
+            "--max-retries",
+            ": did you mean --max-attempts (it counts the first attempt too)?",
         ),
         ("--collour=red", ": did you mean --colour?"),
         ("--zzz", ""),
@@ -87,7 +87,7 @@ def test_a_flag_that_nobody_knows_gets_the_one_that_was_meant(
     given: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = VerbParser(prog="x")
-    made.add_argument("--max-retries")
+    made.add_argument("--max-attempts")
     made.add_argument("--colour")
     with pytest.raises(SystemExit):
         made.parse_args([given])

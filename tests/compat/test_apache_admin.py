@@ -43,7 +43,7 @@ async def test_operators_calls_mean_the_same_to_apache(apache: Apache, tmp_path:
 
         with pytest.raises(NoGroup):
             await admin.groups.show("billing")
-        await admin.groups.create("billing", max_retries=3)
+        await admin.groups.create("billing", max_attempts=4)
         await admin.groups.update("billing", retry_queues=2)
         (group,) = (await admin.groups.show("billing")).settings.values()
         assert (group.max_retries, group.retry_queues) == (3, 2)

@@ -67,7 +67,9 @@ async def _failing(address: str, producer: Producer) -> None:
     dead: dict[bytes, Any] = {}
     for body in (b"good", b"bad", b"once", b"hopeless"):
         await producer.send("failing", body)
-    consumer = PushConsumer(address, group="failing", start=FIRST, tuning=PushTuning(max_retries=2))
+    consumer = PushConsumer(
+        address, group="failing", start=FIRST, tuning=PushTuning(max_attempts=3)
+    )
 
     @consumer.on("failing")
     async def handle(message: Any) -> Any:
@@ -99,7 +101,7 @@ async def _ordered(address: str, producer: Producer) -> None:
     queue = MessageQueue(topic="ordered", broker_name=BROKER, queue_id=0)
     for body in (b"1", b"2", b"3"):
         await producer.send("ordered", body, queue=queue)
-    tuning = PushTuning(max_retries=1, suspend_queue_ms=10)
+    tuning = PushTuning(max_attempts=2, suspend_queue_ms=10)
     consumer = PushConsumer(address, group="order", ordered=True, start=FIRST, tuning=tuning)
 
     @consumer.on("ordered")

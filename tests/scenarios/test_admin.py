@@ -47,7 +47,7 @@ async def test_a_topic_lives_at_both_brokers_and_two_name_servers(tmp_path: Path
         assert {each.name: each.leader for each in await admin.brokers.all()} == addresses
 
         await admin.topics.create("orders", queues=4)
-        await admin.groups.create("billing", max_retries=2)
+        await admin.groups.create("billing", max_attempts=3)
         stats = await admin.topics.stats("orders")
         assert len(stats.queues) == 8
         assert [each.queue.broker_name for each in stats.queues] == ["broker-a"] * 4 + [

@@ -140,7 +140,7 @@ async def test_a_message_that_keeps_failing_holds_its_queue_and_then_leaves_it(
         for body in (b"1", b"2", b"3"):
             await producer.send("orders", body, queue=QUEUE)
         async with Admin(servers.name_server) as admin:
-            await admin.groups.create("g", max_retries=2)
+            await admin.groups.create("g", max_attempts=3)
         consumer = PushConsumer(
             servers.name_server,
             group="g",

@@ -109,7 +109,7 @@ async def test_what_fails_comes_again_and_ends_with_the_dead_letters(
         await create_topic(servers.broker, "orders", 1)
         await send(producer, "orders", [b"good", b"bad", b"once", b"hopeless"])
         async with Admin(servers.name_server) as admin:
-            await admin.groups.create("g", max_retries=2)
+            await admin.groups.create("g", max_attempts=3)
         consumer = PushConsumer(servers.name_server, group="g", start=FIRST)
 
         @consumer.on("orders")

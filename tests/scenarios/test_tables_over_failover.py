@@ -50,7 +50,7 @@ async def test_what_was_answered_of_topics_and_groups_holds_at_the_next_leader(
             await admin.groups.create(f"{name}-group")
         await caller.call(group.replicas[leader].address, message("deleted"))
         await admin.topics.update("changed", write_queues=5)
-        await admin.groups.update("changed-group", max_retries=3)
+        await admin.groups.update("changed-group", max_attempts=4)
         await admin.topics.delete("deleted")
         await admin.groups.delete("deleted-group")
         address = group.replicas[await group.lose(leader)].address
@@ -119,7 +119,7 @@ async def test_what_failed_comes_again_from_the_next_leader_and_is_a_dead_letter
 ) -> None:
     leader = await group.three(delay_levels="1s 1s 1s 1s 1s 1s")
     seen: list[tuple[bytes, int]] = []
-    consumer = PushConsumer(group.name_server, group="g", tuning=PushTuning(max_retries=2))
+    consumer = PushConsumer(group.name_server, group="g", tuning=PushTuning(max_attempts=3))
 
     @consumer.on("t")
     async def handle(each: Any) -> None:

@@ -28,7 +28,7 @@ async def main():
         group="shop",
         start=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
         concurrency=1,
-        tuning=PushTuning(max_retries=1),
+        tuning=PushTuning(max_attempts=2),
     )
 
     @consumer.on("orders")
@@ -155,7 +155,7 @@ def _places(terminal: Terminal) -> None:
     terminal.shown("offsets-reset", *reset, "--yes")
     rows = terminal.both("offsets-show", "offsets", "show", "shop", "orders")
     assert sum(row["lag"] for row in rows) == 2
-    terminal.shown("group-create", "group", "create", "shop-copy", "--max-retries", "3")
+    terminal.shown("group-create", "group", "create", "shop-copy", "--max-attempts", "4")
     terminal.shown("offsets-clone", "offsets", "clone", "shop", "shop-copy", "orders", "--yes")
     terminal.shown("topic-delete-refused", "topic", "delete", "nothing", "--yes", code=1)
 

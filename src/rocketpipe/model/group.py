@@ -106,3 +106,8 @@ class GroupSettings(Body, frozen=True, kw_only=True):
         name="subscriptionDataSet", default=None
     )
     attributes: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def max_attempts(self) -> int:
+        """How often a message is tried before it goes to the dead letters, the first included."""
+        return self.max_retries + 1

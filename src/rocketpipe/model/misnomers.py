@@ -7,15 +7,15 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
-RETRIES: Final = "max_retries"
-#: RocketMQ's names, gRPC's and our own earlier one for the one idea.
+ATTEMPTS: Final = "max_attempts"
+#: RocketMQ's names for the one idea, and those of others.
 MISNOMERS: Final = MappingProxyType(
     dict.fromkeys(
-        ("max_attempts", "retry_max_times", "max_reconsume_times", "max_retry_times"), RETRIES
+        ("max_retries", "retry_max_times", "max_reconsume_times", "max_retry_times"), ATTEMPTS
     )
 )
 #: What a name does not say by itself.
-_MEANINGS: Final = MappingProxyType({RETRIES: "it counts the attempts after the first"})
+_MEANINGS: Final = MappingProxyType({ATTEMPTS: "it counts the first attempt too"})
 
 
 def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None:

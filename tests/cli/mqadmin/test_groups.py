@@ -26,7 +26,7 @@ def test_a_group_is_made_moved_copied_and_deleted(
     assert f"to {servers.broker} success" in command(*make, "-r", "3")
     command(*make, "-o", "true")
     (settings,) = json.loads(command("group", "show", "shop", "-o", "json"))["settings"]
-    assert settings["max_retries"] == 3
+    assert settings["max_attempts"] == 4
     command("mqadmin", "updateSubGroup", "-b", servers.broker, "-g", "copy")
 
     group = ("-g", "shop", "-t", topic)

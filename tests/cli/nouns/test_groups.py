@@ -14,8 +14,8 @@ Answer = Callable[..., Any]
 
 
 def test_a_group_and_how_far_behind_it_is(command: Command, answer: Answer) -> None:
-    made = answer("group", "create", "shop", "--max-retries", "3")
-    assert made["settings"][0]["max_retries"] == 3
+    made = answer("group", "create", "shop", "--max-attempts", "3")
+    assert made["settings"][0]["max_attempts"] == 3
     assert made["members"] == []
     assert answer("group", "create", "shop", "--if-missing") == made
     assert {"group": "shop", "members": 0} in answer("group", "list")

@@ -17,7 +17,7 @@ OLD: Any = {"retry_max_times": 3}
 
 
 async def test_a_group_has_the_settings_it_was_given(admin: Admin) -> None:
-    await admin.groups.create("billing", max_retries=3, ordered=True)
+    await admin.groups.create("billing", max_attempts=4, ordered=True)
     (settings,) = (await admin.groups.show("billing")).settings.values()
     assert (settings.max_retries, settings.ordered, settings.retry_queues) == (3, True, 1)
     await admin.groups.update("billing", retry_queues=2)
@@ -29,14 +29,14 @@ async def test_a_group_is_created_once_and_changed_only_if_it_is_there(admin: Ad
     await admin.groups.create("billing")
     with pytest.raises(GroupExists, match="update it instead"):
         await admin.groups.create("billing")
-    await admin.groups.create("billing", if_missing=True, max_retries=3)
+    await admin.groups.create("billing", if_missing=True, max_attempts=4)
     (settings,) = (await admin.groups.show("billing")).settings.values()
     assert settings.max_retries == 16
-    await admin.groups.create("anew", if_missing=True, max_retries=3)
+    await admin.groups.create("anew", if_missing=True, max_attempts=4)
     (settings,) = (await admin.groups.show("anew")).settings.values()
     assert settings.max_retries == 3
     for change in (admin.groups.create, admin.groups.update):
-        with pytest.raises(TypeError, match="a group has no 'retry_max_times': use max_retries"):
+        with pytest.raises(TypeError, match="a group has no 'retry_max_times': use max_attempts"):
             await change("billing", **OLD)
     with pytest.raises(NoGroup, match="no group 'x' at 1 brokers"):
         await admin.groups.update("x", ordered=True)

@@ -19,14 +19,14 @@ def test_the_defaults_are_rocketmqs() -> None:
         30_000,
         60_000,
     )
-    assert tuning.max_retries is None
+    assert tuning.max_attempts is None
 
 
 def test_a_name_that_it_does_not_have_gets_a_hint() -> None:
-    old: Any = {"max_attempts": 3}
-    with pytest.raises(TypeError, match="PushTuning has no 'max_attempts': use max_retries"):
+    old: Any = {"max_retries": 3}
+    with pytest.raises(TypeError, match="PushTuning has no 'max_retries': use max_attempts"):
         PushTuning(**old)
-    assert copy(PushTuning(max_retries=3)) == replace(PushTuning(), max_retries=3)
+    assert copy(PushTuning(max_attempts=3)) == replace(PushTuning(), max_attempts=3)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_name_that_it_does_not_have_gets_a_hint() -> None:
         {"pull_count": 1025},
         {"pull_interval_ms": -1},
         {"suspend_queue_ms": 9},
-        {"max_retries": -1},
+        {"max_attempts": 0},
         {"lock_every_ms": 30_000},
         {"lock_start_ms": 60_001},
     ],

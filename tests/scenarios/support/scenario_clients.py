@@ -158,7 +158,7 @@ class Cast:
             start=FIRST,
             strategy=record.sharing(group, AVERAGE),
             concurrency=4,
-            tuning=PushTuning(max_retries=max_retries),
+            tuning=PushTuning(max_attempts=None if max_retries is None else max_retries + 1),
             offsets_root=self._directory / "offsets",
         )
 

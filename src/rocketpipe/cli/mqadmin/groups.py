@@ -61,7 +61,6 @@ _SETTINGS: Final = {
     "consume_broadcast_enable": "consumeBroadcastEnable",
     "ordered": "consumeMessageOrderly",
     "retry_queues": "retryQueueNums",
-    "max_retries": "retryMaxTimes",
     "broker_id": "brokerId",
     "which_broker_when_consume_slowly": "whichBrokerWhenConsumeSlowly",
     "notify_consumer_ids_changed_enable": "notifyConsumerIdsChanged",
@@ -158,6 +157,8 @@ async def _update(admin: Admin, printer: Printer, options: argparse.Namespace) -
     for name, word in _SETTINGS.items():
         if getattr(options, word) is not None:
             changes[name] = getattr(options, word)  # type: ignore[literal-required]
+    if options.retryMaxTimes is not None:
+        changes["max_attempts"] = options.retryMaxTimes + 1
     for broker in await brokers_meant(admin, options):
         try:
             await admin.groups.update(options.groupName, broker=broker.name, **changes)

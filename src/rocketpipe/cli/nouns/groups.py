@@ -7,6 +7,7 @@ import sys
 from typing import Any, Final
 
 from rocketpipe.cli.terminal import confirm
+from rocketpipe.cli.terminal.arguments import count
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
@@ -21,7 +22,7 @@ examples:
   rocketpipe group show shop
   rocketpipe group lag shop -o json
   rocketpipe group lag shop --topic orders
-  rocketpipe group create shop --max-retries 5
+  rocketpipe group create shop --max-attempts 5
   rocketpipe group delete shop --offsets --yes
 """
 
@@ -46,10 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--if-missing", action="store_true", help="be content if the group is there already"
     )
     create.add_argument(
-        "--max-retries",
-        type=int,
+        "--max-attempts",
+        type=count,
         metavar="N",
-        help="attempts after the first before the dead letters (16; no end if ordered)",
+        help="attempts before the dead letters, the first included (17; no end if ordered)",
     )
     create.add_argument("--broadcast", action="store_true", help="allow broadcasting")
     delete = verbs.add("delete", "delete a group's settings", _delete)
@@ -76,7 +77,7 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
             "broker": broker,
             "consuming": each.consume_enable,
             "broadcasting": each.consume_broadcast_enable,
-            "max_retries": each.max_retries,
+            "max_attempts": each.max_attempts,
             "retry_queues": each.retry_queues,
         }
         for broker, each in sorted(info.settings.items())
@@ -172,8 +173,8 @@ async def _since(admin: Admin, place: GroupPlace) -> str | None:
 
 async def _create(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     settings = GroupChanges(consume_broadcast_enable=options.broadcast)
-    if options.max_retries is not None:
-        settings["max_retries"] = options.max_retries
+    if options.max_attempts is not None:
+        settings["max_attempts"] = options.max_attempts
     await admin.groups.create(options.group, if_missing=options.if_missing, **settings)
     return await _show(admin, printer, options)
 

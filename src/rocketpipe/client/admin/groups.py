@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -65,7 +65,7 @@ class GroupChanges(TypedDict, total=False):
     consume_broadcast_enable: bool
     ordered: bool
     retry_queues: int
-    max_retries: int
+    max_attempts: int
     retry_policy: RetryPolicy
     broker_id: int
     which_broker_when_consume_slowly: int
@@ -102,7 +102,7 @@ class GroupAdmin:
         """
         check_consumer_group(group)
         check_names("a group", settings, GroupChanges.__annotations__)
-        wanted = GroupSettings(name=group, **settings)
+        wanted = GroupSettings(name=group, **_fields(settings))
         leaders = await self._fleet.leaders(cluster=cluster, broker=broker)
         known = await self._settings(group, leaders)
         if known and not if_missing:
@@ -130,13 +130,14 @@ class GroupAdmin:
         known = await self._settings(group, leaders)
         if not known:
             raise NoGroup(group, len(leaders))
+        fields = _fields(changes)
         await self._fleet.carry_out(
             {
                 name: (
                     leaders[name],
                     # What travels as attributes is a change of them, and this is none.
                     UpdateAndCreateGroup(
-                        settings=msgspec.structs.replace(before, attributes={}, **changes)
+                        settings=msgspec.structs.replace(before, attributes={}, **fields)
                     ),
                 )
                 for name, before in known.items()
@@ -245,3 +246,18 @@ class GroupAdmin:
 
 def _is_internal(group: str) -> bool:
     return is_predefined_group(group) or is_system_group(group)
+
+
+def _fields(changes: GroupChanges) -> dict[str, Any]:
+    """What is to be set, as the protocol has it: it counts the attempts after the first.
+
+    Raises:
+        ValueError: A message would not be tried at all.
+    """
+    fields: dict[str, Any] = dict(changes)
+    most = fields.pop("max_attempts", None)
+    if most is not None:
+        if most < 1:
+            raise ValueError(f"max_attempts={most}: it counts the first attempt too, so 1 is least")
+        fields["max_retries"] = most - 1
+    return fields

@@ -29,7 +29,7 @@ _RANGES: Final = MappingProxyType(
         "pop_count": (1, 32),
         "pop_in_hand": (1, 65_535),
         "pop_invisible_ms": (5_000, 300_000),
-        "max_retries": (0, _INT_MAX),
+        "max_attempts": (1, _INT_MAX),
         "consume_timeout_ms": (1, _INT_MAX),
         "suspend_queue_ms": (10, 30_000),
         "local_retry_ms": (1, 600_000),
@@ -70,9 +70,9 @@ class PushTuning:
     pop_count: int = 32
     pop_in_hand: int = 96
     pop_invisible_ms: int = 60_000
-    #: Attempts after the first before a message is dead; None: as many as its group has at the
-    #: broker (``max_retries`` there too, 16 if nobody set it, which is no end for who is ordered).
-    max_retries: int | None = None
+    #: Attempts before a message is dead, the first included; None: as many as its group has at the
+    #: broker (``max_attempts`` there too, 17 if nobody set it, which is no end for who is ordered).
+    max_attempts: int | None = None
     #: A message that a handler has had for longer is sent back, and not waited for.
     consume_timeout_ms: int = 15 * 60_000
     #: How long an ordered queue rests after a failure.

@@ -47,7 +47,7 @@ def test_places_are_at_the_brokers_or_in_a_file_of_who_broadcasts(tmp_path: Path
 @pytest.mark.parametrize("ordered", [True, False])
 async def test_what_fails_is_tried_as_often_as_the_tuning_says(ordered: bool) -> None:
     session = Session("127.0.0.1:1")
-    returns = plan(ordered=ordered, tuning=PushTuning(max_retries=3)).returns(session)
+    returns = plan(ordered=ordered, tuning=PushTuning(max_attempts=4)).returns(session)
     assert await returns.is_spent(message(1, reconsume_times=3))
     assert not await returns.is_spent(message(1, reconsume_times=2))
     offsets = plan().offsets(session)

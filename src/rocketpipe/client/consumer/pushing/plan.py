@@ -83,5 +83,7 @@ class PushPlan:
 
     def returns(self, session: Session) -> SendBack:
         """What brings back messages that could not be handled."""
-        limit = RetryLimit(session, self.group, self.tuning.max_retries, ordered=self.ordered)
+        most = self.tuning.max_attempts
+        retries = None if most is None else most - 1
+        limit = RetryLimit(session, self.group, retries, ordered=self.ordered)
         return SendBack(session, self.group, limit)
