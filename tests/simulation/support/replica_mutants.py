@@ -8,8 +8,9 @@ epochs in its log, and by refusing to cut what was confirmed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -29,6 +30,10 @@ Mutant = Callable[[Patch], None]
 
 
 def acknowledge_before_the_set(patch: Patch) -> None:
+    patch.setattr(Followers, "_call_when_acknowledged", lambda self, end, done: done(0, ""))
+
+
+def acknowledge_before_the_set_on_the_fast_path(patch: Patch) -> None:
     patch.setattr(Followers, "when_acknowledged", lambda self, end, done: done(0, ""))
 
 
@@ -171,20 +176,31 @@ def go_on_when_the_session_is_lost(patch: Patch) -> None:
     patch.setattr(RoleKeeper, "_still_leads", lambda self, lead, state: True)
 
 
-#: In which mode each is planted, and from which seed on it is looked for: it is found soon there.
-MUTANTS: dict[Mutant, tuple[str, int]] = {
-    acknowledge_before_the_set: ("C", 0),
-    count_only_who_reported: ("C", 0),
-    grow_without_waiting: ("C", 25),
-    grow_below_what_was_inherited: ("C", 133),
-    shrink_locally_first: ("C", 3),
-    report_inside_a_group: ("C", 2),
-    report_what_is_not_synced: ("D", 0),
-    show_what_is_not_confirmed: ("C", 0),
-    serve_before_all_shows: ("C", 1),
-    reuse_a_queue_offset: ("C", 18),
-    do_not_cut: ("C", 0),
-    stand_unclean: ("C", 17),
-    anybody_stands: ("C", 0),
-    go_on_when_the_session_is_lost: ("C", 0),
+class Planted(NamedTuple):
+    """Where a mistake is looked for: from a seed on, with which it is found soon."""
+
+    first: int = 0
+    mode: str = "C"
+    #: What the runs are given beside that, where any schedule would take long.
+    aim: Mapping[str, Any] = MappingProxyType({})
+
+
+_SUCCESSIONS: Final = ("kill", "kill", "start", "start", "slow", "reset", "part", "heal")
+
+MUTANTS: Final[Mapping[Mutant, Planted]] = {
+    acknowledge_before_the_set: Planted(),
+    acknowledge_before_the_set_on_the_fast_path: Planted(),
+    count_only_who_reported: Planted(),
+    grow_without_waiting: Planted(25),
+    grow_below_what_was_inherited: Planted(205, aim={"acts": _SUCCESSIONS, "steps": 14}),
+    shrink_locally_first: Planted(),
+    report_inside_a_group: Planted(2),
+    report_what_is_not_synced: Planted(mode="D"),
+    show_what_is_not_confirmed: Planted(),
+    serve_before_all_shows: Planted(6),
+    reuse_a_queue_offset: Planted(18),
+    do_not_cut: Planted(7),
+    stand_unclean: Planted(5),
+    anybody_stands: Planted(14),
+    go_on_when_the_session_is_lost: Planted(),
 }
