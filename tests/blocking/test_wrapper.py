@@ -123,3 +123,18 @@ def test_a_client_that_does_not_open_holds_no_thread() -> None:
 def test_wrong_arguments_are_refused_before_anything_runs() -> None:
     with BlockingCounter(Counter()) as counter, pytest.raises(TypeError, match="nonsense"):
         counter.add(1, nonsense=2)  # type: ignore[call-arg]
+
+
+def test_it_may_be_opened_and_closed_by_hand() -> None:
+    face = BlockingCounter(Counter())
+    face.close()
+    for _ in range(2):
+        assert not face.is_open
+        assert face.open() is face
+        assert face.is_open
+        face.close()
+        face.close()
+    with face:
+        face.close()
+    with pytest.raises(SessionClosed, match="the counter"):
+        face.add(1)

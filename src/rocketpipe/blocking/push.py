@@ -108,7 +108,6 @@ class PushConsumer(Client[AsyncPushConsumer], HandlerDecorators):
             self._stop()
 
     subscribe = passed_on(AsyncPushConsumer.subscribe)
-    close = blocking(AsyncPushConsumer.close)
     closed = blocking(AsyncPushConsumer.closed)
     reply = blocking(AsyncPushConsumer.reply)
     suspend = passed_on(AsyncPushConsumer.suspend)

@@ -45,7 +45,7 @@ class Blocking(Generic[InnerT]):
 
 
 class Client(Blocking[OpensT]):
-    """A face that is opened and closed: use it inside ``with``, from any thread."""
+    """A face that is used inside ``with``, or between ``open`` and ``close``, from any thread."""
 
     def __enter__(self) -> Self:
         loop = shared.begin(self._life)
@@ -56,13 +56,28 @@ class Client(Blocking[OpensT]):
             raise
         return self
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used now."""
+        return self._life.loop is not None
+
+    def open(self) -> Self:
+        """Open it, as entering its ``with`` does, with the same errors."""
+        return self.__enter__()
+
+    def close(self) -> None:
+        """Close it, as leaving its ``with`` does; to close what is closed is no error."""
+        self.__exit__(None, None, None)
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        loop = self._life.here()
+        loop = self._life.loop
+        if loop is None:
+            return  # closed by hand before
         if not loop.is_ours:
             return  # a forked child: the parent has the connections, and closes them
         loop.check()

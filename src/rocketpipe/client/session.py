@@ -20,6 +20,7 @@ from rocketpipe.client.callbacks import CallbackHandlers
 from rocketpipe.client.heartbeat import Heartbeats, heartbeat_data
 from rocketpipe.client.identity import Identity
 from rocketpipe.client.leader_calls import LeaderCalls
+from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.members import Member
 from rocketpipe.client.name_servers import NameServerClient, NameServers
 from rocketpipe.client.routes import RouteCache
@@ -54,7 +55,7 @@ ROUTES_AT_ONCE: Final = 32
 _unanswered = LogBudget()
 
 
-class Session:
+class Session(Lifetime):
     """What producers and consumers of one client id share: ``async with Session("a:9876")``."""
 
     def __init__(

@@ -16,10 +16,11 @@ from rocketpipe.client.admin.progress import ProgressAdmin
 from rocketpipe.client.admin.replicas import ReplicaAdmin
 from rocketpipe.client.admin.topics import TopicAdmin
 from rocketpipe.client.admin.waiting import WaitingAdmin
+from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.session import Session
 
 
-class Admin:
+class Admin(Lifetime):
     """Looks after a cluster: ``async with Admin("127.0.0.1:9876") as admin``.
 
     ``await admin.topics.create("orders")``, ``await admin.offsets.of_group("billing", "orders")``.
@@ -32,6 +33,7 @@ class Admin:
             ValueError: If it is no such list.
         """
         self._session = Session.of(name_servers)
+        self._is_open = False
         fleet = Fleet(self._session)
         self.topics = TopicAdmin(fleet)
         self.groups = GroupAdmin(fleet)
@@ -45,9 +47,16 @@ class Admin:
         self.waiting = WaitingAdmin(fleet)
         self.replicas = ReplicaAdmin(fleet)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it can ask now."""
+        return self._is_open
+
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
+        self._is_open = True
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        self._is_open = False
         await self._session.__aexit__(*exc)

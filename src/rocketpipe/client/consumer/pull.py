@@ -40,6 +40,7 @@ from rocketpipe.client.consumer.pulling.readers import Readers
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.replies import Replies
 from rocketpipe.client.identity import SHARED_INSTANCE, own_address
+from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock, within
 from rocketpipe.errors import OffsetOutOfRange, SessionClosed, WrongWayToRead
@@ -63,7 +64,7 @@ LEAST_AUTO_COMMIT_MS: Final = 1000
 _TURN: Final = 32
 
 
-class PullConsumer(Replies):
+class PullConsumer(Replies, Lifetime):
     """Hands out messages when it is asked for some. Use it inside ``async with``, from one task."""
 
     def __init__(
@@ -85,14 +86,12 @@ class PullConsumer(Replies):
         """Prepare a member of ``group``; nothing is asked yet.
 
         ``broadcast`` has every member read everything. ``start`` says where a queue is begun that
-        the group has no offset for, as for ``PushConsumer``: "first", "last", a datetime, or by
-        default RocketMQ's rule. Offsets are kept at the broker, those of a broadcast group in a
-        file under ``offsets_root``, unless there is a store for them in ``offsets``.
+        the group has no offset for, as for ``PushConsumer``. Offsets are kept at the broker, those
+        of a broadcast group in a file under ``offsets_root``, unless ``offsets`` is a store.
 
         Raises:
             InvalidName: If no group of consumers may have this name.
-            ValueError: If ``name_servers`` is no list of addresses, ``start`` says no place, or a
-                number is out of range.
+            ValueError: If ``name_servers``, ``start`` or a number makes no sense.
         """
         check_consumer_group(group)
         if auto_commit_ms < LEAST_AUTO_COMMIT_MS:
@@ -130,12 +129,17 @@ class PullConsumer(Replies):
         self._around = AsyncExitStack()
 
     def _usual_offsets(self, model: MessageModel, root: Path | None, *, exact: bool) -> OffsetStore:
-        if model is MessageModel.CLUSTERING:
-            return BrokerOffsets(self._session, self.group, exact=exact)
-        # Named as RocketMQ's clients name it, so that the next process finds it again.
         session = self._session
+        if model is MessageModel.CLUSTERING:
+            return BrokerOffsets(session, self.group, exact=exact)
+        # Named as RocketMQ's clients name it, so that the next process finds it again.
         named = session.client_id if session.instance else f"{own_address()}@{SHARED_INSTANCE}"
         return FileOffsets(offsets_path(named, self.group, root))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can read now."""
+        return self._open
 
     async def __aenter__(self) -> Self:
         """Open it; what it reads is said by ``subscribe`` or ``assign``.

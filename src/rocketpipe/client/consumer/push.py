@@ -36,6 +36,7 @@ from rocketpipe.client.consumer.pushing.plan import CONCURRENCY, PushPlan
 from rocketpipe.client.consumer.pushing.report import PushReport
 from rocketpipe.client.consumer.replies import Replies
 from rocketpipe.client.consumer.tuning import PushTuning
+from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock
 from rocketpipe.errors import SessionClosed
@@ -46,7 +47,7 @@ from rocketpipe.model.subscription import ConsumeFromWhere
 log = logging.getLogger(__name__)
 
 
-class PushConsumer(Replies, HandlerDecorators):
+class PushConsumer(Replies, HandlerDecorators, Lifetime):
     """Consumes topics for a group, by handlers; see the top of this file."""
 
     def __init__(
@@ -133,6 +134,11 @@ class PushConsumer(Replies, HandlerDecorators):
         self._handlers.add(handler(topic, target, tags=tags, sql=sql, batch=batch))
 
     # Its life
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it consumes now."""
+        return self._running is not None
 
     async def __aenter__(self) -> Self:
         """Join the group and begin to consume.

@@ -29,6 +29,7 @@ from rocketpipe.client.consumer.popping.popper import (
     Source,
 )
 from rocketpipe.client.leaders import is_moved
+from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock, within
 from rocketpipe.errors import NoRoute, RocketPipeError, SessionClosed
@@ -51,7 +52,7 @@ RECEIVED: Final = 16
 MISSING_MS: Final = 1000
 
 
-class SimpleConsumer:
+class SimpleConsumer(Lifetime):
     """Receives for a group; see the top of this file."""
 
     def __init__(
@@ -82,6 +83,11 @@ class SimpleConsumer:
         self._turn = 0
 
     # Its life
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it consumes now."""
+        return self._running is not None
 
     async def __aenter__(self) -> Self:
         """Join the session.

@@ -10,6 +10,7 @@ from typing import Any, Final, Self, Unpack
 
 from rocketpipe.background import running
 from rocketpipe.client.faults import Variant
+from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.producer.callback_sends import CallbackSends, SendCallback
 from rocketpipe.client.producer.composing import Composer
 from rocketpipe.client.producer.member import ProducerMember
@@ -47,7 +48,7 @@ SEND_TIMEOUT_MS: Final = 3000
 DEFAULT_GROUP: Final = "rocketpipe-producer"
 
 
-class Producer:
+class Producer(Lifetime):
     """Sends to any topic: ``async with Producer("127.0.0.1:9876") as producer``."""
 
     def __init__(
@@ -138,6 +139,11 @@ class Producer:
         """Whom brokers take it for."""
         return self._group
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it can send now."""
+        return self._is_open
+
     async def __aenter__(self) -> Self:
         """Open it.
 
@@ -176,7 +182,9 @@ class Producer:
             return
         self._intake.close()
         try:
-            async with self._running:
+            # Who closes it twice at the same time waits twice, and ends nothing twice.
+            running, self._running = self._running, AsyncExitStack()
+            async with running:
                 # Each of these ends by the deadlines of the sends that it waits for.
                 await self._sender.drain()
                 await self._in_flight.idle()
