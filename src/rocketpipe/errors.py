@@ -14,6 +14,7 @@ RocketPipeError
 ├── FilterError                   a tag or SQL92 expression that does not compile
 ├── InvalidName                   a topic, group or namespace outside the rules
 ├── ConfigError                   a setting, or a file of settings, that cannot be used
+├── PortUnavailable               a server cannot listen where it was told to
 ├── ConnectionLost                no answer will come: the connection is gone        retryable
 ├── CallTimeout                   no answer came in time                             retryable
 ├── NoRoute                       no NameServer knows where the topic lives          stale route
@@ -35,6 +36,8 @@ RocketPipeError
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final
@@ -134,6 +137,23 @@ class ConfigError(RocketPipeError):
         self.reason = reason
 
 
+class PortUnavailable(RocketPipeError, OSError):
+    """A server cannot listen where it was told to; ``hint`` says what may be done."""
+
+    def __init__(self, error: OSError, address: str, what: str = "") -> None:
+        taken = error.errno == errno.EADDRINUSE
+        reason = "the port is taken" if taken else os.strerror(error.errno or 0)
+        OSError.__init__(self, error.errno, f"cannot listen {what}on {address}: {reason}")
+        if taken:
+            self.hint = (
+                "another server runs there, perhaps yours: `rocketpipe doctor` asks a NameServer; "
+                "else take another port, or 0 for a free one"
+            )
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
 class ConnectionLost(RocketPipeError):
     """The connection is gone, so no answer will come."""
 
@@ -207,7 +227,7 @@ class RequestRejected(RocketPipeError):
     """The peer understood the request and refused it; ``remark`` is what it said."""
 
     def __init__(self, code: int, remark: str) -> None:
-        super().__init__(f"{remark} (code {int(code)})")
+        super().__init__(f"{remark.strip()} (code {int(code)})")
         self.code = int(code)
         self.remark = remark
         self.retryable = self.code in _PASSING

@@ -10,8 +10,11 @@ from tests.client.support.name_server_parts import KnownTopics, route, served
 
 from rocketpipe.client.name_servers import NameServerClient, NameServers
 from rocketpipe.errors import ConnectionLost, RequestRejected
+from rocketpipe.protocol.requests.brokers import BrokerConfigReply, GetBrokerConfig
 from rocketpipe.protocol.requests.kv import GetKeyValue
+from rocketpipe.protocol.requests.routes import GetAllTopics
 from rocketpipe.remoting.caller import Caller
+from rocketpipe.remoting.router import Call, handles
 
 NOBODY = "127.0.0.1:1"
 
@@ -58,6 +61,23 @@ async def test_one_that_refuses_counts_as_silent_while_another_may_know() -> Non
         directory = NameServerClient(caller, NameServers((address,)))
         with pytest.raises(ConnectionLost, match="name server not ready"):
             await directory.route("t")
+
+
+@pytest.mark.parametrize("names", ["10.0.0.1:9876", ""])
+async def test_a_broker_in_the_place_of_a_name_server_is_recognised(names: str) -> None:
+    class Broker:
+        @handles(GetBrokerConfig)
+        async def settings(self, request: GetBrokerConfig, call: Call) -> BrokerConfigReply:
+            told = f"brokerName=b\nnamesrvAddr={names}\n"
+            return BrokerConfigReply(version="{}", properties=told.encode())
+
+    async with served(Broker()) as address, Caller() as caller:
+        directory = NameServerClient(caller, NameServers((address,)))
+        told = f"{address}: this is a broker, and a NameServer is wanted; .*{names or 'none'}"
+        for asked in (directory.ask(GetAllTopics()), directory.route("t")):
+            with pytest.raises(ConnectionLost, match=told) as caught:
+                await asked
+            assert not caught.value.retryable
 
 
 async def test_clients_begin_with_different_servers() -> None:

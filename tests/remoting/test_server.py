@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from rocketpipe.errors import PortUnavailable
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.frame import encode_frame
@@ -29,7 +30,9 @@ async def test_the_real_port_is_known_before_anyone_is_accepted() -> None:
 async def test_a_taken_port_is_an_os_error_that_names_it() -> None:
     async with Server.bound("127.0.0.1", 0) as first:
         _, port = split_address(first.address)
-        with pytest.raises(OSError, match=rf"cannot listen on 127.0.0.1:{port} \(.*in use"):
+        with pytest.raises(
+            PortUnavailable, match=f"cannot listen on 127.0.0.1:{port}: the port is taken"
+        ):
             async with Server.bound("127.0.0.1", port):
                 pass
 

@@ -155,7 +155,7 @@ async def test_name_server_and_broker_run_apart_on_rocketmqs_file(tmp_path: Path
         conf.write_text(
             "# a broker\nbrokerClusterName = c\nbrokerName : broker-b\nbrokerRole ASYNC_MASTER\n"
             f"storePathRootDir={tmp_path}/d\nmappedFileSizeCommitLog=1048576\nlistenPort=0\n"
-            "haListenPort=10912\nbrokerNmae=x\nprofile=dev\n"
+            "sendMessageThreadPoolNums=4\nbrokerNmae=x\nprofile=dev\n"
             + (f"namesrvAddr={address}\n" if by == "file" else "")
         )
         flags = ["-n", address] if by == "flag" else []
@@ -170,7 +170,7 @@ async def test_name_server_and_broker_run_apart_on_rocketmqs_file(tmp_path: Path
             assert broker.stop() == 0
             log = broker.log.read_text()
         assert names.stop() == 0
-    assert "have no effect here: haListenPort" in log
+    assert "have no effect here: sendMessageThreadPoolNums" in log
     assert "brokerNmae is no setting and has no effect: did you mean brokerName?" in log
     assert (tmp_path / "d" / "commitlog" / f"{0:020d}").stat().st_size == 1 << 20
 
@@ -215,7 +215,9 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
         assert f"cannot listen on {taken}" in error
         code, error = refused("serve", "--data", str(tmp_path / "d"), "--namesrv", taken)
         assert code == 1
-        assert f"cannot listen on {taken}" in error
+        assert f"cannot listen on {taken}: the port is taken" in error
+        assert "take another port" in error
+        assert not (tmp_path / "d").exists()
 
 
 def test_a_directory_that_another_broker_has_is_named(tmp_path: Path) -> None:

@@ -56,10 +56,10 @@ The last of these that says something counts:
 
 `rocketpipe config show --origin` prints every setting that would be in force and where it comes
 from (`--for serve|broker|namesrv`; `--print-config` after a server does the same for its very
-flags), and `rocketpipe config check FILE` says everything that is wrong with a file: problems, which
-make its exit code 1, then warnings and notes. A key that nobody knows is named with the nearest one,
-a value that does not count as it was written with what counts, and keys of RocketMQ that have no
-effect here in one line. What this broker cannot keep is refused: access control
+flags), and `rocketpipe config check FILE` says everything that is wrong with a file: problems,
+which make its exit code 1, then warnings and notes. A key that nobody knows is named with the
+nearest one, a value that does not count as it was written with what counts, and keys of RocketMQ
+that have no effect here in one line. What this broker cannot keep is refused: access control
 (`aclEnable`, `authenticationEnabled`, `authorizationEnabled`), RocketMQ's own ways to have a master
 elected (`enableDLegerCommitLog`, `enableControllerMode`: set `zookeeperAddr` instead),
 `duplicationEnable`, another `storeType`, and a `storePathCommitLog` outside of `storePathRootDir`.

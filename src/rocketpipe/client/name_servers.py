@@ -8,11 +8,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from rocketpipe.config.conf_file import read_conf
 from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected, RocketPipeError
 from rocketpipe.model.names import is_dlq_topic, is_retry_topic, is_system_topic, reply_topic
 from rocketpipe.model.route import TopicRoute
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.request import Request
+from rocketpipe.protocol.requests.brokers import GetBrokerConfig
 from rocketpipe.protocol.requests.routes import GetAllTopics, GetRouteInfoByTopic, GetSystemTopics
 from rocketpipe.remoting.caller import CALL_TIMEOUT_MS, Caller, split_address
 
@@ -88,7 +90,7 @@ class NameServerClient:
         """Ask one NameServer, the next one if it does not answer.
 
         Raises:
-            ConnectionLost: If none of them answers.
+            ConnectionLost: If none of them answers, or is a broker.
             RequestRejected: If the one that answers refuses.
         """
         failure: RocketPipeError | None = None
@@ -97,7 +99,10 @@ class NameServerClient:
                 return await self._caller.call(self._address(), request, self._timeout_ms)
             except (ConnectionLost, CallTimeout) as error:
                 failure = error
-                self._turn += 1
+            except RequestRejected as error:
+                if (failure := await self._mistaken(error)) is None:
+                    raise
+            self._turn += 1
         raise self._silent(failure)
 
     async def route(self, topic: str) -> TopicRoute | None:
@@ -117,7 +122,7 @@ class NameServerClient:
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
                     answered = True
                 else:
-                    failure = error
+                    failure = await self._mistaken(error) or error
             except RocketPipeError as error:
                 failure = error
             else:
@@ -127,7 +132,33 @@ class NameServerClient:
             return None
         raise self._silent(failure)
 
+    async def names_of(self, address: str) -> str | None:
+        """The NameServers of the broker at an address; None if there is none, or it does not say.
+
+        For who was given a broker where a NameServer should be.
+        """
+        try:
+            reply = await self._caller.call(address, GetBrokerConfig(), self._timeout_ms)
+            told = {one.key: one.value for one in read_conf(reply.properties, address)}
+        except RocketPipeError:
+            return None
+        return told.get("namesrvAddr", "") if "brokerName" in told else None
+
+    async def _mistaken(self, refusal: RequestRejected) -> ConnectionLost | None:
+        """What to say instead, if a refusal is that of a broker."""
+        if refusal.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return None
+        address = self._address()
+        names = await self.names_of(address)
+        if names is None:
+            return None
+        error = ConnectionLost(address, is_broker(names))
+        error.retryable = False
+        return error
+
     def _silent(self, failure: RocketPipeError | None) -> ConnectionLost:
+        if isinstance(failure, ConnectionLost) and not failure.retryable:
+            return failure
         hint = "is one running there? `rocketpipe serve` starts one, with a broker"
         error = ConnectionLost(str(self.servers), f"no NameServer answers: {failure}; {hint}")
         error.hint = hint
@@ -149,6 +180,12 @@ class NameServerClient:
     def _address(self) -> str:
         addresses = self.servers.addresses
         return addresses[self._turn % len(addresses)]
+
+
+def is_broker(names: str) -> str:
+    """What to say of an address at which a broker is, whose NameServers are these."""
+    where = f"its NameServers are {names}" if names else "it has none: give it one with -n"
+    return f"this is a broker, and a NameServer is wanted; {where}"
 
 
 def users_topics(known: Collection[str], own: Collection[str]) -> list[str]:

@@ -23,6 +23,7 @@ from typing import Final
 from rocketpipe import compiled
 from rocketpipe._version import __version__
 from rocketpipe.clock import Clock, SystemClock, within
+from rocketpipe.errors import PortUnavailable
 from rocketpipe.metrics import CONTENT_TYPE, Family, pieces
 
 #: A request, its line and headers, may be so long, take so long, and be one of so many.
@@ -104,12 +105,15 @@ async def health_port(
     """Answer on a port inside the block, which is given the address.
 
     Raises:
-        OSError: If the port is taken.
+        PortUnavailable: If the port is taken, or the address is not this machine's.
     """
     answering = _Answering(watched, clock or SystemClock())
-    server = await asyncio.start_server(
-        answering.connected, host, port, limit=MAX_REQUEST_BYTES, backlog=MAX_CONNECTIONS
-    )
+    try:
+        server = await asyncio.start_server(
+            answering.connected, host, port, limit=MAX_REQUEST_BYTES, backlog=MAX_CONNECTIONS
+        )
+    except OSError as error:
+        raise PortUnavailable(error, f"{host}:{port}", "for HTTP ") from error
     try:
         bound = server.sockets[0].getsockname()
         name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]

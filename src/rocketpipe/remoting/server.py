@@ -12,6 +12,7 @@ from typing import Final
 from rocketpipe.background import running
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.descriptors import shares
+from rocketpipe.errors import PortUnavailable
 from rocketpipe.remoting.accepting import Accepting, prepare
 from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.connection import Answer, ConnectionLimits, Lane, PeerConnection
@@ -39,14 +40,13 @@ class Server:
         """Hold the port inside the block; nobody is accepted until ``serving``.
 
         Raises:
-            OSError: If the port is taken or the address is not this machine's.
+            PortUnavailable: If the port is taken or the address is not this machine's.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         except OSError as error:
-            reason = f"cannot listen on {host}:{port} ({error.strerror})"
-            raise OSError(error.errno, reason) from error
+            raise PortUnavailable(error, f"{host}:{port}") from error
         with listening:
             listening.setblocking(False)
             yield cls(listening, limits or ConnectionLimits())

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.cli.serving import host_checks
 from rocketpipe.client.admin.findings import Level
+from rocketpipe.descriptors import Shares
 
 
 class Usage(NamedTuple):
@@ -76,3 +78,12 @@ def test_open_files_are_enough_or_not(
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     assert host_checks.open_files().level is level
+
+
+def test_a_limit_below_what_is_set_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_checks, "shares", lambda: Shares(10_000, 256, 10_000))
+    assert host_checks.too_few_files(BrokerConfig(data=tmp_path)) == []
+    monkeypatch.setattr(host_checks, "shares", lambda: Shares(256, 128, 500))
+    connections, files = host_checks.too_few_files(BrokerConfig(data=tmp_path))
+    assert connections.startswith("maxConnections=10000: 500 counts")
+    assert files.startswith("maxOpenFiles=512: 256 counts")

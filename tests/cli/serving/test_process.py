@@ -39,6 +39,19 @@ def test_a_signal_takes_down_what_was_started(
     assert capsys.readouterr().out == "boot\nready\n"
 
 
+def test_a_terminal_is_told_of_a_stop(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(stack: AsyncExitStack) -> list[str]:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+        return ["ready"]
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert process.serve_until_signal(start) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["stopping signal=SIGTERM; a second one ends it at once", "stopped"]
+
+
 def test_a_signal_ends_a_start_that_takes_long(capsys: pytest.CaptureFixture[str]) -> None:
     ended = []
 

@@ -82,3 +82,15 @@ def test_flags_are_checked() -> None:
             settings.port(wrong)
     with pytest.raises(argparse.ArgumentTypeError, match="is not host:port"):
         settings.address("5")
+
+
+def test_a_directory_that_was_made_for_nothing_is_gone(tmp_path: Path) -> None:
+    new, used = tmp_path / "new", tmp_path / "used"
+    with settings.claimed_directory(new, "--data"):
+        assert new.is_dir()
+    assert not new.exists()
+    with settings.claimed_directory(used, "--data"):
+        (used / "lock").touch()
+    with settings.claimed_directory(tmp_path, "--data"):
+        pass
+    assert (used / "lock").exists()

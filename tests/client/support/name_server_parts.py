@@ -66,7 +66,7 @@ class KnownTopics:
 
 
 @asynccontextmanager
-async def served(known: KnownTopics) -> AsyncIterator[str]:
+async def served(known: object) -> AsyncIterator[str]:
     """Serve it on a free port, inside the block."""
     async with Server.bound("127.0.0.1", 0) as server:
         async with server.serving(Router(known).answer):

@@ -18,7 +18,7 @@ from rocketpipe.client.consumer.pull import PullConsumer
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.clock import SystemClock
-from rocketpipe.errors import ConfigError, FilterError, InvalidName
+from rocketpipe.errors import ConfigError, FilterError, InvalidName, RocketPipeError
 from rocketpipe.model.message import Message
 from rocketpipe.model.names import TOOLS_CONSUMER_GROUP
 from rocketpipe.model.offsets import QueueOffset
@@ -44,6 +44,12 @@ examples:
   rocketpipe message tail orders --tags 'paid || refunded' --follow
   rocketpipe message show orders --queue 0 --offset 42
 """
+
+#: Where an acknowledged message is, by its broker's ``flushDiskType``.
+_WRITTEN: Final = {
+    "ASYNC_FLUSH": "to memory, soon to disk",
+    "SYNC_FLUSH": "to disk",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,6 +134,7 @@ def _add_tail(parser: argparse.ArgumentParser) -> None:
 
 async def _send(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     properties = dict(_pair(text) for text in options.property)
+    written: dict[str, str] = {}
     at_ms = _time("--at", options.at, SystemClock().now_ms()) if options.at else None
     rows = []
     async with Producer(name_servers(options.namesrv)) as producer:
@@ -145,17 +152,32 @@ async def _send(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
             result = await producer.send(
                 message, order_by=options.order_by, timeout_ms=options.timeout
             )
+            broker = result.queue.broker_name
+            if broker not in written:
+                written[broker] = await _written(admin, broker)
             rows.append(
                 {
                     "message_id": result.message_id,
-                    "broker": result.queue.broker_name,
+                    "broker": broker,
                     "queue": result.queue.queue_id,
                     "offset": result.queue_offset,
                     "durable": result.durable,
+                    "written": written[broker] if result.durable else "not known yet",
                 }
             )
-    printer.rows(rows, ["message_id", "broker", "queue", "offset", "durable"])
+    columns = ["message_id", "broker", "queue", "offset"]
+    more = ["written"] if printer.form == "table" else ["durable", "written"]
+    printer.rows(rows, [*columns, *more])
     return 0
+
+
+async def _written(admin: Admin, broker: str) -> str:
+    """What a broker has done with a message that it acknowledges."""
+    try:
+        flush = (await admin.brokers.settings(broker)).get("flushDiskType")
+    except RocketPipeError:
+        flush = None
+    return _WRITTEN.get(flush or "", "as its broker is set to")
 
 
 def _bodies(options: argparse.Namespace) -> list[bytes]:

@@ -15,8 +15,9 @@ from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
 from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.core import Core
-from rocketpipe.cli.serving import banner, http_option, process, settings
+from rocketpipe.cli.serving import banner, host_checks, http_option, process, settings
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
+from rocketpipe.descriptors import raise_limit
 from rocketpipe.errors import ConfigError
 from rocketpipe.store.config import StoreConfig
 
@@ -189,12 +190,14 @@ def run(options: argparse.Namespace) -> int:
     )
     http_option.refuse_strangers(options)
     _refuse_lost_slave(loaded)
-    settings.claim_directory(config.data, loaded.choice.origin("storePathRootDir"))
-    settings.tell_of(loaded.choice)
-    settings.warn_of_no_access_control()
-    if not config.name_servers:
-        settings.warn(["no NameServer to register with, so no client finds this broker: add -n"])
-    return serve_broker(options, config)
+    with settings.claimed_directory(config.data, loaded.choice.origin("storePathRootDir")):
+        settings.tell_of(loaded.choice)
+        settings.warn_of_no_access_control()
+        if not config.name_servers:
+            settings.warn(
+                ["no NameServer to register with, so no client finds this broker: add -n"]
+            )
+        return serve_broker(options, config)
 
 
 def _refuse_lost_slave(loaded: LoadedBroker) -> None:
@@ -223,6 +226,8 @@ def serve_broker(
 ) -> int:
     """Run a broker, and before it a NameServer of its own if there is one; give the exit code."""
     found = banner.found_in(config.data)
+    raise_limit()
+    settings.warn(host_checks.too_few_files(config))
     #: The parts of the moment, once there are any.
     cores: list[Core] = []
     hosts = [config.host, *([options.http[0]] if options.http else [])]

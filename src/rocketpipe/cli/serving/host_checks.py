@@ -7,7 +7,10 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.client.admin.findings import DISK_FULL, Finding, ok, problem, unknown, warning
+from rocketpipe.descriptors import limit, shares
+from rocketpipe.store.config import StoreConfig
 
 #: Fewer open files than these are too few for a broker with many queues and clients; so many do.
 ENOUGH_FILES: Final = 10_000
@@ -33,6 +36,22 @@ def open_files() -> Finding:
         f"up to {hard}, which servers share out between files and connections",
         f"ulimit -n {MANY_FILES}, or LimitNOFILE={MANY_FILES} in a systemd unit",
     )
+
+
+def too_few_files(config: BrokerConfig) -> list[str]:
+    """What a broker is set to have open at once, and cannot, as this process may not."""
+    shared = shares()
+    store = config.store or StoreConfig(root=config.data)
+    wanted = {
+        "maxConnections": (config.max_connections, shared.connections),
+        "maxOpenFiles": (store.max_open_files, shared.store_files),
+    }
+    return [
+        f"{key}={most}: {share} counts, as this process may open {limit()} files: "
+        f"ulimit -n {MANY_FILES}, or LimitNOFILE={MANY_FILES} in a systemd unit"
+        for key, (most, share) in wanted.items()
+        if share < most
+    ]
 
 
 def store_directory(path: Path) -> list[Finding]:

@@ -55,7 +55,15 @@ def serve_until_signal(start: Start, failed: Callable[[], object | None] | None 
     serving = _Serving(start, failed)
     with asyncio.Runner(loop_factory=_quickest_loop()) as runner:
         runner.run(serving.run())
+    _tell("stopped")
     return serving.code
+
+
+def _tell(text: str) -> None:
+    """Say how far a stop is: in the log, which begins at warning on a terminal, or in its place."""
+    log.info("%s", text)
+    if sys.stderr.isatty() and not log.isEnabledFor(logging.INFO):
+        sys.stderr.write(f"{text}\n")
 
 
 def _quickest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -115,7 +123,7 @@ class _Serving:
                 return
 
     def _stopped_by(self, number: int) -> None:
-        log.info("stopping signal=%s", signal.Signals(number).name)
+        _tell(f"stopping signal={signal.Signals(number).name}; a second one ends it at once")
         self._stop.set()
         if self._starting is not None:
             self._starting.cancel()

@@ -61,13 +61,15 @@ def run(options: argparse.Namespace) -> int:
     for host, choice in ((bound_host(names), names_choice), (loaded.config.host, loaded.choice)):
         settings.refuse_strangers(host, choice.origin("bindAddress"), insecure=options.insecure)
     http_option.refuse_strangers(options)
-    settings.claim_directory(loaded.config.data, loaded.choice.origin("storePathRootDir"))
-    settings.tell_of(names_choice, loaded.choice)
-    settings.warn_of_no_access_control()
-    if given := loaded.choice.given("namesrvAddr"):
-        settings.warn([f"{given.origin}: serve registers with its own NameServer, not with others"])
-    own = OwnNameServer(partial(name_server, names), bound_host(names), boot_line)
-    return serve_broker(options, loaded.config, own)
+    with settings.claimed_directory(loaded.config.data, loaded.choice.origin("storePathRootDir")):
+        settings.tell_of(names_choice, loaded.choice)
+        settings.warn_of_no_access_control()
+        if given := loaded.choice.given("namesrvAddr"):
+            settings.warn(
+                [f"{given.origin}: serve registers with its own NameServer, not with others"]
+            )
+        own = OwnNameServer(partial(name_server, names), bound_host(names), boot_line)
+        return serve_broker(options, loaded.config, own)
 
 
 def _load_broker(options: argparse.Namespace) -> LoadedBroker:

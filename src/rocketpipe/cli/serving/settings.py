@@ -7,7 +7,8 @@ import ipaddress
 import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -121,6 +122,22 @@ def refuse_strangers(host: str, origin: str, *, insecure: bool) -> None:
         f"{host} can be reached from other machines, and there is no access control yet: "
         "use 127.0.0.1, or add --insecure if you mean it",
     )
+
+
+@contextmanager
+def claimed_directory(path: Path, origin: str) -> Iterator[None]:
+    """Claim a directory; behind the block it is gone if it was made and nothing is in it.
+
+    Raises: as ``claim_directory`` does.
+    """
+    made = not path.exists()
+    claim_directory(path, origin)
+    try:
+        yield
+    finally:
+        if made:
+            with suppress(OSError):  # it has something in it, as a rule
+                path.rmdir()
 
 
 def claim_directory(path: Path, origin: str) -> None:

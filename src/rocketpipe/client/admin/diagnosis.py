@@ -17,6 +17,7 @@ from rocketpipe.client.admin.clients import ConnectedGroup, NotOnline
 from rocketpipe.client.admin.findings import Finding, Wants, ok, problem, unknown, warning
 from rocketpipe.client.admin.fleet import Fleet, each
 from rocketpipe.client.admin.replicas import ReplicaInfo
+from rocketpipe.client.name_servers import is_broker
 from rocketpipe.client.session import Session
 from rocketpipe.config.conf_file import read_conf
 from rocketpipe.errors import RocketPipeError
@@ -97,7 +98,11 @@ class Diagnosis:
                 reply = await self._fleet.call(address, GetBrokerClusterInfo())
             except RocketPipeError as error:
                 remedy = "start it, or take it from the list of NameServers; is a firewall between?"
-                yield problem(what, str(error), remedy)
+                names = await self._fleet.session.directory.names_of(address)
+                if names is None:
+                    yield problem(what, str(error), remedy)
+                else:
+                    yield problem(what, is_broker(names), "name the NameServers with -n instead")
                 continue
             seen.known[address] = known = reply.cluster_brokers
             took_ms = self._clock.monotonic_ms() - asked_ms

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
+from rocketpipe.errors import PortUnavailable
 from rocketpipe.remoting.accepting import Accepting, prepare
 from rocketpipe.remoting.log_budget import LogBudget
 
@@ -150,14 +151,13 @@ async def ha_port(host: str, port: int) -> AsyncIterator[HaPort]:
     """Hold the port inside the block; nobody is accepted until it is told to `serve`.
 
     Raises:
-        OSError: The port is taken, or the address is not this machine's.
+        PortUnavailable: The port is taken, or the address is not this machine's.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        reason = f"cannot listen for followers on {host}:{port} ({error.strerror})"
-        raise OSError(error.errno, reason) from error
+        raise PortUnavailable(error, f"{host}:{port}", "for followers ") from error
     with listening:
         listening.setblocking(False)
         held = HaPort(listening)
