@@ -150,7 +150,7 @@ class RouteCache:
             entry = self._entries.get(topic)
             if entry is None:
                 raise
-            if _unanswered.allows():
+            if _unanswered.allows(error):
                 log.warning(
                     "route not confirmed topic=%s reason=%s%s",
                     topic,

@@ -339,7 +339,7 @@ class Session(Lifetime):
             for topic, result in zip(asked, results, strict=True):
                 if isinstance(result, BaseException) and not isinstance(result, RocketPipeError):
                     raise result
-                if isinstance(result, RocketPipeError) and _unanswered.allows():
+                if isinstance(result, RocketPipeError) and _unanswered.allows(result):
                     log.warning(
                         "no route yet topic=%s reason=%s%s",
                         topic,

@@ -80,6 +80,8 @@ CLIENT_INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+#: One of our own: its place in a queue of dead letters is up to where they were purged.
+PURGED_GROUP: Final = "CID_RMQ_SYS_DLQ_PURGED"
 
 PREDEFINED_GROUPS: Final = frozenset(
     {

@@ -24,17 +24,26 @@ class LogBudget:
         self._began_s = time_s()
         self._used = 0
         self._left_out = 0
+        #: What was said in this minute; no more than there are lines.
+        self._said: set[str] = set()
 
-    def allows(self) -> bool:
-        """Whether the line may be written; if not, it is counted."""
+    def allows(self, about: object = None) -> bool:
+        """Whether the line may be written; if not, it is counted.
+
+        Lines that are ``about`` the same, as one outage, need one a minute between them.
+        """
         now_s = self._time_s()
         if now_s - self._began_s >= _MINUTE_S:
             self._began_s = now_s
             self._used = 0
-        if self._used >= self._lines:
+            self._said.clear()
+        same = "" if about is None else str(about)
+        if self._used >= self._lines or (same and same in self._said):
             self._left_out += 1
             return False
         self._used += 1
+        if same:
+            self._said.add(same)
         return True
 
     def suppressed(self) -> str:

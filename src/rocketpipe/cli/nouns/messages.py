@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from rocketpipe.cli.terminal.arguments import Place, Where, count, duration_ms, time_ms
+from rocketpipe.cli.nouns import tailing
+from rocketpipe.cli.nouns.message_rows import COLUMNS, body_text, message_row
+from rocketpipe.cli.terminal.arguments import duration_ms, time_ms
 from rocketpipe.cli.terminal.connecting import name_servers
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.messages import MAX_FOUND, NoMessage
-from rocketpipe.client.consumer.pull import PullConsumer
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.clock import SystemClock
-from rocketpipe.errors import ConfigError, FilterError, InvalidName, RocketPipeError
+from rocketpipe.errors import ConfigError, InvalidName, RocketPipeError
 from rocketpipe.model.message import Message
-from rocketpipe.model.names import TOOLS_CONSUMER_GROUP
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 
-_COLUMNS: Final = ["broker", "queue", "offset", "stored", "tags", "keys", "message_id", "body"]
-_POLL_MS: Final = 1000
-#: A table shows so much of a body; JSON and CSV have it whole.
-_SHOWN_CHARACTERS: Final = 60
-#: So many messages are kept for one table, unless somebody says how many.
-_TAILED: Final = 1000
 _MAX_BODY: Final = 4 << 20
 
 EXAMPLES: Final = """\
@@ -57,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = Verbs(parser, EXAMPLES)
     _add_send(verbs.add("send", "send a message, or one for each line of a file", _send))
     _add_query(verbs.add("query", "find messages by key, id or time", _query))
-    _add_tail(verbs.add("tail", "print messages as they are stored, consuming nothing", _tail))
+    tailing.add_flags(
+        verbs.add("tail", "print messages in the order of time, consuming nothing", tailing.tail)
+    )
     show = verbs.add("show", "everything about one message", _show)
     show.add_argument("topic", help="its topic")
     show.add_argument("--id", help="the id its producer gave it, or its offset id")
@@ -103,33 +98,6 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"so many at most (32, up to {MAX_FOUND})",
     )
-
-
-def _add_tail(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", help="what to read")
-    parser.add_argument(
-        "--from",
-        dest="start",
-        default="latest",
-        metavar="PLACE",
-        help="earliest, latest (default), now, a time, an offset, or -N: the last N of each queue",
-    )
-    parser.add_argument(
-        "--count",
-        type=count,
-        metavar="N",
-        help=f"end after so many ({_TAILED}; without end when it follows)",
-    )
-    parser.add_argument(
-        "--follow",
-        action="store_true",
-        help="wait for more until interrupted, a line for each, of JSON or CSV too; the default "
-        "when it begins at the latest",
-    )
-    parser.add_argument("--tags", default="*", metavar="A||B", help="only with one of these tags")
-    parser.add_argument("--sql", metavar="EXPRESSION", help="only where SQL92 says so")
-    parser.add_argument("--queue", type=int, metavar="N", help="only this queue")
-    parser.add_argument("--broker", metavar="NAME", help="only of this broker")
 
 
 async def _send(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
@@ -220,7 +188,7 @@ async def _query(admin: Admin, printer: Printer, options: argparse.Namespace) ->
         found = await admin.messages.by_key(
             options.topic, options.key, limit=options.limit, **spans
         )
-    printer.rows((message_row(each, printer) for each in found), _COLUMNS)
+    printer.rows((message_row(each, printer) for each in found), COLUMNS)
     if not found:
         sys.stderr.write(
             f"no message of {options.topic!r} with {options.key or options.id!r}: keys are found "
@@ -238,71 +206,6 @@ async def _by_id(admin: Admin, topic: str, given: str) -> list[ReceivedMessage]:
         return [await admin.messages.by_id(given)]
     except (InvalidName, NoMessage):
         return []
-
-
-async def _tail(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
-    place = _place("--from", options.start)
-    follow = options.follow or place.where is Where.LATEST
-    most = options.count or (None if follow else _TAILED)
-    printed = 0
-    rows = []
-    async with PullConsumer(name_servers(options.namesrv), group=TOOLS_CONSUMER_GROUP) as consumer:
-        async for message in _messages(admin, consumer, options, place, follow=follow):
-            if printed == most:
-                if options.count is None:
-                    sys.stderr.write(f"the first {most} are shown: --count says how many\n")
-                break
-            row = message_row(message, printer)
-            if follow:
-                printer.stream(row, _COLUMNS, _line(row))
-            else:
-                rows.append(row)
-            printed += 1
-            if printed == options.count:
-                break
-    if not follow:
-        printer.rows(rows, _COLUMNS)
-    return 0
-
-
-async def _messages(
-    admin: Admin,
-    consumer: PullConsumer,
-    options: argparse.Namespace,
-    place: Place,
-    *,
-    follow: bool,
-) -> AsyncIterator[ReceivedMessage]:
-    ends = {
-        queue: each
-        for queue, each in (await admin.offsets.ends(options.topic)).items()
-        if options.queue in (None, queue.queue_id) and options.broker in (None, queue.broker_name)
-    }
-    if not ends:
-        raise ConfigError("--queue", f"topic {options.topic!r} has no such queue")
-    try:
-        await consumer.assign(list(ends), tags=options.tags, sql=options.sql)
-    except FilterError as error:
-        raise ConfigError("--sql" if options.sql else "--tags", str(error)) from error
-    if place.where is Where.TIME:
-        await consumer.seek_to_time(place.number, *ends)
-    else:
-        for queue, each in ends.items():
-            await consumer.seek(queue, _start(place, each.least, each.end))
-    while follow or any(consumer.position(queue) < each.end for queue, each in ends.items()):
-        for message in await consumer.poll(timeout_ms=_POLL_MS):
-            if follow or message.queue_offset < ends[message.queue].end:
-                yield message
-
-
-def _start(place: Place, least: int, end: int) -> int:
-    wanted = {
-        Where.EARLIEST: least,
-        Where.LATEST: end,
-        Where.OFFSET: place.number,
-        Where.BY: end + place.number,
-    }[place.where]
-    return min(max(wanted, least), end)
 
 
 async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
@@ -326,7 +229,7 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
             "attempts": message.reconsume_times,
             "sys_flag": message.sys_flag,
             "properties": dict(message.properties),
-            "body": _text(message.body),
+            "body": body_text(message.body),
         }
     )
     return 0
@@ -354,42 +257,8 @@ async def _queue(admin: Admin, options: argparse.Namespace) -> MessageQueue:
     return found[0]
 
 
-def _place(flag: str, text: str) -> Place:
-    try:
-        return Place.parse(text, SystemClock().now_ms())
-    except ValueError as error:
-        raise ConfigError(flag, str(error)) from error
-
-
 def _time(flag: str, text: str, now_ms: int) -> int:
     try:
         return time_ms(text, now_ms)
     except ValueError as error:
         raise ConfigError(flag, str(error)) from error
-
-
-def message_row(message: ReceivedMessage, printer: Printer) -> dict[str, Any]:
-    """A message as a row; a table has only the beginning of a long body."""
-    text = _text(message.body)
-    if printer.form == "table" and len(text) > _SHOWN_CHARACTERS:
-        text = text[: _SHOWN_CHARACTERS - 1] + "…"
-    return {
-        "broker": message.queue.broker_name,
-        "queue": message.queue.queue_id,
-        "offset": message.queue_offset,
-        "stored": moment(message.stored_ms),
-        "tags": message.tags,
-        "keys": list(message.keys),
-        "message_id": message.message_id,
-        "body": text,
-    }
-
-
-def _line(row: dict[str, Any]) -> str:
-    keys = ",".join(row["keys"]) or "-"
-    place = f"{row['broker']}:{row['queue']}:{row['offset']}"
-    return f"{row['stored']}  {place}  {row['tags'] or '-'}  {keys}  {row['body']}"
-
-
-def _text(body: bytes) -> str:
-    return body.decode("utf-8", "backslashreplace")

@@ -26,8 +26,10 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser the verbs of whichever of the two nouns it is for."""
-    verbs = Verbs(parser, EXAMPLES)
-    if parser.prog.endswith("transaction"):
+    noun = parser.prog.rpartition(" ")[2]
+    mine = [line for line in EXAMPLES.splitlines() if f"rocketpipe {noun} " in line]
+    verbs = Verbs(parser, "\n".join(["examples:", *mine]))
+    if noun == "transaction":
         listing = verbs.add("list", "transactions that nobody has decided", _transactions)
     else:
         listing = verbs.add("list", "messages that wait for their moment", _delayed)

@@ -4,9 +4,8 @@ A replayed message goes to the group's own retry topic, so that no other group g
 its attempts anew. Its unique key is made from the place of the dead letter. That is the ledger: who
 replays looks for the key first, so a letter is replayed once, whoever does it and from wherever.
 
-Letters are in a log, from which nothing is taken out singly: purging moves a mark, which is the
-place of RocketMQ's tools in the queue, and what lies before it is no longer listed, counted or
-replayed.
+Letters are in a log, from which nothing is taken out singly: purging moves a mark, the place of a
+group of its own in the queue, and what lies before it is no longer listed, counted or replayed.
 """
 
 from __future__ import annotations
@@ -23,8 +22,10 @@ from rocketpipe.client.admin.topics import TopicAdmin
 from rocketpipe.client.consumer.received import ReceivedMessage, received
 from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
 from rocketpipe.model import properties
+from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import (
     AUTO_CREATE_TOPIC,
+    PURGED_GROUP,
     TOOLS_CONSUMER_GROUP,
     check_consumer_group,
     dlq_topic,
@@ -33,6 +34,7 @@ from rocketpipe.model.names import (
 )
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.protocol.requests.groups import UpdateAndCreateGroup
 from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.record.layout import HOST_BITS
 
@@ -181,7 +183,10 @@ class DeadLetterAdmin:
             ConnectionLost: If a broker, or every NameServer, is out of reach.
             PartlyDone: If some queues were purged, and others were not.
         """
-        await self._offsets.commit(TOOLS_CONSUMER_GROUP, ends)
+        leaders = {queue.broker_name: await self._address(queue) for queue in ends}
+        settings = GroupSettings(name=PURGED_GROUP)
+        await self._fleet.tell(leaders, UpdateAndCreateGroup(settings=settings))
+        await self._offsets.commit(PURGED_GROUP, ends)
 
     async def replay(
         self, group: str, letter: ReceivedMessage, *, to_topic: bool = False
@@ -226,7 +231,7 @@ class DeadLetterAdmin:
         """Where each queue of letters begins and ends, and how far it was purged."""
         check_consumer_group(group)
         try:
-            return await self._offsets.of_group(TOOLS_CONSUMER_GROUP, dlq_topic(group))
+            return await self._offsets.of_group(PURGED_GROUP, dlq_topic(group))
         except NoRoute:
             return []  # nothing was ever given up
 

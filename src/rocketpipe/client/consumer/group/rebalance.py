@@ -292,7 +292,7 @@ class Rebalancer:
 
 
 def _warn(what: str, group: str, topic: str, error: RocketPipeError) -> None:
-    if _warnings.allows():
+    if _warnings.allows(f"{what}: {error}"):
         log.warning(
             "%s group=%s topic=%s reason=%s%s", what, group, topic, error, _warnings.suppressed()
         )

@@ -315,7 +315,7 @@ class PopFlow:
             self._complain("comes again in its own time", message.topic, error)
 
     def _complain(self, what: str, where: str, error: RocketPipeError) -> None:
-        if self._lines.allows():
+        if self._lines.allows(f"{what}: {error}"):
             log.warning("%s at=%s reason=%s%s", what, where, error, self._lines.suppressed())
 
     async def _complain_of(self, message: PoppedMessage, outcome: Outcome) -> None:

@@ -113,7 +113,7 @@ class PullLoop:
 
     def _failed(self, place: ReadAhead, error: RocketPipeError, replicas: ReplicaChoice) -> int:
         """How long to wait before the next try."""
-        if _warnings.allows():
+        if _warnings.allows(error):
             log.warning(
                 "pull failed group=%s queue=%s reason=%s%s",
                 self._group,

@@ -143,7 +143,7 @@ class Readers:
         try:
             await self._offsets.persist(tuple(queues))
         except RocketPipeError as error:
-            if _warnings.allows():
+            if _warnings.allows(error):
                 log.warning("offsets not saved reason=%s%s", error, _warnings.suppressed())
 
     def _run_anew(self, queue: MessageQueue) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from rocketpipe.client.consumer.group.offsets import OffsetStore
 from rocketpipe.client.consumer.pushing.fetch_loop import FetchLoop
@@ -25,8 +25,10 @@ from rocketpipe.clock import Clock, within
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)
+_warnings: Final = LogBudget()
 
 StartOf = Callable[[MessageQueue], Awaitable[QueueOffset]]
 
@@ -83,7 +85,8 @@ class QueueClaims:
             try:
                 await self._offsets.persist([held.queue for held in self.held])
             except RocketPipeError as error:
-                log.warning("offsets not saved reason=%s", error)
+                if _warnings.allows(error):
+                    log.warning("offsets not saved reason=%s%s", error, _warnings.suppressed())
             except Exception:
                 log.exception("offsets not saved")
 

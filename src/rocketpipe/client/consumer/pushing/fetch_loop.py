@@ -179,7 +179,7 @@ class FetchLoop:
         await self._session.clock.sleep(self._tuning.failed_pull_ms)
 
     def _complain(self, held: HeldQueue, reason: str) -> None:
-        if self._lines.allows():
+        if self._lines.allows(reason):
             log.warning(
                 "pull failed group=%s queue=%s reason=%s%s",
                 self._group,

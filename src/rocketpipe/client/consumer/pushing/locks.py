@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue, Lease
 from rocketpipe.client.session import Session
@@ -17,8 +17,10 @@ from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.clients import LockBatch, QueueClaim, UnlockBatch
+from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)
+_warnings: Final = LogBudget()
 
 ReplyT = TypeVar("ReplyT")
 
@@ -61,7 +63,9 @@ class QueueLocks:
             try:
                 lost += await self._renew_at(some)
             except RocketPipeError as error:
-                log.warning("locks not renewed broker=%s reason=%s", name, error)
+                if _warnings.allows(error):
+                    left_out = _warnings.suppressed()
+                    log.warning("locks not renewed broker=%s reason=%s%s", name, error, left_out)
         return lost
 
     async def _renew_at(self, some: list[HeldQueue]) -> list[HeldQueue]:
