@@ -15,9 +15,9 @@ from demo import plots
 from demo.plots import Series
 from demo.proof import Proof
 from demo.rejecting import ATTEMPTS
-from demo.report import figures, takeover_line
+from demo.report import figures, headline, takeover_line
 from demo.takeover import Takeover
-from demo.watching import Mark, Sample, Watch
+from demo.watching import Mark, Watch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 FEWEST_FLIGHTS: Final = 5
 #: So many looks a rate is taken over.
 AVERAGED: Final = 3
+READING: Final = (
+    "Expected is what the file of flights says, and where somebody was killed what had been "
+    "acknowledged by then. Not yet: acknowledged, and not visible at that moment; all of it was "
+    "later. Twice: how many came more than once. Consumers are promised each message at least "
+    "once; the topic and the tables have each exactly once."
+)
 #: So long a piece of the time around a takeover is counted by itself.
 SLICE_S: Final = 0.25
 
@@ -38,21 +44,33 @@ STYLE: Final = """
 @media (prefers-color-scheme: dark) { :root { --paper: #14171d; --ink: #e6e9ef; --quiet: #99a1b3;
   --rule: #2e3440; --card: #1c2029; --good: #5cc98f; --bad: #ff8a7a; --mark: #ff8a7a;
   --s0: #77a7ff; --s1: #f2a65a; --s2: #57cfa0; --s3: #c09aef; --s4: #99a1b3; } }
-body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 62rem; background: var(--paper);
+body { margin: 0 auto; padding: 2.5rem 1.25rem 4rem; max-width: 62rem; background: var(--paper);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .75rem; }
-.verdict { padding: .75rem 1rem; border-radius: .5rem; background: var(--card); font-weight: 600;
-  border-left: .3rem solid var(--good); } .verdict.bad { border-color: var(--bad); }
+h1 { font-size: clamp(1.7rem, 5vw, 2.7rem); line-height: 1.15; letter-spacing: -.02em;
+  margin: 0 0 .6rem; text-wrap: balance; } h1.bad { color: var(--bad); }
+h2 { font-size: 1.25rem; margin: 3rem 0 .75rem; } .lead { font-size: 1.05rem; max-width: 46rem; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .75rem;
+  margin: 1.75rem 0; } .tile { padding: 1rem 1.1rem; border-radius: .75rem;
+  background: var(--card); border-top: .25rem solid var(--s0); }
+.tile b { display: block; font-size: clamp(1.8rem, 4.5vw, 2.6rem); line-height: 1.15;
+  font-variant-numeric: tabular-nums; letter-spacing: -.02em; }
+.tile span { font-weight: 600; } .tile small { display: block; color: var(--quiet); }
+.tile.good { border-color: var(--good); } .tile.good b { color: var(--good); }
+.tile.bad { border-color: var(--bad); } .tile.bad b { color: var(--bad); }
+.tile.kill { border-color: var(--mark); }
 ul { padding-left: 1.2rem; } .quiet, figcaption { color: var(--quiet); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; }
-th:nth-child(2), td:nth-child(2), td.text, th.text { text-align: left; }
-td:nth-child(2) { white-space: nowrap; }
+th:nth-child(2), td:nth-child(2) { text-align: left; min-width: 11rem; }
+td small { display: block; color: var(--quiet); } td.none { color: var(--quiet); }
 .good { color: var(--good); } .bad { color: var(--bad); }
 .wide { overflow-x: auto; }
-figure { margin: 0 0 2rem; } figcaption { margin-bottom: .4rem; }
-svg { width: 100%; height: auto; display: block; } svg text { font: 12px system-ui, sans-serif;
+.checks { list-style: none; padding: 0; }
+figure { margin: 0 0 2rem; overflow-x: auto; } figcaption { margin-bottom: .4rem; }
+svg { width: 100%; min-width: 40rem; height: auto; display: block; }
+svg text { font: 12px system-ui, sans-serif;
   fill: var(--quiet); } .grid { stroke: var(--rule); }
+.outage { fill: var(--mark); opacity: .12; }
 .mark { stroke: var(--mark); stroke-dasharray: 3 3; } svg text.mark-label { fill: var(--mark); }
 .line { fill: none; stroke-width: 2; stroke-linejoin: round; } .bar { fill: var(--s0); }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; margin-bottom: .3rem; }
@@ -72,24 +90,25 @@ def write_page(path: Path, run: Run, proof: Proof, setup_s: float) -> None:
 
 def page(run: Run, proof: Proof, setup_s: float) -> str:
     """The whole page as text."""
-    verdict = "All of it holds." if proof.holds else "Not all of it holds: see the rows marked ✗."
     evidence, watch = run.evidence, run.watch
     delays, zone = delays_by_hour(evidence.windows)
     sections = [
-        "<h1>A year of flights, three kills, and what is left</h1>",
-        f'<p class="quiet">{run.replay.total:,} flights through a RocketMQ-compatible broker, its '
-        "consumers and Spark.</p>",
-        f'<p class="verdict{"" if proof.holds else " bad"}">{verdict}</p>',
+        f"<h1{'' if proof.holds else ' class=bad'}>{headline(run, proof)}</h1>",
+        f'<p class="lead">{_lead(run, proof)}</p>',
+        _tiles(run, proof),
         "<h2>The proof</h2>",
         _proof_table(proof),
+        f'<p class="quiet">{READING}</p>',
         _checks(proof),
         "<h2>What happened</h2>",
         _list(figures(run, setup_s)),
         "<h2>Throughput and lag</h2>",
+        plots.lines("Messages a second, each over three seconds", throughput(watch), watch.marks),
         plots.lines(
-            "Messages a second, each over three seconds", throughput(watch.samples), watch.marks
+            "Lag: messages that each group has still to read, or to pass over",
+            lags(watch),
+            watch.marks,
         ),
-        plots.lines("Lag: messages that each group has still to read", lags(watch), watch.marks),
         "<h2>Retries and dead letters</h2>",
         plots.lines("Rejections and dead letters, so far", rejections(run), watch.marks),
         plots.bars("Dead letters by carrier: flights cancelled", evidence.letters["carriers"]),
@@ -115,12 +134,13 @@ def page(run: Run, proof: Proof, setup_s: float) -> str:
 # What the plots show
 
 
-def throughput(samples: Sequence[Sample]) -> list[Series]:
-    """How many messages a second came into the topic, and how many each group went through."""
-    series = [Series("stored", rates([(s.at_s, s.stored) for s in samples]), 0)]
+def throughput(watch: Watch) -> list[Series]:
+    """How many messages a second came into the topic, and how many each group got."""
+    samples, marks = watch.samples, watch.marks
+    series = [Series("stored", rates([(s.at_s, s.stored) for s in samples], marks), 0)]
     for colour, group in enumerate(samples[0].lags if samples else (), start=1):
-        read = [(sample.at_s, sample.stored - sample.lags[group]) for sample in samples]
-        series.append(Series(f"read by {group}", rates(read), colour))
+        read = [(sample.at_s, sample.read[group]) for sample in samples]
+        series.append(Series(f"read by {group}", rates(read, marks), colour))
     return series
 
 
@@ -178,16 +198,22 @@ def _new_york() -> tuple[tzinfo, str]:
         return timezone(timedelta(hours=-5)), "UTC−5"
 
 
-def rates(counts: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """What was counted, as so much a second over the last looks, as far as none was left out.
+def rates(
+    counts: Sequence[tuple[float, float]], marks: Sequence[Mark]
+) -> list[tuple[float, float]]:
+    """What was counted, as so much a second over the last looks, as far as there was a sight.
 
     Groups say how far they are about once a second, so that two looks alone would tell little.
     """
     found = []
-    for run in plots.unbroken(counts):
+    for run in plots.unbroken(counts, marks):
+        if len(run) == 1:
+            continue
+        rated = []
         for place, (at, count) in enumerate(run[1:], start=1):
             since, before = run[max(0, place - AVERAGED)]
-            found.append((at, max(0.0, (count - before) / (at - since))))
+            rated.append((at, max(0.0, (count - before) / (at - since))))
+        found += [(run[0][0], rated[0][1]), *rated]  # the first look begins what the second ends
     return found
 
 
@@ -200,22 +226,70 @@ def _takeover(takeover: Takeover | None) -> list[str]:
     told = f"<p>{escape(takeover_line(takeover))}</p>"
     if takeover.trouble:
         return ["<h2>A leader is killed</h2>", told]
-    marks = [Mark(takeover.killed_at_s, f"{takeover.killed} killed")]
+    marks = [Mark(takeover.pause[0], f"{takeover.killed} killed", takeover.pause[1])]
     plot = plots.lines("Acknowledged sends a second", [acknowledgements(takeover)], marks)
     return ["<h2>A leader is killed</h2>", told, plot]
 
 
+def _lead(run: Run, proof: Proof) -> str:
+    evidence = run.evidence
+    kills = {
+        "broker": "The broker was killed with SIGKILL in the middle of it, and Spark read on from "
+        "its files.",
+        "Spark": "So was the Spark query, within a batch.",
+        "leader": "So was the leader of three copies: another took over in "
+        f"{evidence.takeover.pause_s if evidence.takeover else 0:.1f} s.",
+    }
+    end = "" if proof.holds else " The rows marked ✗ say what does not hold."
+    return (
+        f"{run.replay.total:,} flights, a year out of New York, through a RocketMQ-compatible "
+        "broker in Python, its consumers and Spark. "
+        + " ".join(kills[who] for who in dict.fromkeys(evidence.killed))
+        + end
+    )
+
+
+def _tiles(run: Run, proof: Proof) -> str:
+    killed = run.evidence.killed
+    tiles = [
+        ("", f"{run.replay.total:,}", "sent", f"in {run.sent_s:.0f} s, kills included"),
+        ("kill", f"{len(killed)}", "kills", ", ".join(killed) or "none"),
+        (_tone(proof.lost), f"{proof.lost:,}", "lost", "of all that was acknowledged"),
+        (_tone(proof.twice), f"{proof.twice:,}", "twice", "in the topic and the tables"),
+    ]
+    return (
+        '<div class="tiles">'
+        + "".join(
+            f'<div class="tile {tone}"><b>{number}</b><span>{what}</span>'
+            f"<small>{escape(detail)}</small></div>"
+            for tone, number, what, detail in tiles
+        )
+        + "</div>"
+    )
+
+
+def _tone(faults: int) -> str:
+    return "bad" if faults else "good"
+
+
 def _proof_table(proof: Proof) -> str:
     rows = "".join(
-        f"<tr><td>{_sign(stage.holds)}</td><td>{escape(stage.name)}</td>"
-        f"<td>{stage.expected:,}</td><td>{stage.found:,}</td><td>{stage.lost:,}</td>"
-        f'<td>{stage.twice:,}</td><td class="text quiet">{escape(stage.note)}</td></tr>'
+        f"<tr><td>{_sign(stage.holds)}</td><td>{escape(stage.name)}{_note(stage.note)}</td>"
+        + "".join(
+            f"<td{'' if count else ' class=none'}>{count:,}</td>"
+            for count in (stage.expected, stage.found, stage.not_yet, stage.lost, stage.twice)
+        )
+        + "</tr>"
         for stage in proof.stages
     )
     return (
         '<div class="wide"><table><tr><th></th><th>stage</th><th>expected</th><th>found</th>'
-        f'<th>lost</th><th>twice</th><th class="text"></th></tr>{rows}</table></div>'
+        f"<th>not yet</th><th>lost</th><th>twice</th></tr>{rows}</table></div>"
     )
+
+
+def _note(note: str) -> str:
+    return f"<small>{escape(note)}</small>" if note else ""
 
 
 def _checks(proof: Proof) -> str:
@@ -225,7 +299,7 @@ def _checks(proof: Proof) -> str:
         + "</li>"
         for check in proof.checks
     )
-    return f'<ul style="list-style:none;padding:0">{items}</ul>'
+    return f'<ul class="checks">{items}</ul>'
 
 
 def _list(lines: Iterable[str]) -> str:

@@ -89,7 +89,9 @@ class Play:
         self._calls = BoardingCalls(max(1, min(MOST_CALLS, total // FLIGHTS_PER_CALL)))
         self._small = SmallCarriers(total)
         groups = (following.GROUP, rejecting.GROUP, third_party.GROUP, spark_job.GROUP)
-        self._watch = Watch(TOPIC, groups, DEAD_LETTERS)
+        small = self._small.tally
+        counted = {third_party.GROUP: lambda: small.found + small.again}
+        self._watch = Watch(TOPIC, groups, DEAD_LETTERS, counted)
         self._spark = SparkChild(self._settings(), say)
         self._broker_kills = 0
 
@@ -133,6 +135,7 @@ class Play:
             small=self._small,
             log=log,
             acknowledged=acknowledged,
+            taken_back=self._replay.taken_back,
             letters=letters,
             raw=spark.settings.raw.read(),
             windows=spark.settings.windows.read(),
@@ -150,7 +153,7 @@ class Play:
 
     # The acts
 
-    async def _acts(self, admin: Admin, tasks: asyncio.TaskGroup) -> tuple[Any, int]:
+    async def _acts(self, admin: Admin, tasks: asyncio.TaskGroup) -> tuple[Any, list[int]]:
         replay, spark = self._replay, self._spark
         self._say(f"sending {self._total:,} flights to topic {TOPIC!r}; starting Spark meanwhile …")
         replay.open_to(0.25)
@@ -170,18 +173,21 @@ class Play:
         replay.open_to(1.0)
         return log, acknowledged
 
-    async def _kill_broker(self) -> tuple[Any, int]:
-        await self._servers.kill()
-        acknowledged = self._replay.stored
-        self._broker_kills += 1
-        self._watch.mark("broker killed")
-        self._say(f"the broker was killed with SIGKILL after {acknowledged:,} flights")
-        log = await self._spark.ask("log")
-        rows = sum(queue["rows"] for queue in log["queues"])
-        worst = ", ".join(f"{row['carrier']} {row['delay'] or 0:.0f} min" for row in log["worst"])
-        self._say(f"while it is down, Spark reads {rows:,} flights from its log; latest: {worst}")
-        await self._servers.start()
-        self._watch.mark("restarted")
+    async def _kill_broker(self) -> tuple[Any, list[int]]:
+        with self._watch.lasting("broker killed", is_blind=True):
+            await self._servers.kill()
+            acknowledged = list(self._replay.stored_in)
+            self._broker_kills += 1
+            self._say(f"the broker was killed with SIGKILL after {sum(acknowledged):,} flights")
+            log = await self._spark.ask("log")
+            rows = sum(queue["rows"] for queue in log["queues"])
+            worst = ", ".join(
+                f"{row['carrier']} {row['delay'] or 0:.0f} min" for row in log["worst"]
+            )
+            self._say(
+                f"while it is down, Spark reads {rows:,} flights from its log; latest: {worst}"
+            )
+            await self._servers.start()
         self._say(f"the broker is back, in process {self._servers.pid}")
         return log, acknowledged
 
@@ -194,9 +200,8 @@ class Play:
         else:
             self._say("the Spark query began no batch to be killed in")
             return
-        self._watch.mark("Spark killed")
-        await self._spark.streaming()
-        self._watch.mark("restarted")
+        with self._watch.lasting("Spark killed"):
+            await self._spark.streaming()
         self._say("the Spark query is back, and goes on from its checkpoint")
 
     async def _receive_guest(self, admin: Admin, tasks: asyncio.TaskGroup) -> None:

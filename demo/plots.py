@@ -17,8 +17,6 @@ from demo.watching import Mark
 WIDTH: Final = 960
 HEIGHT: Final = 300
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 34, 34
-#: Between two points further apart than this, in seconds, nothing is known, and nothing is drawn.
-HOLE_S: Final = 4.0
 CELL_WIDTH, CELL_HEIGHT, NAME_WIDTH = 42, 24, 64
 BAR_HEIGHT: Final = 22
 #: Marks that would be written over each other are put on lines of their own.
@@ -39,7 +37,8 @@ class Series:
 
 def lines(title: str, series: Sequence[Series], marks: Sequence[Mark] = ()) -> str:
     """A plot over time, with a legend, and what happened drawn through it."""
-    end_s = max([1.0, *(x for one in series for x, _ in one.points), *(m.at_s for m in marks)])
+    ends = (mark.until_s or mark.at_s for mark in marks)
+    end_s = max([1.0, *(x for one in series for x, _ in one.points), *ends])
     most = max([1.0, *(y for one in series for _, y in one.points)])
     step = nice_step(most / 4)
     top = step * math.ceil(most / step)
@@ -61,6 +60,14 @@ def lines(title: str, series: Sequence[Series], marks: Sequence[Mark] = ()) -> s
     for number in range(int(end_s / second_step) + 1):
         x = across(number * second_step)
         parts.append(_text(x, HEIGHT - BOTTOM + 18, f"{number * second_step:g} s", "middle"))
+    for mark in marks:
+        if mark.until_s is not None:
+            x, width = across(mark.at_s), across(mark.until_s) - across(mark.at_s)
+            parts.append(
+                f'<rect class="outage" x="{x:.1f}" y="4" width="{max(1.0, width):.1f}" '
+                f'height="{HEIGHT - BOTTOM - 4}"><title>{escape(mark.label)}, '
+                f"{mark.until_s - mark.at_s:.1f} s</title></rect>"
+            )
     for x, label, y in _placed(marks, across):
         parts.append(
             f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{y - 8}" y2="{HEIGHT - BOTTOM}"/>'
@@ -72,7 +79,7 @@ def lines(title: str, series: Sequence[Series], marks: Sequence[Mark] = ()) -> s
             f"{escape(label)}</text>"
         )
     for one in series:
-        for run in unbroken(one.points):
+        for run in unbroken(one.points, marks):
             path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in run)
             parts.append(f'<polyline class="line s{one.colour}" points="{path}"/>')
     legend = "".join(
@@ -128,11 +135,12 @@ def bars(title: str, values: Mapping[str, int]) -> str:
     return _figure(title, _svg(WIDTH, max(1, len(values)) * BAR_HEIGHT + 4, title, parts))
 
 
-def unbroken(points: Points) -> list[list[tuple[float, float]]]:
-    """The runs of points between which nothing is missing."""
+def unbroken(points: Points, marks: Sequence[Mark]) -> list[list[tuple[float, float]]]:
+    """The points, parted where nothing could be seen in between."""
+    blind = [mark.at_s for mark in marks if mark.is_blind]
     runs: list[list[tuple[float, float]]] = []
     for point in points:
-        if runs and point[0] - runs[-1][-1][0] <= HOLE_S:
+        if runs and not any(runs[-1][-1][0] <= at_s < point[0] for at_s in blind):
             runs[-1].append(point)
         else:
             runs.append([point])

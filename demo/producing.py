@@ -50,6 +50,10 @@ class Replay:
         #: How often a sender lost the broker, and how many flights it then found stored.
         self.interruptions = 0
         self.found_stored = 0
+        #: How many of each queue's flights are known to be stored, and how many were once known to
+        #: be and then were not there.
+        self.stored_in = [0] * len(planned)
+        self.taken_back = 0
         self._plans = planned
         self._per_second = per_second
         self._batch = min(max(self.total // 1000, SMALLEST_BATCH), LARGEST_BATCH)
@@ -96,9 +100,11 @@ class Replay:
                 self.interruptions += 1
                 stored = await self._end_of(admin, queue, error)
                 self.found_stored += max(0, stored - done)
+                self.taken_back += max(0, done - stored)
             else:
                 stored = done + len(batch)
             self.stored += stored - done
+            self.stored_in[queue.queue_id] = stored
             done = stored
 
     def _message(self, flight: Flight) -> Message:

@@ -1,6 +1,7 @@
 """What the run has to show: for each stage how much was expected, found, lost, and came twice.
 
-What is expected comes from the file of flights alone. Consumers get messages at least once, so
+What is expected comes from the file of flights alone, and where the broker or a leader was killed
+from what it had acknowledged by then. Consumers get messages at least once, so
 after a kill some may come twice, which is counted and told; the topic and the tables have each
 flight exactly once, or the proof fails.
 """
@@ -32,7 +33,10 @@ class Stage:
     expected: int
     found: int
     lost: int
+    #: How many came more than once.
     twice: int
+    #: Acknowledged, and not to be seen at that moment: all of them were later.
+    not_yet: int = 0
     #: At least once is what is promised here.
     may_repeat: bool = False
     note: str = ""
@@ -40,7 +44,7 @@ class Stage:
     @property
     def holds(self) -> bool:
         """Whether all came, nothing else did, and nothing twice that may not."""
-        complete = self.lost == 0 and self.found == self.expected
+        complete = self.lost == 0 and self.found + self.not_yet == self.expected
         return complete and (self.may_repeat or self.twice == 0)
 
 
@@ -66,6 +70,16 @@ class Proof:
         parts: list[Stage | Check] = [*self.stages, *self.checks]
         return bool(self.stages) and all(part.holds for part in parts)
 
+    @property
+    def lost(self) -> int:
+        """How much was lost, of all stages."""
+        return sum(stage.lost for stage in self.stages)
+
+    @property
+    def twice(self) -> int:
+        """How much is there twice where each is promised once."""
+        return sum(stage.twice for stage in self.stages if not stage.may_repeat)
+
 
 @dataclass(slots=True, kw_only=True)
 class Evidence:
@@ -78,17 +92,26 @@ class Evidence:
     departures: Departures
     calls: BoardingCalls
     small: SmallCarriers
-    #: What Spark answered while the broker was down, and how many were acknowledged by then.
+    #: What Spark answered while the broker was down, and how many of each queue's flights were
+    #: acknowledged by then.
     log: Mapping[str, Any]
-    acknowledged: int
+    acknowledged: Sequence[int]
     #: What Spark answered about the dead letters.
     letters: Mapping[str, Any]
     raw: pa.Table
     windows: pa.Table
     broker_kills: int
     spark_kills: int
+    #: How many a queue no longer had that it had acknowledged.
+    taken_back: int = 0
     #: What became of the cluster whose leader was killed, if there was one.
     takeover: Takeover | None = None
+
+    @property
+    def killed(self) -> list[str]:
+        """Who was killed, in order."""
+        leader = self.takeover is not None and self.takeover.happened
+        return ["broker"] * self.broker_kills + ["Spark"] * self.spark_kills + ["leader"] * leader
 
 
 def prove(facts: Facts, evidence: Evidence) -> Proof:
@@ -116,7 +139,7 @@ def prove(facts: Facts, evidence: Evidence) -> Proof:
         _consumed("dead letters, as a Spark table", facts.cancelled.total(), letters),
         _consumed("boarding calls, delayed", calls.count, calls.tally),
         _consumed("small carriers, with a guest", of_small, small),
-        log_stage(evidence),
+        log_stage(evidence, raw),
         _exact("Delta table of flights", facts.flights, raw),
         _windows_stage(facts, evidence.windows),
     ]
@@ -171,7 +194,10 @@ def _takeover_stage(takeover: Takeover) -> Stage:
         acknowledged - takeover.lost,
         takeover.lost,
         takeover.twice,
-        may_repeat=True,  # a send whose connection was lost is tried again, under the same id
+        may_repeat=True,
+        note=f"{plural(takeover.twice, 'send')} lost its leader before the answer, and went again"
+        if takeover.twice
+        else "",
     )
 
 
@@ -181,6 +207,11 @@ def _takeover_check(takeover: Takeover) -> Check:
         takeover.happened,
         f"nothing was acknowledged for {takeover.pause_s:.1f} s, {takeover.failed} sends failed",
     )
+
+
+def plural(count: int, what: str) -> str:
+    """So many of something."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def tally_of(ids: Sequence[int], total: int) -> Tally:
@@ -199,7 +230,10 @@ def _consumed(name: str, expected: int, tally: Tally) -> Stage:
         max(0, expected - tally.found),
         tally.twice(),
         may_repeat=True,
-        note=f"{tally.again:,} came again, after a kill or a handover" if tally.again else "",
+        note=f"{plural(tally.twice(), 'flight')} came {tally.again:,} times more in all, after a "
+        "kill or a handover"
+        if tally.again
+        else "",
     )
 
 
@@ -219,19 +253,29 @@ def _windows_stage(facts: Facts, windows: pa.Table) -> Stage:
     )
 
 
-def log_stage(evidence: Evidence) -> Stage:
-    """What the log gave: everything up to the last offset of each queue that it showed."""
+def log_stage(evidence: Evidence, later: Tally) -> Stage:
+    """What the log gave of what was acknowledged when the broker died; ``later`` is the end."""
     queues = evidence.log["queues"]
-    expected = sum(queue["last"] + 1 for queue in queues)
-    flights = sum(queue["flights"] for queue in queues)
+    shown = {queue["queue_id"]: queue["flights"] for queue in queues}
+    found = not_yet = lost = 0
+    for number, acknowledged in enumerate(evidence.acknowledged):
+        seen = min(shown.get(number, 0), acknowledged)
+        unseen = [flight.id for flight in evidence.plans[number][seen:acknowledged]]
+        never = later.missing(unseen)
+        found += seen
+        not_yet += len(unseen) - never
+        lost += never
+    gaps = sum(queue["last"] + 1 - queue["flights"] for queue in queues)
     return Stage(
-        "table from the log, broker down",
-        expected,
-        flights,
-        expected - flights,
-        sum(queue["rows"] for queue in queues) - flights,
-        note=f"{evidence.acknowledged:,} were acknowledged; what its last checkpoint does not "
-        "cover is not shown before the restart",
+        "acknowledged, then read from the log, broker down",
+        sum(evidence.acknowledged),
+        found,
+        lost + gaps + evidence.taken_back,
+        sum(queue["rows"] - queue["flights"] for queue in queues),
+        not_yet=not_yet,
+        note=f"the log's last checkpoint did not cover {not_yet:,}: they showed after the restart"
+        if not_yet
+        else "",
     )
 
 

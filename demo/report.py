@@ -45,6 +45,15 @@ def figures(run: Run, setup_s: float) -> list[str]:
     return lines
 
 
+def headline(run: Run, proof: Proof) -> str:
+    """What the run comes to, in a line."""
+    if not proof.holds:
+        return "Not all of it holds"
+    kills = len(run.evidence.killed)
+    number = {1: "One kill", 2: "Two kills", 3: "Three kills"}.get(kills, f"{kills} kills")
+    return f"{number}, and not one flight lost"
+
+
 def takeover_line(takeover: Takeover) -> str:
     """What became of the cluster whose leader was killed."""
     if takeover.trouble:
@@ -59,10 +68,13 @@ def takeover_line(takeover: Takeover) -> str:
 def proof_lines(proof: Proof) -> list[str]:
     """The proof as a table."""
     width = max((len(stage.name) for stage in proof.stages), default=10)
-    head = f"  {'':<{width + 2}}{'expected':>10}{'found':>10}{'lost':>8}{'twice':>8}"
+    head = f"  {'':<{width + 2}}{'expected':>10}{'found':>10}{'not yet':>9}{'lost':>7}{'twice':>7}"
     lines = [head]
     for stage in proof.stages:
-        counts = f"{stage.expected:>10,}{stage.found:>10,}{stage.lost:>8,}{stage.twice:>8,}"
+        counts = (
+            f"{stage.expected:>10,}{stage.found:>10,}{stage.not_yet:>9,}"
+            f"{stage.lost:>7,}{stage.twice:>7,}"
+        )
         lines.append(f"  {_sign(stage.holds)} {stage.name:<{width}}{counts}")
     lines.append("")
     for check in proof.checks:

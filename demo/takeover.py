@@ -74,11 +74,18 @@ class Takeover:
         return sum(self.read[number] > 1 for _, number in self.acknowledged)
 
     @property
-    def pause_s(self) -> float:
-        """The longest time without an acknowledgement, from the kill on."""
+    def pause(self) -> tuple[float, float]:
+        """When the longest time without an acknowledgement, from the kill on, began and ended."""
         before = [at for at, _ in self.acknowledged if at <= self.killed_at_s][-1:]
         after = [at for at, _ in self.acknowledged if at > self.killed_at_s]
-        return max((later - at for at, later in pairwise(before + after)), default=0.0)
+        none = (self.killed_at_s, self.killed_at_s)
+        return max(pairwise(before + after), key=lambda pair: pair[1] - pair[0], default=none)
+
+    @property
+    def pause_s(self) -> float:
+        """How long that was."""
+        began_s, ended_s = self.pause
+        return ended_s - began_s
 
 
 class Cluster:

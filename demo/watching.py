@@ -1,10 +1,11 @@
-"""Looks at the cluster once a second: how much is stored, and how far behind each group is."""
+"""Looks at the cluster once a second: how much is stored, and how far each group is."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,8 +13,9 @@ from rocketpipe import Admin, Session
 from rocketpipe.errors import RocketPipeError
 
 EVERY_S: Final = 1.0
-#: A broker that is away is not waited for: the next look comes in any case.
+#: A broker that is away is not waited for: the next look comes in any case, and soon.
 LOOK_TIMEOUT_S: Final = 3.0
+AGAIN_AFTER_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +26,40 @@ class Sample:
     stored: int
     #: Messages that each group has still to read. A group that has committed nothing has all.
     lags: Mapping[str, int]
+    #: Messages that each group has got so far.
+    read: Mapping[str, int]
     dead_letters: int
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened at a moment, for the plots."""
+    """Something that happened at a moment, or for a while, for the plots."""
 
     at_s: float
     label: str
+    #: When it was over, if it lasted.
+    until_s: float | None = None
+    #: Nothing could be seen meanwhile.
+    is_blind: bool = False
 
 
 class Watch:
     """Samples and marks of one run."""
 
-    def __init__(self, topic: str, groups: Iterable[str], dead_letters: str) -> None:
+    def __init__(
+        self,
+        topic: str,
+        groups: Iterable[str],
+        dead_letters: str,
+        counted: Mapping[str, Callable[[], int]] | None = None,
+    ) -> None:
+        """``counted`` says for groups that filter how much they got: offsets would tell more."""
         self.samples: list[Sample] = []
         self.marks: list[Mark] = []
         self._topic = topic
         self._groups = tuple(groups)
         self._dead_letters = dead_letters
+        self._counted = counted or {}
         self._began = time.monotonic()
 
     def now_s(self) -> float:
@@ -54,9 +70,12 @@ class Watch:
         """A moment of ``time.monotonic``, as seconds since the run began."""
         return moment - self._began
 
-    def mark(self, label: str) -> None:
-        """Note that something happened now."""
-        self.marks.append(Mark(self.now_s(), label))
+    @contextmanager
+    def lasting(self, label: str, *, is_blind: bool = False) -> Iterator[None]:
+        """Note what happens now and is over with the block."""
+        at_s = self.now_s()
+        yield
+        self.marks.append(Mark(at_s, label, self.now_s(), is_blind))
 
     async def run(self, name_server: str) -> None:
         """Look until cancelled; while the broker is away there is nothing to see."""
@@ -68,7 +87,7 @@ class Watch:
                     async with asyncio.timeout(LOOK_TIMEOUT_S):
                         self.samples.append(await self.look(admin))
                 except (RocketPipeError, TimeoutError):
-                    pass
+                    next_at = time.monotonic() + AGAIN_AFTER_S
                 await asyncio.sleep(max(0.0, next_at - time.monotonic()))
 
     async def look(self, admin: Admin) -> Sample:
@@ -77,13 +96,21 @@ class Watch:
         Raises:
             RocketPipeError: If the broker is away.
         """
-        ends = await admin.offsets.ends(self._topic)
-        lags = {}
-        for group in self._groups:
-            places = await admin.offsets.of_group(group, self._topic)
-            lags[group] = sum(place.lag for place in places)
-        dead = await dead_letters(admin, self._dead_letters)
-        return Sample(self.now_s(), sum(each.end for each in ends.values()), lags, dead)
+        ends, dead, *places = await asyncio.gather(
+            admin.offsets.ends(self._topic),
+            dead_letters(admin, self._dead_letters),
+            *(admin.offsets.of_group(group, self._topic) for group in self._groups),
+        )
+        stored = sum(each.end for each in ends.values())
+        lags = {
+            group: sum(place.lag for place in of_group)
+            for group, of_group in zip(self._groups, places, strict=True)
+        }
+        read = {
+            group: self._counted[group]() if group in self._counted else stored - lag
+            for group, lag in lags.items()
+        }
+        return Sample(self.now_s(), stored, lags, read, dead)
 
 
 async def dead_letters(admin: Admin, topic: str) -> int:

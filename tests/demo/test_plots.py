@@ -23,12 +23,21 @@ def texts(figure: str) -> list[str]:
 
 def test_a_line_breaks_where_nothing_is_known() -> None:
     points = [(0.0, 1.0), (1.0, 2.0), (20.0, 3.0), (21.0, 4.0)]
-    figure = plots.lines("Lag", [Series("a & b", points, 2)], [Mark(10, "broker <killed>")])
+    outage = Mark(5.0, "broker <killed>", 18.0, is_blind=True)
+    figure = plots.lines("Lag", [Series("a & b", points, 2)], [outage])
     drawn = [line.attrib for line in svg(figure).iter("polyline")]
     assert len(drawn) == 2
     assert {line["class"] for line in drawn} == {"line s2"}
     assert "broker <killed>" in texts(figure)
     assert "a &amp; b" in figure
+    [shaded] = [rect for rect in svg(figure).iter("rect") if rect.get("class") == "outage"]
+    per_second = (plots.WIDTH - plots.LEFT - plots.RIGHT) / 21
+    assert float(shaded.attrib["width"]) == pytest.approx(13 * per_second, abs=0.1)
+
+
+def test_a_line_is_whole_where_only_a_look_took_long() -> None:
+    series = Series("a", [(0.0, 1.0), (20.0, 3.0)], 0)
+    assert len(list(svg(plots.lines("Lag", [series])).iter("polyline"))) == 1
 
 
 def test_a_plot_of_nothing_is_still_one() -> None:

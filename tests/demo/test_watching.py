@@ -13,7 +13,8 @@ from rocketpipe.testing import cluster
 
 @pytest.mark.scenario
 async def test_a_look_finds_what_is_stored_and_how_far_groups_are(tmp_path: Path) -> None:
-    watch = Watch("flights", ["quick", "idle"], "%DLQ%quick")
+    counted = {"choosy": lambda: 2}
+    watch = Watch("flights", ["quick", "idle", "choosy"], "%DLQ%quick", counted)
     async with cluster(tmp_path) as servers, Admin(servers.name_server) as admin:
         await admin.topics.create("flights", queues=2)
         async with Producer(servers.name_server) as producer:
@@ -27,13 +28,16 @@ async def test_a_look_finds_what_is_stored_and_how_far_groups_are(tmp_path: Path
             await consumer.commit()
             sample = await watch.look(admin)
     assert sample.stored == 6
-    assert sample.lags == {"quick": 0, "idle": 6}
+    assert sample.lags == {"quick": 0, "idle": 6, "choosy": 6}
+    assert sample.read == {"quick": 6, "idle": 0, "choosy": 2}
     assert sample.dead_letters == 0
 
 
-def test_marks_are_put_at_their_moment() -> None:
+def test_marks_last_as_long_as_what_they_name() -> None:
     watch = Watch("flights", [], "")
-    watch.mark("killed")
-    watch.mark("restarted")
-    assert [mark.label for mark in watch.marks] == ["killed", "restarted"]
-    assert 0 <= watch.marks[0].at_s <= watch.marks[1].at_s
+    with watch.lasting("killed", is_blind=True):
+        assert watch.marks == []
+    [mark] = watch.marks
+    assert (mark.label, mark.is_blind) == ("killed", True)
+    assert mark.until_s is not None
+    assert 0 <= mark.at_s <= mark.until_s

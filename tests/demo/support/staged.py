@@ -72,7 +72,7 @@ def evidence_of(rows: Sequence[Row], expected: Facts) -> Evidence:
         calls=calls,
         small=small,
         log={"queues": [log_queue(n, plan) for n, plan in enumerate(planned) if plan], "worst": []},
-        acknowledged=total,
+        acknowledged=[len(plan) for plan in planned],
         letters={
             "ids": [flight.id for flight in dead],
             "carriers": dict(expected.cancelled),
@@ -121,10 +121,16 @@ def staged(place: Path, count: int = 40) -> tuple[Facts, Run]:
     evidence = evidence_of(rows, expected)
     watch = Watch("flights", ["followers", "spark"], "%DLQ%departures")
     watch.samples += [
-        Sample(float(second), second * 10, {"followers": second, "spark": 5}, dead_letters=second)
+        Sample(
+            float(second),
+            second * 10,
+            {"followers": second, "spark": 5},
+            {"followers": second * 9, "spark": second * 10 - 5},
+            dead_letters=second,
+        )
         for second in (1, 2, 3, 9, 10)
     ]
-    watch.marks += [Mark(3.5, "broker killed"), Mark(8.5, "restarted")]
+    watch.marks.append(Mark(3.5, "broker killed", 8.5, is_blind=True))
     settings = Settings("n:1", "flights", "%DLQ%departures", "store", str(place), 10)
     spark = SparkChild(settings, lambda told: None)
     spark.history.append("query restarted: a Python worker was ended")
