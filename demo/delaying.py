@@ -13,7 +13,6 @@ from typing import Final
 
 from demo.tally import Tally
 from rocketpipe import (
-    ConsumeFromWhere,
     Message,
     Producer,
     PushConsumer,
@@ -57,7 +56,7 @@ class BoardingCalls:
         consumer = PushConsumer(
             name_server,
             group=GROUP,
-            start=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            start="first",
             tuning=PushTuning(persist_every_ms=1000),
         )
         consumer.subscribe(TOPIC, self.handle)

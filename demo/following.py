@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from demo.tally import Tally
-from rocketpipe import ConsumeFromWhere, PushConsumer, PushTuning, ReceivedMessage
+from rocketpipe import PushConsumer, PushTuning, ReceivedMessage
 
 GROUP: Final = "aircraft-followers"
 BATCH: Final = 64
@@ -37,7 +37,7 @@ class Followers:
             name_server,
             group=GROUP,
             ordered=True,
-            start=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            start="first",
             tuning=PushTuning(
                 pull_count=256,
                 queue_messages=4000,

@@ -12,7 +12,7 @@ import time
 from typing import Final
 
 from demo.tally import Tally
-from rocketpipe import ConsumeFromWhere, PushConsumer, PushTuning, ReceivedMessage, Retry
+from rocketpipe import PushConsumer, PushTuning, ReceivedMessage, Retry
 
 GROUP: Final = "departures"
 DEAD_LETTERS: Final = f"%DLQ%{GROUP}"
@@ -35,7 +35,7 @@ class Departures:
         consumer = PushConsumer(
             name_server,
             group=GROUP,
-            start=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            start="first",
             concurrency=64,
             tuning=PushTuning(
                 pull_count=256,

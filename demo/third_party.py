@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from demo.tally import Tally
-from rocketpipe import ConsumeFromWhere, PushConsumer, PushTuning, ReceivedMessage
+from rocketpipe import PushConsumer, PushTuning, ReceivedMessage
 
 if TYPE_CHECKING:
     from tests.compat.clients.catalog import Client, Start
@@ -79,7 +79,7 @@ class SmallCarriers:
         consumer = PushConsumer(
             name_server,
             group=GROUP,
-            start=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            start="first",
             tuning=PushTuning(pull_count=256, persist_every_ms=1000),
         )
         consumer.subscribe(topic, self.handle, tags=EXPRESSION)

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 from rocketpipe import (
     Admin,
-    ConsumeFromWhere,
     Message,
     MessageQueue,
     Producer,
@@ -58,7 +57,7 @@ async def consume(run: str) -> dict[str, list[int]]:
         NAME_SERVERS,
         group=f"ordered-{run}",
         ordered=True,
-        start=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        start="first",
     )
     orders: dict[str, list[int]] = defaultdict(list)
 

@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import os
 
-from rocketpipe import ConsumeFromWhere, PushConsumer, ReceivedMessage
+from rocketpipe import PushConsumer, ReceivedMessage
 
 NAME_SERVERS = os.environ.get("ROCKETPIPE_NAMESRV", "127.0.0.1:9876")
 
@@ -19,7 +19,7 @@ async def main(count: int | None) -> None:
     consumer = PushConsumer(
         NAME_SERVERS,
         group="please_rename_unique_group_name_4",
-        start=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        start="first",
     )
     seen: set[str] = set()  # a message may come twice: count each once
 
