@@ -16,8 +16,8 @@ from rocketpipe.broker.delivery import tidying
 from rocketpipe.broker.tables.clients import SILENT_MS
 from rocketpipe.broker.tables.queue_locks import LOCK_MS
 from rocketpipe.client import routes, session
-from rocketpipe.client.consumer import pull, push
-from rocketpipe.client.consumer.group import rebalance
+from rocketpipe.client.consumer import pull
+from rocketpipe.client.consumer.group import rebalance, start
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.producer import producer
 from rocketpipe.namesrv import liveness
@@ -41,7 +41,7 @@ CONFIG = BrokerConfig(data=Path("x"))
         pytest.param(TUNING.lock_life_ms, 60_000, id="a result counts that came under a lock"),
         pytest.param(TUNING.consume_timeout_ms, 15 * 60_000, id="a handler may take"),
         pytest.param(pull.AUTO_COMMIT_MS, 5000, id="a pull consumer commits"),
-        pytest.param(push.RECENT_MS, 30 * 60_000, id="a group begins by time so long ago"),
+        pytest.param(start.HALF_AN_HOUR_MS, 30 * 60_000, id="a group begins by time so long ago"),
         pytest.param(producer.SEND_TIMEOUT_MS, 3000, id="a send may take"),
         pytest.param(LOCK_MS, 60_000, id="a broker keeps a lock that is not renewed"),
         pytest.param(SILENT_MS, 120_000, id="a broker keeps a client that is silent"),
