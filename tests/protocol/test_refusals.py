@@ -6,6 +6,7 @@ import pytest
 
 from rocketpipe.protocol.refusals import (
     IN_SYNC_NOT_ENOUGH,
+    NO_LEADER,
     lacks_replicas,
     leader_in,
     naming_leader,
@@ -46,6 +47,7 @@ def test_what_is_no_address_is_no_leader(remark: str) -> None:
 
 def test_what_stored_nothing_says_so() -> None:
     assert stored_nothing(14, "not the leader leader=h:1")
+    assert stored_nothing(14, f"not the leader, and {NO_LEADER}")
     assert not stored_nothing(14, "no longer master")  # it may have stored it before that
     assert stored_nothing(1, f"{IN_SYNC_NOT_ENOUGH}: 1 of 2")
     assert not stored_nothing(1, "no acknowledgement in time")

@@ -1,6 +1,7 @@
 """What the remark of a refusal says beside its code, where replicas share a broker's name.
 
     14  not the leader of broker-a leader=10.0.0.7:10911     nothing was stored; who leads is named
+    14  … its group has no leader now                        nothing was stored; it may pass
     1   in-sync replicas not enough                          nothing was stored; it may pass
 
 RocketMQ's own brokers name no leader, and their clients read past it.
@@ -13,6 +14,8 @@ from typing import Final
 
 from rocketpipe.protocol.codes import ResponseCode
 
+#: What the remark of a follower says while nobody leads; who may have stored something does not.
+NO_LEADER: Final = "its group has no leader now"
 #: How the remark of a broker begins that has too few replicas to take a send.
 IN_SYNC_NOT_ENOUGH: Final = "in-sync replicas not enough"
 
@@ -37,7 +40,7 @@ def leader_in(remark: str) -> str | None:
 def stored_nothing(code: int, remark: str) -> bool:
     """Whether a refusal says for sure that nothing was stored: the same send is no duplicate."""
     if code == ResponseCode.SERVICE_NOT_AVAILABLE:
-        return leader_in(remark) is not None
+        return NO_LEADER in remark or leader_in(remark) is not None
     return lacks_replicas(code, remark)
 
 

@@ -16,7 +16,7 @@ from rocketpipe.broker.roles.run import LOST, Run
 from rocketpipe.broker.roles.tenure import LeadershipLost
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RequestRejected, StoreError
-from rocketpipe.protocol.refusals import leader_in
+from rocketpipe.protocol.refusals import leader_in, stored_nothing
 from rocketpipe.protocol.requests.offsets import GetMaxOffset
 
 ASK = GetMaxOffset(topic="t", queue_id=0)
@@ -99,6 +99,21 @@ async def test_who_was_replaced_before_its_turn_does_not_begin_to_lead(one: Part
         await promotion
     assert not one.run.epochs.entries
     assert (await one.ask(ASK)).offset == 0
+
+
+async def test_only_who_has_stored_nothing_is_told_so_once_nobody_leads(one: Parts) -> None:
+    await one.lead(1, 9)
+    positions = one.run.core.store.positions
+    end = positions.written
+    waiting = asyncio.create_task(one.send())
+    await until(lambda: positions.written > end)
+    one.replica.step_down("its session is over")
+    with pytest.raises(RequestRejected, match="leads no longer") as before:
+        await waiting
+    with pytest.raises(RequestRejected, match="has no leader now") as after:
+        await one.send()
+    assert not stored_nothing(before.value.code, before.value.remark)
+    assert stored_nothing(after.value.code, after.value.remark)
 
 
 async def test_a_store_that_cannot_be_opened_again_is_tried_until_it_can(

@@ -56,6 +56,7 @@ def test_with_one_attempt_nothing_is_sent_again_that_may_be_stored() -> None:
     assert once.after_error(lost, 1, 1000, sent=False)
     assert not once.after_error(refused, 1, 1000)
     assert once.after_error(RequestRejected(14, "not the leader leader=b:1"), 1, 1000)
+    assert once.after_error(RequestRejected(14, "its group has no leader now"), 1, 1000)
     assert once.after_error(RequestRejected(1, "in-sync replicas not enough"), 1, 1000)
     assert not once.after_error(RequestRejected(2, "busy"), 1, 1000)
 

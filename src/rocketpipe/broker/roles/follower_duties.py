@@ -33,7 +33,7 @@ from rocketpipe.broker.roles.duties import Role, client_handlers, pull_handlers,
 from rocketpipe.coordination.coordinator import Leader
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command, refusal
-from rocketpipe.protocol.refusals import naming_leader
+from rocketpipe.protocol.refusals import NO_LEADER, naming_leader
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests import (
     brokers,
@@ -115,11 +115,11 @@ _LIVE: Final = (
 def not_leading(leader: Leader | None) -> tuple[int, str]:
     """What those are told who want something that only a leader does.
 
-    Clients look for the address in the remark: who finds one has stored nothing here.
+    Clients look into the remark: either says that nothing was stored here.
     """
     remark = "service not available now: this broker is not the master of its name"
     if leader is None:
-        return ResponseCode.SERVICE_NOT_AVAILABLE, f"{remark}, and its group has no leader now"
+        return ResponseCode.SERVICE_NOT_AVAILABLE, f"{remark}, and {NO_LEADER}"
     return ResponseCode.SERVICE_NOT_AVAILABLE, naming_leader(remark, leader.address)
 
 

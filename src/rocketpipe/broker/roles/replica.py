@@ -18,6 +18,7 @@ from typing import Final
 
 from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.core import Loop
+from rocketpipe.broker.intake.visibility import LEADS_NO_LONGER
 from rocketpipe.broker.replication.following.following import Following
 from rocketpipe.broker.replication.leading.followers import Followers
 from rocketpipe.broker.replication.leading.ha_port import HaPort
@@ -344,11 +345,10 @@ class Replica:
             return
         self._leading = self.leader = None
         log.warning("leads no longer reason=%s", reason)
-        refusal = not_leading(None)
         if self._run is not None:
-            self._run.core.standing.refusal = refusal
+            self._run.core.standing.refusal = not_leading(None)
         if self._tenure is not None:
-            self._tenure.step_down(*refusal)
+            self._tenure.step_down(*LEADS_NO_LONGER)
 
     async def _end_tenure(self) -> None:
         if self._tenure is not None:
