@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from demo.data import Flight
-from rocketpipe import Admin, Producer, PullConsumer
+from rocketpipe import Admin, Producer, PullConsumer, TopicExists
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.testing import ServersFailed
 
@@ -180,8 +180,7 @@ async def take_over(flights: Sequence[Flight], place: Path, say: Callable[[str],
 async def _play(
     cluster: Cluster, flights: Sequence[Flight], found: Takeover, say: Callable[[str], None]
 ) -> None:
-    async with Admin(cluster.name_server) as admin:
-        await admin.topics.create(TOPIC, queues=QUEUES)
+    await _make_topic(cluster.name_server)
     enough = asyncio.Event()
     began = time.monotonic()
     sending = asyncio.create_task(_send(cluster.name_server, flights, found, began, enough))
@@ -209,6 +208,23 @@ async def _play(
         f"{found.leads} leads; nothing was acknowledged for {found.pause_s:.1f} s; "
         f"acknowledged {len(found.acknowledged):,}, lost {found.lost:,}"
     )
+
+
+async def _make_topic(name_server: str) -> None:
+    """Make it as soon as enough copies are in sync: they may still be joining."""
+    deadline = time.monotonic() + STEP_S
+    async with Admin(name_server) as admin:
+        while True:
+            try:
+                await admin.topics.create(TOPIC, queues=QUEUES)
+            except TopicExists:
+                return  # by what was not answered in time
+            except RocketPipeError:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(LOOK_AGAIN_S)
+            else:
+                return
 
 
 async def _send(
