@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from tools.docs.snippets import is_plain, runnable
 
 ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Where programs and commands name a topic or a group.
+NAMED = re.compile(
+    r"""(?:\.(?:send\w*|subscribe|on|transaction|staged|request|create|queues_of)\(|Message\(|group=|
+    "(?:subscribe|topic|groupId)",[ ]|rocketpipe[ ](?:topic|group)[ ]create[ ]|message[ ]send[ ])
+    "?([a-z][\w-]*)""",
+    re.VERBOSE,
+)
 
 
-def run(page: Path, text: str) -> subprocess.CompletedProcess[str]:
+def run(page: Path, text: str, *others: Path) -> subprocess.CompletedProcess[str]:
     page.write_text(text)
     return subprocess.run(
-        [sys.executable, "-m", "tools.docs.snippets", page],
+        [sys.executable, "-m", "tools.docs.snippets", page, *others],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -53,6 +64,19 @@ def test_commands_that_are_marked_run_in_their_turn(tmp_path: Path) -> None:
     assert run(tmp_path / "other.md", text.replace("test", "false; test")).returncode == 1
 
 
+def test_pages_that_a_reader_tries_on_one_server_share_no_topic_or_group() -> None:
+    users = defaultdict(set)
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        program = runnable(text)
+        if ".zh" not in page.suffixes and program.strip() and is_plain(text):
+            for name in NAMED.findall(program):
+                users[name].add(page.name)
+    assert {"orders", "billing", "drinks", "sales", "trades"} <= users.keys()
+    shared = {name: pages for name, pages in users.items() if len(pages) > 1}
+    assert not shared, "name it otherwise on one of the pages"
+
+
 PAGE_WITH_SERVERS = """
 ```sh
 rocketpipe serve --data somewhere   # until it is stopped
@@ -78,6 +102,18 @@ def test_servers_that_a_page_starts_are_there_for_its_code(tmp_path: Path) -> No
     # and only for pages that say so
     without = PAGE_WITH_SERVERS.replace("rocketpipe serve", "echo")
     assert run(tmp_path / "other.md", without.replace(":9876", ":1")).returncode == 1
+
+
+@pytest.mark.scenario
+def test_pages_run_on_the_same_servers(tmp_path: Path) -> None:
+    create = "```sh\nrocketpipe serve\n```\n```sh run\nrocketpipe topic create orders\n```\n"
+    (tmp_path / "first.md").write_text(create)
+    done = run(tmp_path / "second.md", create, tmp_path / "first.md")
+    assert done.returncode == 1
+    assert "1 of 2" in done.stdout
+    # whoever asks for others has them
+    (tmp_path / "first.md").write_text(create.replace("serve", "serve --http 127.0.0.1:0"))
+    assert run(tmp_path / "second.md", create, tmp_path / "first.md").returncode == 0
 
 
 @pytest.mark.scenario

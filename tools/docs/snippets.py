@@ -4,9 +4,11 @@ The blocks of a page marked ```python run one after the other in one process, so
 build on what it showed above; a block that is not meant to run is marked ```python no-run. Commands
 run in their turn if they are marked ```sh run, and each must succeed. Where a page tells the reader
 to start ``rocketpipe serve``, or ``rocketpipe cluster up``, it is started first, on free ports, and
-the page's code is pointed to it. Blocks keep the line numbers that they have in the page, so that a
-traceback points there. Pages that use Spark share a process, one after the other: a Java of its own
-for each takes longer than what most of them do with it.
+the page's code is pointed to it. All pages that want plain servers get the same ones, as a reader
+does who goes from page to page: so each has topics and groups of its own. Blocks keep the line
+numbers that they have in the page, so that a traceback points there. Pages that use Spark share a
+process, one after the other: a Java of its own for each takes longer than what most of them do with
+it.
 
 Pages in Chinese have the code of the English ones, as tests/test_docs.py sees to.
 """
@@ -25,6 +27,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import repeat
 from pathlib import Path
 
 from rocketpipe.testing import servers
@@ -127,8 +130,16 @@ def cluster(scratch: Path, arguments: Sequence[str]) -> Iterator[str]:
             up.communicate()
 
 
-def served(path: Path, stack: ExitStack) -> tuple[str, str, str, str]:
+def is_plain(page: str) -> bool:
+    """Whether a page asks for servers as any other's would do; where their data is, is ours."""
+    arguments = shown(page, "rocketpipe", "serve")
+    return arguments is not None and arguments[:1] in ([], ["--data"]) and len(arguments) <= 2
+
+
+def served(path: Path, stack: ExitStack, shared: str | None) -> tuple[str, str, str, str]:
     """What a page runs, where, and by which name server, which serves as long as the stack lives.
+
+    ``shared`` is the name server of the servers that serve all pages.
 
     Raises:
         PagesFailed: the servers that it asks for do not start.
@@ -140,16 +151,26 @@ def served(path: Path, stack: ExitStack) -> tuple[str, str, str, str]:
         return str(path), program.replace(PRINTED_ADDRESS, name_server), scratch, name_server
     if (arguments := shown(page, "rocketpipe", "serve")) is None:
         return str(path), program, scratch, PRINTED_ADDRESS
-    try:
-        running = stack.enter_context(servers.serving(Path(scratch), arguments))
-    except servers.ServersFailed as error:
-        log = Path(scratch, servers.LOG_NAME).read_text(encoding="utf-8")
-        raise PagesFailed(f"rocketpipe serve: {error}\n{log}") from error
-    name_server = running.name_server
+    name_server = shared if shared is not None and is_plain(page) else None
+    if name_server is None:
+        name_server = started(Path(scratch), arguments, stack)
     return str(path), program.replace(PRINTED_ADDRESS, name_server), scratch, name_server
 
 
-def run_together(pages: Sequence[Path]) -> None:
+def started(scratch: Path, arguments: Sequence[str], stack: ExitStack) -> str:
+    """Start ``rocketpipe serve`` for as long as the stack lives, and give its name server.
+
+    Raises:
+        PagesFailed: it does not start.
+    """
+    try:
+        return stack.enter_context(servers.serving(scratch, arguments)).name_server
+    except servers.ServersFailed as error:
+        log = (scratch / servers.LOG_NAME).read_text(encoding="utf-8")
+        raise PagesFailed(f"rocketpipe serve: {error}\n{log}") from error
+
+
+def run_together(pages: Sequence[Path], shared: str | None = None) -> None:
     """Run pages one after the other in one process, each in a directory of its own.
 
     Raises:
@@ -157,7 +178,7 @@ def run_together(pages: Sequence[Path]) -> None:
     """
     timeout_s = PAGE_TIMEOUT_S * len(pages)
     with ExitStack() as stack:
-        jobs = [served(page, stack) for page in pages]
+        jobs = [served(page, stack, shared) for page in pages]
         try:
             done = subprocess.run(
                 [sys.executable, "-c", ONE_BY_ONE],
@@ -180,12 +201,12 @@ def run_together(pages: Sequence[Path]) -> None:
         raise PagesFailed(done.stdout, failed)
 
 
-def run_lane(groups: Iterable[Sequence[Path]]) -> int:
+def run_lane(groups: Iterable[Sequence[Path]], shared: str | None) -> int:
     """Run groups one after the other, print why pages failed, and give how many did."""
     failed = 0
     for pages in groups:
         try:
-            run_together(pages)
+            run_together(pages, shared)
         except PagesFailed as error:
             failed += error.count
             print(f"{', '.join(map(str, pages))}: {error}")
@@ -204,8 +225,14 @@ def main() -> int:
     # Spark alone keeps two cores busy, and its workers have ten seconds to start: one at a time.
     with_spark = [page for page in with_code if "pyspark" in page.read_text(encoding="utf-8")]
     alone = [[page] for page in with_code if page not in with_spark]
-    with ThreadPoolExecutor(2) as threads:
-        failed = sum(threads.map(run_lane, (alone, [with_spark] if with_spark else [])))
+    lanes = (alone, [with_spark] if with_spark else [])
+    with ExitStack() as stack:
+        shared = None
+        if any(is_plain(page.read_text(encoding="utf-8")) for page in with_code):
+            scratch = stack.enter_context(tempfile.TemporaryDirectory())
+            shared = started(Path(scratch), (), stack)
+        threads = stack.enter_context(ThreadPoolExecutor(2))
+        failed = sum(threads.map(run_lane, lanes, repeat(shared)))
     print(f"snippets: {len(with_code) - failed} of {len(with_code)} pages with code ran")
     return 1 if failed else 0
 
