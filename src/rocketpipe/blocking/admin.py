@@ -101,9 +101,10 @@ class OffsetAdmin(Blocking[AsyncOffsetAdmin]):
 
 
 class WaitingAdmin(Blocking[AsyncWaitingAdmin]):
-    """Lists what waits at brokers."""
+    """Lists what waits at brokers, and decides transactions that nobody else will."""
 
     transactions = blocking(AsyncWaitingAdmin.transactions)
+    decide = blocking(AsyncWaitingAdmin.decide)
     timed = blocking(AsyncWaitingAdmin.timed)
 
 

@@ -48,7 +48,9 @@ NOUNS: Final = (
     Noun("offsets", "nouns.offsets", "show, reset and clone how far groups are"),
     Noun("dlq", "nouns.dead_letters", "list, show, replay and purge what groups have given up"),
     Noun("delayed", "nouns.waiting", "list and cancel messages that wait for their moment"),
-    Noun("transaction", "nouns.waiting", "list transactions that nobody has decided"),
+    Noun(
+        "transaction", "nouns.waiting", "list transactions that nobody has decided, and decide them"
+    ),
     Noun("client", "nouns.clients", "list and show who is connected"),
     Noun(
         "cluster",

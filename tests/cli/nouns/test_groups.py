@@ -18,7 +18,8 @@ def test_a_group_and_how_far_behind_it_is(command: Command, answer: Answer) -> N
     assert made["settings"][0]["max_attempts"] == 3
     assert made["members"] == []
     assert answer("group", "create", "shop", "--if-missing") == made
-    assert {"group": "shop", "members": 0} in answer("group", "list")
+    new = {"group": "shop", "members": 0, "topics": 0, "lag": None}
+    assert new in answer("group", "list")
     command("topic", "create", "orders", "-q", "1")
     for number in range(3):
         command("message", "send", "orders", f"order {number}")

@@ -11,6 +11,7 @@ from rocketpipe.cli.terminal.arguments import count
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
+from rocketpipe.client.admin.fleet import each
 from rocketpipe.client.admin.groups import GroupChanges
 from rocketpipe.client.admin.offsets import GroupPlace
 from rocketpipe.errors import CallTimeout, ConnectionLost, NoRoute
@@ -32,7 +33,7 @@ _LAG: Final = ["topic", "broker", "queue", "committed", "end", "lag", "lag_since
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser the verbs of this noun."""
     verbs = Verbs(parser, EXAMPLES)
-    listing = verbs.add("list", "list groups", _list)
+    listing = verbs.add("list", "groups, their members, and how far they are behind", _list)
     listing.add_argument("--cluster", metavar="NAME", help="only those of a cluster")
     listing.add_argument("--internal", action="store_true", help="RocketMQ's own too")
     show = verbs.add("show", "settings and members of a group", _show)
@@ -61,11 +62,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     names = await admin.groups.names(cluster=options.cluster, internal=options.internal)
-    rows = []
-    for name in names:
+
+    async def row(name: str) -> dict[str, Any]:
         members = await admin.groups.members(name)
-        rows.append({"group": name, "members": len(members)})
-    printer.rows(rows, ["group", "members"])
+        progress = await admin.progress.of_group(name)
+        topics = {each.queue.topic for each in progress.queues}
+        return {
+            "group": name,
+            "members": len(members),
+            "topics": len(topics),
+            "lag": progress.lag if topics else None,
+        }
+
+    rows = (await each(names, row)).values()
+    printer.rows(rows, ["group", "members", "topics", "lag"])
     return 0
 
 

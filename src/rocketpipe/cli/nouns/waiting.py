@@ -11,6 +11,7 @@ from rocketpipe.cli.terminal.connecting import name_servers
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
+from rocketpipe.client.admin.findings import counted
 from rocketpipe.client.admin.waiting import LISTED
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.errors import ConfigError
@@ -21,6 +22,8 @@ examples:
   rocketpipe delayed list --topic orders -o json
   rocketpipe delayed cancel orders HANDLE --yes
   rocketpipe transaction list
+  rocketpipe transaction commit 7F0000010A2B18B4AAC2000000000001
+  rocketpipe transaction rollback 7F0000010A2B18B4AAC2000000000001 --yes
 """
 
 
@@ -31,6 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = Verbs(parser, "\n".join(["examples:", *mine]))
     if noun == "transaction":
         listing = verbs.add("list", "transactions that nobody has decided", _transactions)
+        for name, summary in (
+            ("commit", "have consumers get the message of an open transaction"),
+            ("rollback", "drop the message of an open transaction"),
+        ):
+            deciding = verbs.add(name, summary, _decide)
+            deciding.add_argument("id", nargs="+", help="its message's id, as list shows it")
+            confirm.add_flags(deciding, dry_run=False)
     else:
         listing = verbs.add("list", "messages that wait for their moment", _delayed)
         listing.add_argument("--topic", metavar="NAME", help="only of this topic")
@@ -58,6 +68,24 @@ async def _transactions(admin: Admin, printer: Printer, options: argparse.Namesp
         for each in await admin.waiting.transactions(broker=options.broker, limit=options.limit)
     ]
     printer.rows(rows, ["topic", "group", "message_id", "born", "age_s", "checks", "broker"])
+    return 0
+
+
+async def _decide(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
+    waiting = {each.message_id: each for each in await admin.waiting.transactions()}
+    for message_id in options.id:
+        if message_id not in waiting:
+            raise ConfigError("ID", f"no transaction is open under {message_id}")
+    whose = ", ".join(sorted({waiting[each].group for each in options.id}))
+    what = f"{options.verb} {counted(len(options.id), 'transaction')} in the place of {whose}"
+    confirm.confirm(what, options)
+    rows = []
+    for message_id in options.id:
+        one = waiting[message_id]
+        await admin.waiting.decide(one, commit=options.verb == "commit")
+        done = "committed" if options.verb == "commit" else "rolled back"
+        rows.append({"topic": one.topic, "message_id": message_id, "outcome": done})
+    printer.rows(rows, ["topic", "message_id", "outcome"])
     return 0
 
 

@@ -312,8 +312,12 @@ def transactions(ages_ms: Collection[int] | None, most: int) -> Finding:
     count = f"{len(ages_ms)} or more" if len(ages_ms) >= most else str(len(ages_ms))
     oldest = f"the oldest since {max(ages_ms) // 1000} s"
     if max(ages_ms) >= OPEN_LONG_MS or len(ages_ms) >= most:
-        remedy = "start a producer of their group: it is asked how they ended"
-        return warning(what, f"{count}, {oldest}", f"{remedy}; see rocketpipe transaction list")
+        return warning(
+            what,
+            f"{count}, {oldest}",
+            "start a producer of their group: it is asked how they ended; or see rocketpipe "
+            "transaction list, then commit or rollback in its place",
+        )
     return ok(what, f"{count}, {oldest}")
 
 

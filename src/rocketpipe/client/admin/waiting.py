@@ -14,6 +14,7 @@ from typing import Final
 from rocketpipe.client.admin.fleet import Fleet
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model import properties
+from rocketpipe.model.flags import Transaction
 from rocketpipe.model.ids import RecallHandle
 from rocketpipe.model.names import (
     HALF_OP_TOPIC,
@@ -21,13 +22,14 @@ from rocketpipe.model.names import (
     TIMER_TOPIC,
     TRANSACTION_GROUP,
 )
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import (
     GetMinOffset,
     QueryConsumerOffset,
     SearchOffsetByTimestamp,
 )
+from rocketpipe.protocol.requests.transactions import EndTransaction
 from rocketpipe.record.codec import RecordView, view_records
 
 #: So many are listed unless the caller says otherwise.
@@ -51,8 +53,10 @@ class OpenTransaction:
     checks: int
     born_ms: int
     age_ms: int
-    #: Where its half message is.
+    #: Where its half message is: its id, its place in its queue and in the log.
     offset_id: str
+    queue_offset: QueueOffset
+    log_offset: LogOffset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +74,7 @@ class TimedMessage:
 
 
 class WaitingAdmin:
-    """Lists what waits at brokers."""
+    """Lists what waits at brokers, and decides transactions that nobody else will."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -91,6 +95,28 @@ class WaitingAdmin:
                     return found
                 found.append(each)
         return found
+
+    async def decide(self, transaction: OpenTransaction, *, commit: bool) -> None:
+        """End a transaction in the place of its producers: consumers get its message, or never.
+
+        Raises:
+            NoBroker: If its broker is gone.
+            RequestRejected: If it was decided otherwise in the meantime.
+            ConnectionLost: If its broker, or every NameServer, is out of reach.
+        """
+        decision = Transaction.COMMITTED if commit else Transaction.ROLLED_BACK
+        request = EndTransaction(
+            producer_group=transaction.group,
+            tran_state_table_offset=transaction.queue_offset,
+            commit_log_offset=transaction.log_offset,
+            commit_or_rollback=int(decision),
+            msg_id=transaction.message_id,
+            transaction_id=transaction.message_id,
+            topic=transaction.topic,
+            broker_name=transaction.broker,
+        )
+        leaders = await self._fleet.leaders(broker=transaction.broker)
+        await self._fleet.call(leaders[transaction.broker], request)
 
     async def timed(
         self, *, broker: str | None = None, topic: str | None = None, limit: int = LISTED
@@ -132,6 +158,8 @@ class WaitingAdmin:
                 born_ms=half.born_ms,
                 age_ms=max(0, now_ms - half.born_ms),
                 offset_id=half.offset_id,
+                queue_offset=half.queue_offset,
+                log_offset=half.log_offset,
             )
 
     async def _timed_at(self, broker: str, address: str) -> Mapping[str, TimedMessage]:
