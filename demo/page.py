@@ -62,6 +62,8 @@ ul { padding-left: 1.2rem; } .quiet, figcaption { color: var(--quiet); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; }
 th:nth-child(2), td:nth-child(2) { text-align: left; min-width: 11rem; }
+@media (max-width: 36rem) { table { font-size: .75rem; } th, td { padding: .3rem .2rem; }
+  th:nth-child(2), td:nth-child(2) { min-width: 6.5rem; } }
 td small { display: block; color: var(--quiet); } td.none { color: var(--quiet); }
 .good { color: var(--good); } .bad { color: var(--bad); }
 .wide { overflow-x: auto; }
@@ -242,7 +244,7 @@ def _lead(run: Run, proof: Proof) -> str:
     }
     end = "" if proof.holds else " The rows marked ✗ say what does not hold."
     return (
-        f"{run.replay.total:,} flights, a year out of New York, through a RocketMQ-compatible "
+        f"{run.replay.total:,} flights out of New York, of 2013, through a RocketMQ-compatible "
         "broker in Python, its consumers and Spark. "
         + " ".join(kills[who] for who in dict.fromkeys(evidence.killed))
         + end

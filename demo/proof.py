@@ -195,7 +195,7 @@ def _takeover_stage(takeover: Takeover) -> Stage:
         takeover.lost,
         takeover.twice,
         may_repeat=True,
-        note=f"{plural(takeover.twice, 'send')} lost its leader before the answer, and went again"
+        note=f"{plural(takeover.twice, 'send')} had no answer when the leader died, and went again"
         if takeover.twice
         else "",
     )
@@ -230,11 +230,15 @@ def _consumed(name: str, expected: int, tally: Tally) -> Stage:
         max(0, expected - tally.found),
         tally.twice(),
         may_repeat=True,
-        note=f"{plural(tally.twice(), 'flight')} came {tally.again:,} times more in all, after a "
-        "kill or a handover"
-        if tally.again
-        else "",
+        note=_again(tally),
     )
+
+
+def _again(tally: Tally) -> str:
+    if not tally.again:
+        return ""
+    more = f", {tally.again:,} times in all" if tally.again > tally.twice() else ""
+    return f"{plural(tally.twice(), 'flight')} came again{more}, after a kill or a handover"
 
 
 def _exact(name: str, expected: int, tally: Tally) -> Stage:

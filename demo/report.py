@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demo.proof import Proof
+from demo.proof import Proof, plural
 from demo.servers import Servers
 from demo.takeover import Takeover
 
@@ -28,8 +28,8 @@ def figures(run: Run, setup_s: float) -> list[str]:
     lines = [
         f"set up in {setup_s:.0f} s, run in {run.total_s:.0f} s; "
         f"the last flight was sent after {run.sent_s:.0f} s",
-        f"senders lost the broker {replay.interruptions} times and found "
-        f"{replay.found_stored:,} unanswered flights stored; none was sent again",
+        f"senders lost the broker {plural(replay.interruptions, 'time')} and found "
+        f"{plural(replay.found_stored, 'unanswered flight')} stored; none was sent again",
         f"Spark wrote {run.spark.batches} batches to the end",
         f"the last boarding call came {calls.latest_ms:,} ms after its moment",
     ]

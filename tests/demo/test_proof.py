@@ -127,7 +127,7 @@ def test_what_came_again_to_a_consumer_is_counted_and_no_fault(tmp_path: Path) -
     assert proof.holds
     stage = next(stage for stage in proof.stages if stage.name.startswith("followed"))
     assert (stage.found, stage.twice) == (40, 1)
-    assert stage.note.startswith("1 flight came 2 times more in all")
+    assert stage.note.startswith("1 flight came again, 2 times in all, after")
 
 
 def hide_the_end(evidence: Evidence) -> list[int]:
