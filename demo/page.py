@@ -49,8 +49,9 @@ body { margin: 0 auto; padding: 2.5rem 1.25rem 4rem; max-width: 62rem; backgroun
 h1 { font-size: clamp(1.7rem, 5vw, 2.7rem); line-height: 1.15; letter-spacing: -.02em;
   margin: 0 0 .6rem; text-wrap: balance; } h1.bad { color: var(--bad); }
 h2 { font-size: 1.25rem; margin: 3rem 0 .75rem; } .lead { font-size: 1.05rem; max-width: 46rem; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .75rem;
-  margin: 1.75rem 0; } .tile { padding: 1rem 1.1rem; border-radius: .75rem;
+.tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: .75rem; margin: 1.75rem 0; }
+@media (max-width: 44rem) { .tiles { grid-template-columns: repeat(2, 1fr); } }
+.tile { padding: 1rem 1.1rem; border-radius: .75rem;
   background: var(--card); border-top: .25rem solid var(--s0); }
 .tile b { display: block; font-size: clamp(1.8rem, 4.5vw, 2.6rem); line-height: 1.15;
   font-variant-numeric: tabular-nums; letter-spacing: -.02em; }
