@@ -18,6 +18,8 @@ from rocketpipe.protocol.codes import ResponseCode
 NO_LEADER: Final = "its group has no leader now"
 #: How the remark of a broker begins that has too few replicas to take a send.
 IN_SYNC_NOT_ENOUGH: Final = "in-sync replicas not enough"
+#: What a follower says of a leader that lacks some of what was acknowledged.
+ACKNOWLEDGED_WOULD_GO: Final = "something acknowledged would go"
 
 _LEADER: Final = re.compile(
     r"(?:^|[\s;,(])leader=(\[[0-9A-Fa-f:.%]{2,64}\]|[A-Za-z0-9._-]{1,255}):([0-9]{1,5})(?![0-9A-Za-z:.])"

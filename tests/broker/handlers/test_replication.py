@@ -14,7 +14,12 @@ from tests.broker.support.group_status import LEADER, following, leading
 from rocketpipe.broker.handlers.replication import ELECT_WITHIN_MS, NO_END, ReplicationHandlers
 from rocketpipe.broker.replication.leading.followers import StillThere
 from rocketpipe.broker.replication.role import LeaderPossible
-from rocketpipe.broker.replication.status import GroupView, Lacking, ReplicationStatus
+from rocketpipe.broker.replication.status import (
+    FollowingStatus,
+    GroupView,
+    Lacking,
+    ReplicationStatus,
+)
 from rocketpipe.coordination.coordinator import CoordinatorAway, Leader
 from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.codes import ResponseCode
@@ -96,6 +101,11 @@ async def test_a_follower_tells_how_it_follows() -> None:
     assert (told.master, told.log_end) == (LEADER.ha_address, 900)
     assert (told.last_read_ms, told.last_write_ms, told.bytes_per_second) == (11, 12, 0)
     assert told.master_flush_offset == 880
+    assert told.refused is None
+    refusing = FollowingStatus(master_ha=LEADER.ha_address, connected=False, refused="no route")
+    asked.status = following(following=refusing)
+    told = (await asked.ask(GetHaStatus())).status.following
+    assert (told.master, told.refused) == (None, "no route")
     asked.status = following(following=None)
     lost = (await asked.ask(GetHaStatus())).status
     assert (lost.leads, lost.following.master, lost.following.log_end) == (False, None, 900)

@@ -203,7 +203,7 @@ async def test_brokers_say_how_far_they_are(world: World) -> None:
     found = await world.roles.progress([*world.places.values(), gone])
     first = world.places["broker-a-1"].address
     assert found["broker-a-1"] == Progress(True, 1000, 3, frozenset({first}), 1)
-    assert found["broker-a-2"] == Progress(False, 900, 3, id=2)
+    assert found["broker-a-2"] == Progress(False, 900, 3, id=2, follows=True)
     assert found["gone"] == Progress()
 
 

@@ -13,6 +13,7 @@ from rocketpipe.client.admin.findings import Finding, Level
 from rocketpipe.client.admin.replica_findings import BEHIND_BYTES, replicas
 from rocketpipe.client.admin.replicas import ReplicaInfo
 from rocketpipe.client.session import Session
+from rocketpipe.protocol.refusals import ACKNOWLEDGED_WOULD_GO
 from rocketpipe.testing import Cluster
 
 LEADER = ReplicaInfo(
@@ -53,6 +54,34 @@ def test_a_replica_that_is_far_behind_is_noticed() -> None:
 def test_a_follower_that_follows_nobody_is_a_problem() -> None:
     told = found(LEADER, replace(FOLLOWER, follows=None))["replica 2 of b"]
     assert (told.level, told.detail) == (Level.PROBLEM, "follows nobody")
+
+
+def test_why_it_follows_nobody_is_told_if_it_says_so() -> None:
+    told = found(LEADER, replace(FOLLOWER, follows=None, refused="no route"))["replica 2 of b"]
+    assert told.detail == "follows nobody: no route"
+
+
+def test_of_a_leader_that_lacks_what_its_followers_have_the_way_out_is_named() -> None:
+    """Sends that an old copy of a directory takes alone are a second history."""
+    settings = {**SYNC, "zookeeperAddr": "z:2181"}
+    refused = f"apart at 5: {ACKNOWLEDGED_WOULD_GO}"
+    second = replace(FOLLOWER, follows=None, lag=-1, log_end=10, in_sync=False)
+    third = replace(second, id=3, lag=-3, log_end=12, refused=refused)
+    told = found(LEADER, second, third, settings=settings)
+    one = told["replica 3 of b"]
+    assert one.level is Level.PROBLEM
+    assert one.detail == f"follows nobody, and has 3 bytes more than its leader: {refused}"
+    for each in ("replica 2 of b", "replica 3 of b"):
+        remedy = told[each].remedy or ""
+        assert "stop it, rocketpipe broker lead b --id 3 --yes, empty the directory" in remedy
+    few = told["in-sync replicas of b"]
+    assert few.level is Level.PROBLEM
+    assert "minInSyncReplicas" not in (few.remedy or "")
+    # What it wrote when it came to lead may be more than what it lacks.
+    told = found(LEADER, replace(third, lag=4), settings=SYNC)
+    assert told["replica 3 of b"].detail == f"follows nobody: {refused}"
+    assert "start replica 3 as the master" in (told["replica 3 of b"].remedy or "")
+    assert "minInSyncReplicas" not in (told["in-sync replicas of b"].remedy or "")
 
 
 def test_two_leaders_of_one_name_are_a_problem() -> None:

@@ -6,6 +6,7 @@ import pytest
 from tests.broker.support.group_status import following, leading
 from tests.client.admin.support.replicas import replicas
 
+from rocketpipe.broker.replication.status import FollowingStatus
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.fleet import NoBroker
 from rocketpipe.client.admin.replicas import Elected
@@ -45,6 +46,17 @@ async def test_a_broker_without_replicas_is_its_own_leader(servers: Cluster, adm
         await admin.replicas.epochs(servers.broker)
     with pytest.raises(RequestRejected, match="zookeeperAddr"):
         await admin.replicas.elect(one.broker, 1)
+
+
+async def test_one_that_is_ahead_and_does_not_follow_is_shown_as_such(
+    servers: Cluster, admin: Admin
+) -> None:
+    refusing = FollowingStatus(master_ha="h:1", connected=False, refused="it would go")
+    ahead = following(log_end=1003, following=refusing)
+    async with replicas(servers.name_server, leading(), ahead, following(id=3, log_end=1003)):
+        _, second, third = await admin.replicas.all(broker="broker-r")
+        assert (second.lag, second.follows, second.refused) == (-3, None, "it would go")
+        assert (third.lag, third.refused) == (0, None)  # it was asked later than its leader
 
 
 async def test_one_that_does_not_answer_is_listed_as_such(servers: Cluster, admin: Admin) -> None:

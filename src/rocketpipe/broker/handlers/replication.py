@@ -339,6 +339,7 @@ def _ha_status(status: ReplicationStatus, rate: _Rate) -> HaStatus:
             last_read_ms=following.last_read_ms,
             last_write_ms=following.last_write_ms,
             master_flush_offset=following.confirmed,
+            refused=following.refused,
         )
     )
 

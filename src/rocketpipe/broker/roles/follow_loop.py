@@ -27,6 +27,7 @@ from rocketpipe.clock import Clock
 from rocketpipe.coordination.coordinator import Leader
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import LogOffset
+from rocketpipe.protocol.refusals import ACKNOWLEDGED_WOULD_GO
 from rocketpipe.store.errors import OddSegment, StoreDamaged
 from rocketpipe.store.layout import offset_of
 from rocketpipe.store.state.health import StoreState
@@ -222,8 +223,9 @@ class FollowLoop:
         if cut.below_confirmed and self._waits:
             self._refuse(
                 f"its log ends in common with the leader's at {cut.to}, before what was confirmed "
-                f"at {store.positions.confirmed}: something acknowledged would go; see the leader, "
-                "or cut this log with 'rocketpipe store truncate'"
+                f"at {store.positions.confirmed}: {ACKNOWLEDGED_WOULD_GO}; does the leader run "
+                "on an old copy of its directory? 'rocketpipe doctor' says what to do; if its log "
+                "is the one to keep, cut this one with 'rocketpipe store truncate'"
             )
             return REFUSED_AGAIN_MS
         log.warning(

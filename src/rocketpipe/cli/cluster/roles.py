@@ -44,6 +44,8 @@ class Progress:
     in_sync: frozenset[str | None] | None = None
     #: Its id among the replicas, which it keeps whoever leads.
     id: int | None = None
+    #: Whether it has a leader that it follows now.
+    follows: bool = False
 
 
 class Roles:
@@ -186,7 +188,8 @@ class Roles:
             return Progress()
         if not told.leads:
             epoch, number = await self._last_epoch(place)
-            return Progress(False, told.following.log_end, epoch, id=number)
+            follows = told.following.master is not None
+            return Progress(False, told.following.log_end, epoch, id=number, follows=follows)
         try:
             reply = await self._caller.call(place.address, GetSyncState(), _ANSWER_MS)
         except RocketPipeError:

@@ -31,6 +31,7 @@ from rocketpipe.cli.cluster.layout import HOST, Kind, Layout, Mode, Place
 from rocketpipe.cli.cluster.peers import process_at
 from rocketpipe.cli.cluster.relay import Cuts, Relay
 from rocketpipe.cli.cluster.roles import LEADER, Progress, Roles
+from rocketpipe.client.admin.replicas import behind
 from rocketpipe.clock import Clock
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import Caller
@@ -321,8 +322,8 @@ class Supervisor:
             leader = self._roles.leader(place.group) if place.group else None
             ahead = progress.get(leader or "", Progress())
             lag = None
-            if known.end is not None and ahead.end is not None and role != LEADER:
-                lag = max(0, ahead.end - known.end)
+            if role != LEADER:
+                lag = behind(known.end, ahead.end, follows=known.follows)
             rows.append(
                 {
                     "kind": place.kind,

@@ -55,6 +55,8 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
 
 async def _status(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     rows = [asdict(one) for one in await admin.replicas.all(cluster=options.cluster)]
+    for row in rows:
+        row["problem"] = row["problem"] or row["refused"]
     told = any(row["problem"] for row in rows)
     columns = [*_STATUS, *(["problem"] if told or printer.form != "table" else [])]
     printer.rows(rows, columns)

@@ -44,11 +44,13 @@ class ReplicaInfo:
     role: Literal["leader", "follower"] | None = None
     epoch: int | None = None
     log_end: int | None = None
-    #: Bytes that it is behind its leader.
+    #: Bytes that it is behind its leader; below 0 if it follows nobody, and has more.
     lag: int | None = None
     in_sync: bool | None = None
     #: Where the leader listens that it follows; None if it follows nobody.
     follows: str | None = None
+    #: Why it follows nobody, as it says itself.
+    refused: str | None = None
     #: Why nothing is known of it.
     problem: str | None = None
 
@@ -245,6 +247,7 @@ class ReplicaAdmin:
             epoch=epochs[-1].epoch if epochs else None,
             log_end=status.log_end if status.leads else status.following.log_end,
             follows=None if status.leads else status.following.master,
+            refused=None if status.leads else status.following.refused,
         )
 
     async def _attempt(self, address: str, request: Request[ReplyT]) -> ReplyT | None:
@@ -252,6 +255,16 @@ class ReplicaAdmin:
             return await self._fleet.call(address, request)
         except RocketPipeError:
             return None
+
+
+def behind(end: int | None, leader_end: int | None, *, follows: bool) -> int | None:
+    """How many bytes a follower is behind; below 0 if it has more, and follows nobody.
+
+    They are asked one after the other, so that one that follows may seem to have more.
+    """
+    if end is None or leader_end is None:
+        return None
+    return max(0, leader_end - end) if follows else leader_end - end
 
 
 def _located(
@@ -276,11 +289,11 @@ def _sync_state(broker: str) -> GetSyncState:
 
 
 def _compared(one: ReplicaInfo, leader_end: int, in_sync: set[int] | None) -> ReplicaInfo:
-    """Add what only the leader knows; asked one after the other, none is ahead of it."""
+    """Add what only the leader knows."""
     if one.id == LEADER_ID:
         return replace(one, in_sync=True, lag=0)
     return replace(
         one,
-        lag=None if one.log_end is None else max(0, leader_end - one.log_end),
+        lag=behind(one.log_end, leader_end, follows=one.follows is not None),
         in_sync=None if in_sync is None else one.id in in_sync,
     )

@@ -59,6 +59,8 @@ class HaClient(Body, frozen=True, kw_only=True):
     last_read_ms: Int64 = msgspec.field(name="lastReadTimestamp", default=0)
     last_write_ms: Int64 = msgspec.field(name="lastWriteTimestamp", default=0)
     master_flush_offset: Int64 = 0
+    #: Why it follows nobody; ours alone.
+    refused: str | None = None
 
 
 class HaStatus(Body, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from rocketpipe.clock import Clock
 from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.refusals import IN_SYNC_NOT_ENOUGH
 from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.store.message_store import MessageStore
 
@@ -137,7 +138,7 @@ class Followers:
         if copies < least:
             return (
                 ResponseCode.SYSTEM_ERROR,
-                f"in-sync replicas not enough: {copies} of minInSyncReplicas {least}, this one "
+                f"{IN_SYNC_NOT_ENOUGH}: {copies} of minInSyncReplicas {least}, this one "
                 "included; `rocketpipe cluster status` shows who is there",
             )
         return None
