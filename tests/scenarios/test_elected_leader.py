@@ -10,7 +10,7 @@ from tests.broker.support.elected_group import ElectedGroup, elected_group
 from tests.broker.support.replica_group import log_bytes
 from tests.waiting import until
 
-from rocketpipe import Message, Producer, PullConsumer
+from rocketpipe import Admin, Message, Producer, PullConsumer
 from rocketpipe.errors import RocketPipeError
 
 pytestmark = pytest.mark.scenario
@@ -85,6 +85,14 @@ async def test_the_last_of_three_takes_nothing(group: ElectedGroup) -> None:
     async with Producer(group.name_server, timeout_ms=1500) as producer:
         with pytest.raises(RocketPipeError, match="in-sync replicas not enough"):
             await producer.send(Message(topic="orders", body=b"x"))
+        async with Admin(group.name_server) as admin:
+            # Neither is made, so that nobody has to wonder whether it was.
+            with pytest.raises(RocketPipeError, match="in-sync replicas not enough"):
+                await admin.topics.create("more")
+            with pytest.raises(RocketPipeError, match="in-sync replicas not enough"):
+                await admin.groups.create("more")
+            tables = group.replicas[3].core.tables
+            assert (tables.topics.get("more"), tables.groups.get("more")) == (None, None)
         await group.replica(1)
         await group.in_sync(1, 3)
         await producer.send(Message(topic="orders", body=b"x"))

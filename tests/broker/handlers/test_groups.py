@@ -9,6 +9,7 @@ import pytest
 from rocketpipe.broker.handlers.groups import GroupHandlers
 from rocketpipe.broker.tables.groups import FORBID_READ, GroupTable
 from rocketpipe.broker.tables.offsets import OffsetTable
+from rocketpipe.errors import RequestRejected
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol import fastjson
@@ -68,6 +69,24 @@ async def test_a_change_is_settled_before_it_is_answered() -> None:
     await broker.ask(UpdateAndCreateGroup(settings=group(max_retries=3)))
     await broker.ask(DeleteGroup(group_name="g"))
     assert settled == [group(max_retries=3), None]
+
+
+async def test_a_change_that_could_not_be_settled_is_refused_before_it_is_made() -> None:
+    broker = Broker()
+    await broker.ask(UpdateAndCreateGroup(settings=group(max_retries=3)))
+
+    def admit() -> None:
+        raise RequestRejected(1, "too few")
+
+    broker.router = Router(GroupHandlers(broker.groups, broker.offsets, ManualClock(), admit=admit))
+    for request in (
+        UpdateAndCreateGroup(settings=group(max_retries=4)),
+        DeleteGroup(group_name="g"),
+        UpdateGroupForbidden(group="g", topic="t", readable=False),
+    ):
+        assert (await broker.ask(request)).remark == "too few"
+    assert broker.groups.get("g") == group(max_retries=3)
+    assert not broker.groups.forbidden("g", "t")
 
 
 async def test_of_a_list_all_are_made_or_none() -> None:

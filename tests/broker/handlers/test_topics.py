@@ -21,7 +21,7 @@ from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.broker.tables.system_topics import system_topics
 from rocketpipe.broker.tables.topics import TopicTable
-from rocketpipe.errors import StoreError
+from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.topic import DataVersion, TopicSettings
@@ -60,6 +60,7 @@ class Broker:
         self.topics.establish(system_topics("DefaultCluster", "broker-a"), 1)
         self.offsets = OffsetTable()
         self.forgotten: list[str] = []
+        self.has_replicas = True
         self.store = MessageStore.open(
             StoreConfig.embedded(root),
             disk=Disk(),
@@ -70,9 +71,15 @@ class Broker:
         config = BrokerConfig(data=root, name_servers=())
         registrar = Registrar(config, "127.0.0.1:1", self.topics, Caller(), self.clock)
         self.router = Router(
-            TopicHandlers(self.topics, self.offsets, registrar, self.clock, self.forget),
+            TopicHandlers(
+                self.topics, self.offsets, registrar, self.clock, self.forget, admit=self.admit
+            ),
             TopicStatsHandlers(self.topics, self.store, "broker-a"),
         )
+
+    def admit(self) -> None:
+        if not self.has_replicas:
+            raise RequestRejected(1, "too few")
 
     async def forget(self, topic: str) -> None:
         self.forgotten.append(topic)
@@ -164,6 +171,16 @@ async def test_what_cannot_be_is_refused_with_the_reason(
     assert answer.code == code
     assert remark in str(answer.remark)
     assert broker.topics.version == before
+
+
+async def test_a_change_that_could_not_be_settled_is_refused_before_it_is_made(
+    broker: Broker,
+) -> None:
+    await broker.ask(create("t"))
+    before, broker.has_replicas = broker.topics.to_file(), False
+    for request in (create("u"), create("t", perm=4), DeleteTopic(topic="t")):
+        assert (await broker.ask(request)).remark == "too few"
+    assert broker.topics.to_file() == before
 
 
 async def test_of_a_list_all_are_made_or_none(broker: Broker) -> None:

@@ -8,6 +8,7 @@ def test_without_replicas_nobody_is_asked_and_nothing_refused() -> None:
     standing = Standing()
     assert standing.followers is None
     assert standing.refusal is None
+    standing.check_replicas()
 
 
 def test_what_is_stored_is_known_by_its_code() -> None:

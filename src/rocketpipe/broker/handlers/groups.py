@@ -37,8 +37,13 @@ class GroupHandlers:
         offsets: OffsetTable,
         clock: Clock,
         settled: Callable[[], Awaitable[None]] | None = None,
+        admit: Callable[[], None] = lambda: None,
     ) -> None:
-        """A change is answered when it is ``settled``, if that is given."""
+        """A change is answered when it is ``settled``, if that is given.
+
+        ``admit`` refuses one that could not be settled, before it is made.
+        """
+        self._admit = admit
         self._groups = groups
         self._offsets = offsets
         self._clock = clock
@@ -87,6 +92,7 @@ class GroupHandlers:
     @handles(DeleteGroup)
     async def delete(self, request: DeleteGroup, call: Call) -> None:
         """To delete what is not there is no error, so that tools can do it again."""
+        self._admit()
         self._groups.delete(request.group_name, self._clock.now_ms())
         if request.clean_offset:
             self._offsets.forget_group(request.group_name)
@@ -101,6 +107,7 @@ class GroupHandlers:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, str(error)) from error
         bits = self._groups.forbidden(request.group, request.topic)
         if request.readable is not None:
+            self._admit()
             bits = bits & ~FORBID_READ if request.readable else bits | FORBID_READ
             self._groups.forbid(request.group, request.topic, bits, self._clock.now_ms())
             await self._settle()
@@ -123,6 +130,7 @@ class GroupHandlers:
                     ResponseCode.SYSTEM_ERROR,
                     f"{name[:100]!r} is no attribute of a group: leave attributes empty",
                 )
+        self._admit()
         for settings in wanted:
             self._groups.update(settings, self._clock.now_ms())
         await self._settle()

@@ -73,12 +73,14 @@ class TopicHandlers:
         *,
         settled: Callable[[], Awaitable[None]] | None = None,
         log_ends: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        admit: Callable[[], None] = lambda: None,
     ) -> None:
         """Take what has the store forget the queues of a topic: it may raise StoreError.
 
         ``settled`` waits until the topics are on disk, ``log_ends`` tells where the log begins and
-        ends.
+        ends; ``admit`` refuses a change that could not be settled, before it is made.
         """
+        self._admit = admit
         self._settled = settled
         self._log_ends = log_ends
         self._deleting: set[asyncio.Task[None]] = set()
@@ -118,6 +120,7 @@ class TopicHandlers:
         if not topic.strip():
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
         self._refuse_system(topic)
+        self._admit()
         groups = self._offsets.groups_of(topic)
         popped = {
             retry
@@ -194,6 +197,7 @@ class TopicHandlers:
         return TopicNamesReply(names=TopicNames(topics=frozenset(self._topics.system_topics())))
 
     async def _update(self, wanted: Iterable[TopicSettings]) -> None:
+        self._admit()
         now_ms = self._clock.now_ms()
         changed = [each.name for each in wanted if self._topics.update(each, now_ms)]
         if changed:

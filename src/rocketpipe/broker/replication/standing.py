@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from rocketpipe.broker.config.replication import ReplicationConfig
+from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.protocol.codes import ResponseCode
 
@@ -69,3 +70,13 @@ class Standing:
         self.followers: Acknowledging | None = None
         #: What every send is answered with while this broker does not lead.
         self.refusal: Refusal | None = None
+
+    def check_replicas(self) -> None:
+        """See that a change could be acknowledged, before anything is done for it.
+
+        Raises:
+            RequestRejected: Too few replicas are in sync.
+        """
+        refusal = self.followers.refusal() if self.followers is not None else None
+        if refusal is not None:
+            raise RequestRejected(*refusal)

@@ -144,7 +144,7 @@ def build_router(
         LockHandlers(core.locks, core.connected, clock, core.owners.kept),
         topics_answered,
         TopicStatsHandlers(topics, store, core.config.name, core.stats.topic_rate),
-        GroupHandlers(groups, offsets, clock, tables.settled),
+        GroupHandlers(groups, offsets, clock, tables.settled, core.standing.check_replicas),
         ReplicationHandlers(core.config.cluster, core.config.name, core.address, core.group, clock),
         *(handlers for feature in features for handlers in feature.handlers),
     )
@@ -192,6 +192,7 @@ def topic_handlers(core: Core) -> TopicHandlers:
         partial(_forget_topic, store, core.tables, core.stats),
         settled=core.tables.settled,
         log_ends=lambda: (store.first_offset, store.positions.written),
+        admit=core.standing.check_replicas,
     )
 
 
