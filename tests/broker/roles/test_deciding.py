@@ -26,10 +26,11 @@ from rocketpipe.broker.roles.deciding import (
     hand_over,
     keep_following,
     leads,
+    without_leader,
 )
 from rocketpipe.broker.roles.replica import Replica
 from rocketpipe.clock import SystemClock
-from rocketpipe.coordination.coordinator import Fenced, Leader, NotInSync
+from rocketpipe.coordination.coordinator import Fenced, GroupState, Leader, NotInSync
 from rocketpipe.errors import ConnectionLost, StoreError
 from rocketpipe.protocol.requests.brokers import BrokerConfigReply, GetBrokerConfig
 from rocketpipe.testing.clock import ManualClock
@@ -172,11 +173,11 @@ async def test_a_coordinator_s_leader_hands_over_when_it_stops(one: Parts, two: 
         await theirs.close()
 
 
-def idle_keeper(parts: Parts) -> RoleKeeper:
+def idle_keeper(parts: Parts, kind: type[RoleKeeper] = RoleKeeper) -> RoleKeeper:
     """One that has not joined anything."""
     clock, chance = SystemClock(), random.Random(1)
     coordinator = SimEnsemble(clock, chance).coordinator()
-    return RoleKeeper(coordinator, parts.replica, clock, chance, me=parts.replica.me)
+    return kind(coordinator, parts.replica, clock, chance, me=parts.replica.me)
 
 
 async def test_a_leader_that_nobody_has_caught_up_with_goes_on(one: Parts) -> None:
@@ -193,6 +194,22 @@ async def test_who_does_not_lead_cannot_hand_over(one: Parts, two: Parts) -> Non
     keeper = idle_keeper(one)
     with pytest.raises(Fenced):
         await hand_over(one.replica, keeper, 2)
+
+
+async def test_what_a_replica_has_is_of_the_epoch_that_wrote_it_whatever_it_joined(
+    one: Parts,
+) -> None:
+    await one.lead(3)
+    await one.send()
+    one.run.joined.join(7)
+
+    class Leaderless(RoleKeeper):
+        async def without_leader(self) -> GroupState:
+            return GroupState()
+
+    keeper = idle_keeper(one, Leaderless)
+    found = await without_leader(one.replica, keeper, SystemClock(), do_it=False)
+    assert (found.log_end, found.last_epoch) == (one.end, 3)
 
 
 async def test_a_replica_whose_id_is_taken_says_so_and_tries_again(

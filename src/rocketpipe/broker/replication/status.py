@@ -86,6 +86,7 @@ class Lacking:
     """A replica of a group that has no leader: what it has, and who may have had more."""
 
     log_end: int
+    #: Which wrote the log's end; a newer one may have been joined.
     last_epoch: int
     in_sync: frozenset[int]
     #: Of those in sync, who is there though its machine crashed.

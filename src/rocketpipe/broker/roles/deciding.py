@@ -138,9 +138,10 @@ async def without_leader(
         CoordinatorAway: The group cannot be seen.
     """
     state, me = await keeper.without_leader(), replica.member()
+    last = replica.run.epochs.at(me.log_end - 1)
     lacking = Lacking(
         log_end=me.log_end,
-        last_epoch=me.last_epoch,
+        last_epoch=last.epoch if last is not None else 0,
         in_sync=state.in_sync,
         unclean=state.in_sync & state.members.keys(),
         ahead=frozenset(id_ for id_ in state.members if state.has_more(id_, me)),

@@ -71,6 +71,7 @@ class Lacking:
 
     id: int
     log_end: int
+    #: Which wrote the log's end; a newer one may have been joined.
     last_epoch: int
     #: Who was in sync, who of them is there though its machine crashed, and who has more.
     in_sync: tuple[int, ...]
