@@ -14,7 +14,6 @@ from rocketpipe.model.names import is_dlq_topic, is_retry_topic, is_system_topic
 from rocketpipe.model.route import TopicRoute
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.request import Request
-from rocketpipe.protocol.requests.brokers import GetBrokerConfig
 from rocketpipe.protocol.requests.routes import GetAllTopics, GetRouteInfoByTopic, GetSystemTopics
 from rocketpipe.remoting.caller import CALL_TIMEOUT_MS, Caller, split_address
 
@@ -137,6 +136,9 @@ class NameServerClient:
 
         For who was given a broker where a NameServer should be.
         """
+        # Clients would load what operators ask brokers, for what happens once in a while.
+        from rocketpipe.protocol.requests.brokers import GetBrokerConfig
+
         try:
             reply = await self._caller.call(address, GetBrokerConfig(), self._timeout_ms)
             told = {one.key: one.value for one in read_conf(reply.properties, address)}

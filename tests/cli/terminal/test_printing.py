@@ -41,13 +41,6 @@ def test_csv_leaves_the_unknown_empty() -> None:
     ]
 
 
-def test_no_rows_is_a_head_or_an_empty_list() -> None:
-    for form, expected in (("table", "A\n"), ("json", "[]\n"), ("csv", "a\n")):
-        out = io.StringIO()
-        Printer(form, out).rows([], ["a"])
-        assert out.getvalue() == expected
-
-
 def test_a_record_is_a_line_for_each_fact() -> None:
     out = io.StringIO()
     printer = Printer("table", out)
@@ -106,3 +99,30 @@ def test_rows_of_a_stream_are_out_at_once_a_line_each(form: str, expected: str) 
     for _ in range(2):
         printer.stream({"a": 1, "c": 2}, ["a", "b"], "for people")
     assert out.getvalue() == expected
+
+
+def test_a_table_fits_a_terminal_unless_it_is_to_be_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("NO_COLOR", "1")
+    rows = [{"id": "7F0000010A2B18B4AAC2000000000001", "count": 1.0}, {"id": "x", "count": 2.0}]
+    narrow, wide = Terminal(), Terminal()
+    Printer(out=narrow).rows(rows, ["id", "count"])
+    assert max(map(len, narrow.getvalue().splitlines())) <= 30
+    assert narrow.getvalue().splitlines()[1].endswith("…00000000001      1")
+    Printer(out=wide, wide=True).rows(rows, ["id", "count"])
+    assert rows[0]["id"] in wide.getvalue()
+
+
+def test_numbers_keep_their_decimals_together() -> None:
+    out = io.StringIO()
+    Printer(out=out).rows([{"rate": 1.0}, {"rate": 2.5}, {"rate": None}], ["rate"])
+    assert out.getvalue().split() == ["RATE", "1.0", "2.5", "-"]
+
+
+def test_nothing_is_said_in_words_to_people_alone() -> None:
+    shown = {}
+    for form in ("table", "json", "csv"):
+        out = io.StringIO()
+        Printer(form, out).rows([], ["topic"], none="no topics yet")
+        shown[form] = out.getvalue()
+    assert shown == {"table": "no topics yet\n", "json": "[]\n", "csv": "topic\n"}

@@ -209,7 +209,7 @@ def status(options: argparse.Namespace) -> int:
     """Print a row for each process of the cluster in ``options.data``."""
     rows = control.ask(options.data.absolute(), "status")["rows"]
     columns = _SHOWN if options.output == "table" else supervisor.COLUMNS
-    Printer(options.output).rows(rows, columns)
+    Printer.of(options).rows(rows, columns)
     return 0
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from rocketpipe.cli.parsers import NounParser, add_words
 from rocketpipe.cli.terminal import connecting
 from rocketpipe.cli.terminal.arguments import time_ms
-from rocketpipe.cli.terminal.printing import FORMATS
+from rocketpipe.cli.terminal.printing import FORMATS, add_wide_flag
 from rocketpipe.cli.verbs import Work
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.brokers import BrokerInfo
@@ -121,6 +121,7 @@ class OriginalVerbs:
             help="the NameServers; else as everywhere",
         )
         parser.add_argument("--output", choices=FORMATS, default="table", help="else a table")
+        add_wide_flag(parser)
         for flag in flags:
             flag.add_to(parser)
         if one_of:

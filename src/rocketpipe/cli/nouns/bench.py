@@ -103,4 +103,6 @@ def _tell(printer: Printer, report: Report, timed: str, *, wanted: int) -> int:
 
 
 def _fine(value: object) -> object:
-    return f"{value:,.3f}" if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return value
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3f}".rstrip("0").rstrip(".")

@@ -11,6 +11,7 @@ from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.brokers import BrokerInfo
+from rocketpipe.client.admin.findings import counted
 from rocketpipe.errors import ConfigError, RequestRejected, RocketPipeError
 
 EXAMPLES: Final = """\
@@ -152,7 +153,9 @@ async def _config(admin: Admin, printer: Printer, options: argparse.Namespace) -
             {"key": key, "now": settings.get(key), "then": value} for key, value in changes.items()
         ]
         if not options.dry_run:
-            confirm.confirm(f"change {len(changes)} settings of {options.broker!r}", options)
+            confirm.confirm(
+                f"change {counted(len(changes), 'setting')} of {options.broker!r}", options
+            )
             try:
                 await admin.brokers.change(options.broker, changes)
             except RequestRejected as error:

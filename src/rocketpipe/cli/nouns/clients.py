@@ -65,7 +65,7 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
                     }
                     for each in producers
                 ]
-    printer.rows(rows, _COLUMNS)
+    printer.rows(rows, _COLUMNS, none="nobody is connected")
     return 0
 
 

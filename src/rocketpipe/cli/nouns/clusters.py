@@ -49,7 +49,7 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
     for name, brokers in sorted((await admin.brokers.clusters()).items()):
         topics = await admin.topics.names(cluster=name)
         rows.append({"cluster": name, "brokers": brokers, "topics": len(topics)})
-    printer.rows(rows, ["cluster", "brokers", "topics"])
+    printer.rows(rows, ["cluster", "brokers", "topics"], none="no clusters: no broker is there")
     return 0
 
 

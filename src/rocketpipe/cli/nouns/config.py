@@ -10,7 +10,7 @@ from typing import Final
 from rocketpipe.broker.config.loading import broker_settings, load_broker
 from rocketpipe.cli.serving import settings
 from rocketpipe.cli.serving.namesrv import load_namesrv
-from rocketpipe.cli.terminal.printing import Printer, add_format_flag
+from rocketpipe.cli.terminal.printing import Printer, add_format_flags
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.findings import counted
 from rocketpipe.config.load import Choice, Given
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--changed", action="store_true", help="only those that are not the default")
     show.add_argument("--profile", choices=["dev", "prod"], help="with this profile")
     _add_server(show)
-    add_format_flag(show)
+    add_format_flags(show)
     check = verbs.add_local("check", "say everything that is wrong with a file", _check)
     check.description = (
         "Say everything that is wrong with a file of settings. A problem keeps a server from "
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     check.add_argument("file", type=Path, metavar="FILE", help="RocketMQ's .conf, or TOML")
     _add_server(check)
-    add_format_flag(check)
+    add_format_flags(check)
 
 
 def _add_server(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,7 @@ def _show(options: argparse.Namespace) -> int:
         for key, text, origin in sorted(items, key=lambda item: item[0].lower())
         if (not options.changed or origin != "default") and options.key in (None, key)
     ]
-    Printer(options.output).rows(rows, columns)
+    Printer.of(options).rows(rows, columns)
     return 0
 
 
@@ -105,7 +105,7 @@ def _check(options: argparse.Namespace) -> int:
         "note": choice.notes() if choice else [],
     }
     given = sum(origin.startswith(str(options.file)) for _, _, origin in items)
-    printer = Printer(options.output)
+    printer = Printer.of(options)
     if printer.form == "table":
         for level, lines in told.items():
             for line in lines:

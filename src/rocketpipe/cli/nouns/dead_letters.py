@@ -63,7 +63,7 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
         found = await admin.dead_letters.count(group)
         if found.letters:
             rows.append({"group": group, "letters": found.letters, "replayed": found.replayed})
-    printer.rows(rows, ["group", "letters", "replayed"])
+    printer.rows(rows, ["group", "letters", "replayed"], none="no group has dead letters")
     return 0
 
 
@@ -75,7 +75,10 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
     for letter in letters:
         replayed = await admin.dead_letters.replayed(options.group, letter)
         rows.append({**_row(letter, printer), "replayed": replayed})
-    printer.rows(rows, [*_LETTER, "replayed"])
+    columns = [*_LETTER, "replayed"]
+    if printer.form == "table":
+        columns = [name for name in columns if name not in ("attempts", "tags")]
+    printer.rows(rows, columns, none=f"group {options.group!r} has no dead letters")
     return 0
 
 

@@ -13,7 +13,7 @@ from rocketpipe.cli.terminal import connecting
 from rocketpipe.cli.terminal.printing import Printer, on_one_line
 from rocketpipe.cli.terminal.progress import Progress
 from rocketpipe.client.admin.diagnosis import MOST_LAG, Diagnosis
-from rocketpipe.client.admin.findings import Finding, Level
+from rocketpipe.client.admin.findings import Finding, Level, counted
 from rocketpipe.client.session import Session
 
 EXAMPLES: Final = """\
@@ -58,11 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     found = asyncio.run(_findings(options))
     shown = [each for each in found if not (options.quiet and each.level is Level.OK)]
-    printer = Printer(options.output)
+    printer = Printer.of(options)
     if printer.form == "table":
         _print(printer, shown)
         counts = Counter(each.level for each in found)
-        printer.line(", ".join(f"{counts[level]} {level.value}" for level in Level))
+        printer.line(", ".join(_counted(counts[level], level) for level in Level))
     else:
         rows = [
             dict(
@@ -72,6 +72,12 @@ def _run(options: argparse.Namespace) -> int:
         ]
         printer.rows(rows, _COLUMNS)
     return 1 if any(each.level is Level.PROBLEM for each in found) else 0
+
+
+def _counted(number: int, level: Level) -> str:
+    if level in (Level.WARNING, Level.PROBLEM):
+        return counted(number, level.value)
+    return f"{number} {level.value}"
 
 
 async def _findings(options: argparse.Namespace) -> list[Finding]:

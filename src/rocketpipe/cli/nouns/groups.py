@@ -15,6 +15,7 @@ from rocketpipe.client.admin.fleet import each
 from rocketpipe.client.admin.groups import GroupChanges
 from rocketpipe.client.admin.offsets import GroupPlace
 from rocketpipe.errors import CallTimeout, ConnectionLost, NoRoute
+from rocketpipe.model.names import is_retry_topic
 from rocketpipe.model.route import MessageQueue
 
 EXAMPLES: Final = """\
@@ -70,12 +71,12 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
         return {
             "group": name,
             "members": len(members),
-            "topics": len(topics),
+            "topics": sum(not is_retry_topic(topic) for topic in topics),
             "lag": progress.lag if topics else None,
         }
 
     rows = (await each(names, row)).values()
-    printer.rows(rows, ["group", "members", "topics", "lag"])
+    printer.rows(rows, ["group", "members", "topics", "lag"], none="no groups")
     return 0
 
 
@@ -99,7 +100,7 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
     printer.rows(settings, list(settings[0]) if settings else ["broker"])
     if printer.form == "table":
         printer.line("")
-        printer.rows(people, ["client", "brokers"])
+        printer.rows(people, ["client", "brokers"], none="no members are connected")
     return 0
 
 

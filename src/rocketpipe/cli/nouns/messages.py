@@ -188,7 +188,7 @@ async def _query(admin: Admin, printer: Printer, options: argparse.Namespace) ->
         found = await admin.messages.by_key(
             options.topic, options.key, limit=options.limit, **spans
         )
-    printer.rows((message_row(each, printer) for each in found), COLUMNS)
+    printer.rows((message_row(each, printer) for each in found), COLUMNS, none="no messages")
     if not found:
         sys.stderr.write(
             f"no message of {options.topic!r} with {options.key or options.id!r}: keys are found "

@@ -11,6 +11,7 @@ from rocketpipe.cli.terminal.arguments import Place, Where
 from rocketpipe.cli.terminal.printing import Printer
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
+from rocketpipe.client.admin.findings import counted
 from rocketpipe.client.admin.offsets import GroupPlace
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
@@ -94,7 +95,7 @@ async def _reset(admin: Admin, printer: Printer, options: argparse.Namespace) ->
     if not places:
         raise ConfigError("--queue", f"topic {options.topic!r} has no such queue")
     wanted = await _wanted(admin, options.topic, place, places)
-    what = f"move group {options.group!r} in {len(wanted)} queues of {options.topic!r}"
+    what = f"move group {options.group!r} in {counted(len(wanted), 'queue')} of {options.topic!r}"
     return await _carry_out(admin, printer, options, options.group, what, places, wanted)
 
 

@@ -18,8 +18,9 @@ from rocketpipe.broker.replication.following.repair import mend_from_directory, 
 from rocketpipe.cli.serving import settings
 from rocketpipe.cli.terminal import confirm
 from rocketpipe.cli.terminal.arguments import count
-from rocketpipe.cli.terminal.printing import Printer, add_format_flag, moment
+from rocketpipe.cli.terminal.printing import Printer, add_format_flags, moment
 from rocketpipe.cli.verbs import Verbs
+from rocketpipe.client.admin.findings import counted
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
 from rocketpipe.model.offsets import LogOffset
@@ -59,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = Verbs(parser, EXAMPLES)
     check = verbs.add_local("check", "look for damage in every file; 1 if there is some", _check)
     _add_directory(check)
-    add_format_flag(check)
+    add_format_flags(check)
 
     dumping = verbs.add_local("dump", "describe records, or the entries of a queue", _dump)
     _add_directory(dumping)
@@ -87,12 +88,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     backup = verbs.add_local("backup", "copy a store that is not in use, and check it", _backup)
     _add_directory(backup)
     backup.add_argument("target", type=Path, metavar="BACKUP", help="a new or empty directory")
-    add_format_flag(backup)
+    add_format_flags(backup)
 
     restoring = verbs.add_local("restore", "put a backup back as a store", _restore)
     restoring.add_argument("backup", type=Path, metavar="BACKUP", help="what backup made")
     restoring.add_argument("directory", type=Path, metavar="DIR", help="a new or empty directory")
-    add_format_flag(restoring)
+    add_format_flags(restoring)
 
     repair = verbs.add_local(
         "repair",
@@ -108,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the leader that runs listens for followers (its HA address), or the directory "
         "of another replica that is stopped",
     )
-    add_format_flag(repair)
+    add_format_flags(repair)
 
     cutting = verbs.add_local(
         "truncate",
@@ -175,7 +176,7 @@ def _check(options: argparse.Namespace) -> int:
     root = _store(options)
     with _free(root):
         report = check_store(Disk(), root)
-    printer = Printer(options.output)
+    printer = Printer.of(options)
     if printer.form == "table":
         for line in report.lines():
             printer.line(line)
@@ -221,7 +222,7 @@ def _rebuild(options: argparse.Namespace) -> int:
     root = _store(options)
     confirm.confirm(f"make queues and index of {root} anew from its log", options)
     count = rebuild_derived(_config(root), Disk(), SystemClock())
-    sys.stdout.write(f"{count} messages are in queues and index again\n")
+    sys.stdout.write(f"{counted(count, 'message')} put into queues and index again\n")
     return 0
 
 
@@ -234,7 +235,7 @@ def _export(options: argparse.Namespace) -> int:
         _offset(options.to),
         wanted=lambda view: options.topic in (None, view.topic),
     )
-    sys.stdout.write(f"{count} records are in {options.target}\n")
+    sys.stdout.write(f"{counted(count, 'record')} exported to {options.target}\n")
     return 0
 
 
@@ -242,7 +243,7 @@ def _backup(options: argparse.Namespace) -> int:
     root = _store(options)
     with locked(Disk(), StoreLayout(root)):
         made = back_up(Disk(), root, options.target, clock=SystemClock())
-    Printer(options.output).record(
+    Printer.of(options).record(
         {
             "backup": str(options.target),
             "created": moment(made.created_ms),
@@ -259,7 +260,7 @@ def _restore(options: argparse.Namespace) -> int:
     made = restore(Disk(), options.backup, options.directory)
     # A backup has the log and the tables; what follows from them is made anew.
     rebuild_derived(_config(options.directory), Disk(), SystemClock())
-    Printer(options.output).record(
+    Printer.of(options).record(
         {
             "store": str(options.directory),
             "of": moment(made.created_ms),
@@ -283,7 +284,7 @@ def _repair(options: argparse.Namespace) -> int:
             reason = f"{text!r} is neither a store's directory nor HOST:PORT"
             raise ConfigError("--from", reason) from error
         done = mend_from_leader(config, disk, clock, text)
-    printer = Printer(options.output)
+    printer = Printer.of(options)
     if printer.form == "table":
         for each in done.ranges:
             printer.line(f"mended {each}")

@@ -80,7 +80,7 @@ async def tail(admin: Admin, printer: Printer, options: argparse.Namespace) -> i
             if printed == options.count:
                 break
     if not follow:
-        printer.rows(rows, COLUMNS)
+        printer.rows(rows, COLUMNS, none="no messages")
     return 0
 
 

@@ -11,6 +11,7 @@ from rocketpipe.cli.terminal.arguments import count
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
+from rocketpipe.client.admin.findings import counted
 from rocketpipe.client.admin.topics import DEFAULT_QUEUES
 from rocketpipe.errors import ConfigError
 from rocketpipe.model.topic import MessageType, Perm
@@ -26,6 +27,8 @@ examples:
   rocketpipe topic update orders --write-queues 8 --read-queues 8
   rocketpipe topic delete orders --yes
 """
+
+_NONE: Final = "no topics yet: `rocketpipe topic create NAME` makes one"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +148,7 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
         await admin.brokers.all(cluster=options.cluster)  # a name that none has is a mistake
     names = await admin.topics.names(cluster=options.cluster, internal=options.internal)
     if not options.stats:
-        printer.rows(({"topic": name} for name in names), ["topic"])
+        printer.rows(({"topic": name} for name in names), ["topic"], none=_NONE)
         return 0
     rows = []
     for name in names:
@@ -160,7 +163,8 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
                 "last_stored": moment(max(last, default=None)),
             }
         )
-    printer.rows(rows, ["topic", "brokers", "queues", "messages", "last_stored"])
+    columns = ["topic", "brokers", "queues", "messages", "last_stored"]
+    printer.rows(rows, columns, none=_NONE)
     return 0
 
 
@@ -202,7 +206,7 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
 
 async def _delete(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     stats = await admin.topics.stats(options.topic)
-    what = f"delete topic {options.topic!r} with {stats.messages} messages"
+    what = f"delete topic {options.topic!r} with {counted(stats.messages, 'message')}"
     if options.dry_run:
         printer.record({"would_delete": options.topic, "messages": stats.messages})
         return 0

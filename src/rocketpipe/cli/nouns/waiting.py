@@ -67,7 +67,11 @@ async def _transactions(admin: Admin, printer: Printer, options: argparse.Namesp
         }
         for each in await admin.waiting.transactions(broker=options.broker, limit=options.limit)
     ]
-    printer.rows(rows, ["topic", "group", "message_id", "born", "age_s", "checks", "broker"])
+    printer.rows(
+        rows,
+        ["topic", "group", "message_id", "born", "age_s", "checks", "broker"],
+        none="no transactions are open",
+    )
     return 0
 
 
@@ -103,7 +107,8 @@ async def _delayed(admin: Admin, printer: Printer, options: argparse.Namespace) 
         }
         for each in found
     ]
-    printer.rows(rows, ["due", "topic", "message_id", "broker", "handle"])
+    columns = ["due", "topic", "message_id", "broker", "handle"]
+    printer.rows(rows, columns, none="no messages wait")
     return 0
 
 

@@ -24,6 +24,7 @@ from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.cli.serving import settings
 from rocketpipe.cli.terminal.printing import has_colours, painted
+from rocketpipe.client.admin.findings import counted
 from rocketpipe.model.names import is_dlq_topic, is_retry_topic
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.layout import StoreLayout
@@ -153,7 +154,10 @@ def data(core: Core, found: Found) -> Fact:
         if topic in users
     )
     size = store.positions.written - store.first_offset
-    content = f"{topics:,} topics, {messages:,} messages, {size_text(size)}; {found.value}"
+    content = (
+        f"{counted(topics, 'topic')}, {counted(messages, 'message')}, {size_text(size)}; "
+        f"{found.value}"
+    )
     return Fact(
         "Data",
         f"{root} ({'new' if found is Found.NEW else content})",

@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
-from rocketpipe.cli.terminal.printing import Printer, add_format_flag
+from rocketpipe.cli.terminal.printing import Printer, add_format_flags
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.name_servers import NameServers
 from rocketpipe.errors import ConfigError
@@ -27,7 +27,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT[;HOST:PORT]",
         help=f"the NameServers; else ${VARIABLES[0]}, ${VARIABLES[1]}, then {DEFAULT}",
     )
-    add_format_flag(parser)
+    add_format_flags(parser)
 
 
 def name_servers(given: str | None, environment: Mapping[str, str] = os.environ) -> str:
@@ -51,6 +51,6 @@ def with_admin(options: argparse.Namespace, work: Callable[[Admin, Printer], Awa
 
     async def run() -> T:
         async with Admin(name_servers(options.namesrv)) as admin:
-            return await work(admin, Printer(options.output))
+            return await work(admin, Printer.of(options))
 
     return asyncio.run(run())

@@ -1,7 +1,8 @@
 """What commands print: one set of rows as a table for people, or as JSON or CSV for programs.
 
 Tables are for reading and may change; the names of the keys in JSON and CSV stay. What is not known
-is ``-`` in a table, null in JSON and empty in CSV: never zero.
+is ``-`` in a table, null in JSON and empty in CSV: never zero. On a terminal a table fits its
+width.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import argparse
 import csv
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, TextIO
+from typing import Any, Final, Self, TextIO
+
+from rocketpipe.cli.terminal.fitting import fitted
 
 FORMATS: Final = ("table", "json", "csv")
 UNKNOWN: Final = "-"
@@ -25,28 +29,44 @@ _STYLES: Final = {"head": "1", "bad": "31", "good": "32", "warn": "33", "dim": "
 class Printer:
     """Writes results in the form that was asked for."""
 
-    def __init__(self, form: str = "table", out: TextIO | None = None) -> None:
-        """Take ``table``, ``json`` or ``csv``, and where to write if it is not standard output."""
+    def __init__(
+        self, form: str = "table", out: TextIO | None = None, *, wide: bool = False
+    ) -> None:
+        """Take ``table``, ``json`` or ``csv``, and where to write if it is not standard output.
+
+        With ``wide``, a table has its cells whole, whatever the width of the terminal.
+        """
         self.form = form
         self._out = out or sys.stdout
         self._colours = form == "table" and has_colours(self._out)
         self._streamed = False
+        self._wide = wide or not self._out.isatty()
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Self:
+        """The printer that was asked for by the flags of ``add_format_flags``."""
+        return cls(options.output, wide=options.wide)
 
     def rows(
         self,
         rows: Iterable[Mapping[str, Any]],
         columns: Sequence[str],
         titles: Sequence[str] | None = None,
+        *,
+        none: str = "none",
     ) -> None:
-        """Print rows by the keys of their columns, which are printed even if there is no row.
+        """Print rows by the keys of their columns, which CSV has even if there is no row.
 
-        A table has ``titles`` over its columns if they are given, else the keys in capitals.
+        A table has ``titles`` over its columns if they are given, else the keys in capitals, and
+        where there is nothing to show ``none`` says so.
         """
         kept = list(rows)
         if self.form == "json":
             self._json([{name: row.get(name) for name in columns} for row in kept])
         elif self.form == "csv":
             self._csv(kept, columns)
+        elif not kept and titles is None:
+            self._line(self.styled(none, "dim"))
         else:
             self._table(kept, columns, titles or [_title(name) for name in columns])
 
@@ -103,6 +123,13 @@ class Printer:
     ) -> None:
         texts = [[_shown(row.get(name)) for name in columns] for row in rows]
         right = [_are_numbers([row.get(name) for row in rows]) for name in columns]
+        for column in (number for number, is_number in enumerate(right) if is_number):
+            if all(row[column].endswith(".0") for row in texts if row[column] != UNKNOWN):
+                for row in texts:
+                    row[column] = row[column].removesuffix(".0")
+        if not self._wide:
+            room = shutil.get_terminal_size().columns - len(_GAP) * (len(columns) - 1)
+            texts = fitted(titles, texts, room, right)
         wide = [max(map(len, column)) for column in zip(titles, *texts, strict=True)]
 
         def aligned(cells: Sequence[str]) -> str:
@@ -120,14 +147,22 @@ class Printer:
         self._out.write(f"{text}\n")
 
 
-def add_format_flag(parser: argparse.ArgumentParser) -> None:
-    """Add ``-o``, which every command has that prints results."""
+def add_format_flags(parser: argparse.ArgumentParser) -> None:
+    """Add ``-o`` and ``--wide``, which every command has that prints results."""
     parser.add_argument(
         "-o",
         "--output",
         choices=FORMATS,
         default="table",
         help="print a table (default), JSON or CSV",
+    )
+    add_wide_flag(parser)
+
+
+def add_wide_flag(parser: argparse.ArgumentParser) -> None:
+    """Add ``--wide`` alone, for commands whose other flags are not ours."""
+    parser.add_argument(
+        "--wide", action="store_true", help="have tables show all, however narrow the terminal is"
     )
 
 

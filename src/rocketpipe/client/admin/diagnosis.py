@@ -359,7 +359,8 @@ def _apart(topics: list[str], looked_at: int, servers: int) -> Iterator[Finding]
     if topics:
         yield problem(
             "routes",
-            f"NameServers disagree on {len(topics)} topics, such as {topics[0]}",
+            f"NameServers disagree on {findings.counted(len(topics), 'topic')}, such as "
+            f"{topics[0]}",
             "have every broker name all NameServers, and wait half a minute",
         )
     elif servers > 1:

@@ -323,7 +323,7 @@ def transactions(ages_ms: Collection[int] | None, most: int) -> Finding:
 
 def counted(count: int, noun: str) -> str:
     """A number with its noun: ``1 broker``, ``2 brokers``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _names(names: Collection[str]) -> str:

@@ -28,7 +28,9 @@ class NoGroup(RocketPipeError):
 
     def __init__(self, group: str, brokers: int) -> None:
         self.hint = "create it, or start a consumer of it"
-        super().__init__(f"no group {group!r} at {brokers} brokers: {self.hint}")
+        super().__init__(
+            f"no group {group!r} at {brokers} broker{'' if brokers == 1 else 's'}: {self.hint}"
+        )
         self.group = group
 
 
