@@ -36,7 +36,7 @@ def test_a_store_is_checked_dumped_exported_rebuilt_backed_up_and_restored(
     assert main(["store", "export", root, str(tmp_path / "records"), "--topic", "orders"]) == 0
     assert capsys.readouterr().out.startswith("3 records exported to")
     assert main(["store", "rebuild", root, "--yes"]) == 0
-    assert capsys.readouterr().out == "3 messages are in queues and index again\n"
+    assert capsys.readouterr().out == "3 messages put into queues and index again\n"
 
     backup, again = str(tmp_path / "backup"), str(tmp_path / "again")
     assert main(["store", "backup", root, backup]) == 0

@@ -12,12 +12,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_on_a_terminal_it_ends_with_how_much_was_done() -> None:
+def test_on_a_terminal_it_shows_how_much_is_done_and_is_gone_in_the_end() -> None:
     out = Terminal()
     with Progress("replaying", 4, out) as progress:
-        for _ in range(4):
-            progress.advance()
-    assert out.getvalue().endswith(f"\rreplaying {'█' * 30} 4 of 4\x1b[K\n")
+        progress.advance(2)
+        assert out.getvalue() == f"\rreplaying {'█' * 15:<30} 2 of 4\x1b[K"
+    assert out.getvalue().endswith("\r\x1b[K")
 
 
 def test_without_a_total_it_counts() -> None:

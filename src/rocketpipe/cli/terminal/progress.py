@@ -1,4 +1,4 @@
-"""A bar on the terminal for what takes time; where there is no terminal, nothing."""
+"""A bar on the terminal for what takes time, gone when it is done; elsewhere nothing."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ class Progress:
 
     def __exit__(self, *exc: object) -> None:
         if self._shown:
-            self._draw()
-            self._out.write("\n")
+            self._out.write("\r\x1b[K")
+            self._out.flush()
