@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.scenarios.support.terminal import Screen
 
 from rocketpipe.cli.main import main
 from rocketpipe.cli.nouns.completion import SHELLS
+from rocketpipe.testing.servers import Servers
 
 
 def shell_or_skip(name: str) -> str:
@@ -65,6 +67,47 @@ def test_bash_completes_nouns_verbs_flags_and_choices(
     words: str, expected: set[str], scripts: dict[str, str]
 ) -> None:
     assert expected <= set(completed(scripts["bash"], words))
+
+
+#: A stand-in that says what it was asked for.
+ASKED = 'rocketpipe() { printf "%s\\n" "asked-$3" "${@:4}"; }\n'
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("rocketpipe topic show", ["asked-topics"]),
+        ("rocketpipe offsets show", ["asked-groups"]),
+        ("rocketpipe offsets show shop", ["asked-topics"]),
+        ("rocketpipe offsets show -n a:1 shop", ["asked-topics", "-n", "a:1"]),
+        ("rocketpipe offsets clone one", ["asked-groups"]),
+        ("rocketpipe group lag shop --topic", ["asked-topics"]),
+        ("rocketpipe broker show", ["asked-brokers"]),
+        ("rocketpipe mqadmin topicRoute -t", ["asked-topics"]),
+    ],
+)
+def test_bash_asks_for_names_where_one_belongs(
+    words: str, expected: list[str], scripts: dict[str, str]
+) -> None:
+    assert completed(ASKED + scripts["bash"], words) == expected
+
+
+@pytest.mark.parametrize("words", ["topic create", "store dump", "offsets reset shop orders --to"])
+def test_nobody_is_asked_where_none_does(words: str, scripts: dict[str, str]) -> None:
+    offered = completed(ASKED + scripts["bash"], f"rocketpipe {words}")
+    assert not any("asked" in word for word in offered)
+
+
+@pytest.mark.scenario
+def test_names_are_those_of_the_cluster(
+    servers: Servers, command: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("topic", "create", "orders", "-q", "1")
+    command("group", "create", "shop")
+    for kind, name in (("topics", "orders"), ("groups", "shop"), ("brokers", "broker-a")):
+        assert command("completion", "names", kind).split() == [name]
+    assert main(["completion", "names", "topics", "-n", "127.0.0.1:1"]) == 1
+    assert capsys.readouterr() == ("", "")
 
 
 #: What is typed before Tab, and the line it makes.
