@@ -192,7 +192,7 @@ MUTANTS: Final[Mapping[Mutant, Planted]] = {
     acknowledge_before_the_set_on_the_fast_path: Planted(),
     count_only_who_reported: Planted(),
     grow_without_waiting: Planted(25),
-    grow_below_what_was_inherited: Planted(205, aim={"acts": _SUCCESSIONS, "steps": 14}),
+    grow_below_what_was_inherited: Planted(595, aim={"acts": _SUCCESSIONS, "steps": 14}),
     shrink_locally_first: Planted(),
     report_inside_a_group: Planted(2),
     report_what_is_not_synced: Planted(mode="D"),
