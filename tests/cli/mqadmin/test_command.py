@@ -19,6 +19,8 @@ MOST_USED = {
     *("queryMsgByOffset", "queryMsgByUniqueKey", "sendMessage", "printMsg", "brokerStatus"),
     *("getBrokerConfig", "updateBrokerConfig", "wipeWritePerm", "addWritePerm"),
     *("updateKvConfig", "deleteKvConfig"),
+    *("getNamesrvConfig", "updateNamesrvConfig", "updateOrderConf", "producer"),
+    *("getConsumerConfig", "cleanExpiredCQ", "cleanUnusedTopic", "deleteExpiredCommitLog"),
     *("haStatus", "getBrokerEpoch", "getSyncStateSet", "electMaster"),
 }
 

@@ -9,7 +9,16 @@ import argparse
 import sys
 from typing import Final
 
-from rocketpipe.cli.mqadmin import brokers, groups, messages, name_servers, replicas, topics
+from rocketpipe.cli.mqadmin import (
+    brokers,
+    clients,
+    groups,
+    messages,
+    name_servers,
+    replicas,
+    topics,
+    upkeep,
+)
 from rocketpipe.cli.mqadmin.flags import OriginalVerbs
 
 EXAMPLES: Final = """\
@@ -29,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     verbs = OriginalVerbs(parser)
-    for noun in (brokers, replicas, topics, groups, messages, name_servers):
+    for noun in (brokers, upkeep, replicas, topics, groups, clients, messages, name_servers):
         noun.add_verbs(verbs)
 
 
