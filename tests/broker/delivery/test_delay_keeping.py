@@ -38,6 +38,7 @@ class KeptParts(SendingParts):
 
     def __init__(self, root: Path, clock: ManualClock, **changes: Any) -> None:
         super().__init__(root, clock, **{"segment_bytes": 16 << 10, "reserved_hours": 1, **changes})
+        self.delays.hold_log()
         pin = self.pins.hold(self.store.first_offset, "timed messages", yields=True)
         self.timers = Timers(self.store, self.intake, clock, pin=pin)
         self.disk = FullDisk()

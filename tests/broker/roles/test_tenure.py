@@ -22,6 +22,7 @@ from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import GetMaxOffset
 from rocketpipe.store.state.health import StoreState
+from rocketpipe.store.upkeep.retention import Pin, Pins
 from rocketpipe.testing.clock import ManualClock
 
 ASK = GetMaxOffset(topic="t", queue_id=0)
@@ -270,3 +271,43 @@ async def test_a_failed_store_has_another_lead() -> None:
     await parts.clock.advance(1000)
     await minding
     assert parts.asked == [0]
+
+
+def held(parts: Parts) -> set[str]:
+    return {pin.owner for pin in parts.core.pins._pins}
+
+
+async def test_the_log_is_held_by_the_leaders_role_or_for_the_leader_at_every_moment(
+    one: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roles = {"delayed messages", "timed messages"}
+    assert held(one) == {"the leader's log"}
+    seen: list[set[str]] = []
+
+    def note(pins: Pins, pin: Pin) -> None:
+        release(pins, pin)
+        seen.append(held(one))
+
+    release = Pins._release
+    monkeypatch.setattr(Pins, "_release", note)
+    await one.lead(1)
+    assert roles < held(one)
+    assert "the leader's log" not in held(one)
+    await one.lead(2)
+    assert "the leader's log" not in held(one)
+    one.replica.step_down("another leads")
+    assert "the leader's log" in held(one)
+    await one.replica.follow(None)
+    assert held(one) == {"the leader's log"}
+    assert seen
+    assert all("the leader's log" in each or roles < each for each in seen)
+
+
+async def test_a_promotion_that_fails_leaves_the_log_held_for_the_next_leader(
+    one: Parts, two: Parts
+) -> None:
+    promotion = await inheriting(one, two)
+    two.replica.step_down("its session is over")
+    with pytest.raises(LeadershipLost):
+        await promotion
+    assert held(two) == {"the leader's log"}

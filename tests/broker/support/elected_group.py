@@ -42,6 +42,8 @@ class ElectedGroup(ReplicaGroup):
         self.coordinators: dict[int, SimCoordinator] = {}
         #: What else each replica's settings say.
         self.settings: dict[str, Any] = {}
+        #: And those of each replica's store.
+        self.store_settings: dict[str, Any] = {}
 
     async def three(self, **settings: Any) -> int:
         """Start three replicas with these settings of brokers, all in sync; gives who leads."""
@@ -70,7 +72,9 @@ class ElectedGroup(ReplicaGroup):
             broker_id=number,
             segment_bytes=segment_bytes,
         )
-        config = replace(config, replication=replication, **self.settings)
+        assert config.store is not None
+        store = replace(config.store, **self.store_settings)
+        config = replace(config, replication=replication, store=store, **self.settings)
         cores: list[Core] = []
         stack = AsyncExitStack()
         coordinator = self.ensemble.coordinator()

@@ -66,6 +66,8 @@ class Replica:
         self.groups: list[Sequence[Put]] = []
         #: Where the log ended behind each.
         self.ends: list[LogOffset] = []
+        #: Where its leader's log begins, once it was told.
+        self.kept_from: LogOffset | None = None
         #: How those are answered who wait for replicas.
         self.code = 0
         self._acknowledgement = asyncio.Event()
@@ -78,9 +80,13 @@ class Replica:
             self.append,
             acknowledged=self._acknowledged,
             pins=self.pins,
+            keep_from=self.keep_from,
             host=HOST,
             most=most,
         )
+
+    def keep_from(self, first_offset: LogOffset) -> None:
+        self.kept_from = first_offset
 
     async def lead(self, *, alone: bool = True) -> None:
         """Take over; if not ``alone``, what is written shows once it is acknowledged."""

@@ -396,3 +396,12 @@ def test_whenever_the_power_goes_what_was_to_stay_is_there_and_no_offset_is_give
             assert operation > 20
             return
     pytest.fail("it never completed")
+
+
+def test_what_was_held_in_a_block_goes_with_it_unless_it_lasts() -> None:
+    pins = Pins()
+    pins.hold(LogOffset(30), "before it")
+    with pins.temporary():
+        pins.hold(LogOffset(10), "inside")
+        lasting = pins.hold(LogOffset(20), "also behind it", lasts=True)
+    assert pins.lowest() is lasting

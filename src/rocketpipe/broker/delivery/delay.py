@@ -80,7 +80,8 @@ class DelayLevels:
     ) -> None:
         """Go on where the table says; the levels are those of the store's settings.
 
-        What waits is held in ``pins``; what goes to a topic that was deleted is not delivered.
+        What waits is held in ``pins`` once `hold_log` was called; what goes to a topic that was
+        deleted is not delivered.
 
         Raises:
             ValueError: The settings name no level, or one that is no delay.
@@ -106,6 +107,10 @@ class DelayLevels:
             DelayLevel(number, delay_ms, self._start(number), apart_ms, self._end(number))
             for number, delay_ms in enumerate(self._delays_of_queues(), 1)
         ]
+
+    def hold_log(self) -> None:
+        """Keep the log from the oldest message on that waits, for as long as this delivers."""
+        self._pin.hold()
 
     def _delays_of_queues(self) -> tuple[int, ...]:
         """The delays of all levels, of those too that only had messages when there were more."""

@@ -43,9 +43,15 @@ class DelayPin:
 
     def __init__(self, store: MessageStore, pins: Pins) -> None:
         self._store = store
-        self._pin: Pin = pins.hold(store.first_offset, OWNER, yields=True)
+        self._pins = pins
+        #: None where nothing is delivered: a follower keeps what its leader keeps.
+        self._pin: Pin | None = None
         #: Where the next message of each queue is in the log, as long as that is the next one.
         self._heads: dict[int, tuple[QueueOffset, LogOffset]] = {}
+
+    def hold(self) -> None:
+        """Hold all that there is; `move` lets go of what need not wait."""
+        self._pin = self._pins.hold(self._store.first_offset, OWNER, yields=True)
 
     def move(self, places: Iterable[tuple[int, QueueOffset]]) -> None:
         """Hold what is at these places and behind them: queues, each with its next offset.
@@ -53,6 +59,8 @@ class DelayPin:
         Raises:
             StoreError: A queue cannot be read; then as much is held as before.
         """
+        if self._pin is None:
+            return
         # What is not dispatched is behind this; a queue without a message waits for such.
         lowest = self._store.positions.dispatched
         for queue_id, at in places:

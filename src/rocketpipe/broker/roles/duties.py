@@ -105,6 +105,7 @@ def role(core: Core, slaves: SlaveReads | None = None) -> Iterator[Role]:
         StoreError: What the last run left to a feature cannot be read.
     """
     with core.arrivals.temporary(), core.settings.temporary(), core.pins.temporary():
+        core.delays.hold_log()
         features = [feature(core) for feature in FEATURES]
         pulls = pull_handlers(core, PullHandlers, slaves)
         clients = client_handlers(core)

@@ -199,7 +199,13 @@ class FollowLoop:
             async with AsyncExitStack() as stack:
                 if leader.address and not terms.ours:
                     # What a master of Apache's knows beside its log has to be asked for.
-                    poll = TablePoll(core.tables, core.caller, self._clock, run.table_log.cut_topic)
+                    poll = TablePoll(
+                        core.tables,
+                        core.caller,
+                        self._clock,
+                        cut=run.table_log.cut_topic,
+                        keep_from=run.kept_log.keep_from,
+                    )
                     polling = poll.keep_polling(leader.address)
                     await stack.enter_async_context(running(polling, "tables of the master"))
                 await following.run()

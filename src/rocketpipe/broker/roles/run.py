@@ -15,6 +15,7 @@ from typing import Self
 from rocketpipe.background import running
 from rocketpipe.broker.core import Core, Loop
 from rocketpipe.broker.replication.epochs import EpochTable
+from rocketpipe.broker.replication.following.kept_log import KeptLog
 from rocketpipe.broker.replication.joined import JOINED_FILE, JoinedEpoch
 from rocketpipe.broker.replication.tables.table_log import TableLog
 from rocketpipe.broker.roles.duties import Role
@@ -44,6 +45,8 @@ class Run:
         self._boot = boot
         #: Whether what was acknowledged is surely in its log.
         self.is_clean = _is_clean(core.store, joined, boot)
+        #: What of the log is kept for its leader's sake, except while it leads.
+        self.kept_log = KeptLog(core.store, core.pins)
         self.table_log = TableLog(
             core.store,
             core.tables,
@@ -53,6 +56,7 @@ class Run:
             self._append,
             acknowledged=lambda end: core.visibility.settled(end, wait=True),
             pins=core.pins,
+            keep_from=self.kept_log.keep_from,
             host=core.store_host,
         )
 

@@ -110,6 +110,7 @@ class Tenure:
         slaves = SlaveReads(core.cold, core.tables.groups, self._has_readers)
         await run.enter(role(core, slaves), self._loops)
         self._check()
+        run.kept_log.let_go()  # the role holds by now what it needs itself
         if not run.is_clean:  # whatever was lost, this is the log from now on
             run.became_clean()
         core.standing.refusal = None
@@ -238,12 +239,14 @@ class Tenure:
     def step_down(self, code: int, remark: str) -> None:
         """Acknowledge nothing from this moment on: whoever waits is told so."""
         self.open_to = None
+        self._run.kept_log.hold()
         self._run.table_log.step_down()
         if self.followers is not None:
             self.followers.fail(code, remark)
 
     async def end(self) -> None:
         """Take the role down, once nothing is acknowledged any more."""
+        self._run.kept_log.hold()
         await self._run.leave("it does not lead any more")
         self.open_to = None
         await self._tending.aclose()

@@ -87,11 +87,14 @@ class Pin(Closing):
         on_release: Callable[[Pin], None],
         *,
         yields: bool = False,
+        lasts: bool = False,
     ) -> None:
         self.offset = offset
         self.owner = owner
         #: Whether it gives way when the disk is about to be full.
         self.yields = yields
+        #: Whether it stays at the end of a block of `Pins.temporary`.
+        self.lasts = lasts
         self._on_release = on_release
 
     def close(self) -> None:
@@ -115,12 +118,15 @@ class Pins:
         self._pins: set[Pin] = set()
         self._lock = threading.Lock()
 
-    def hold(self, offset: LogOffset, owner: str, *, yields: bool = False) -> Pin:
+    def hold(
+        self, offset: LogOffset, owner: str, *, yields: bool = False, lasts: bool = False
+    ) -> Pin:
         """Keep the log from ``offset`` on for ``owner``, a name that a warning may show.
 
-        What ``yields`` gives way when the disk is about to be full.
+        What ``yields`` gives way when the disk is about to be full; what ``lasts`` is still held
+        behind the block of `temporary` that it was held in.
         """
-        pin = Pin(offset, owner, self._release, yields=yields)
+        pin = Pin(offset, owner, self._release, yields=yields, lasts=lasts)
         with self._lock:
             self._pins.add(pin)
         return pin
@@ -134,7 +140,7 @@ class Pins:
             yield
         finally:
             with self._lock:
-                self._pins &= before
+                self._pins = {pin for pin in self._pins if pin in before or pin.lasts}
 
     def lowest(self) -> Pin | None:
         """The pin that holds most of the log."""

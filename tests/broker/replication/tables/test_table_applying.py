@@ -90,3 +90,12 @@ async def test_queues_whose_messages_expired_go_on_where_they_were(
 
 
 QUEUES = (("spent", 3), ("known", 0), ("more", 0))
+
+
+async def test_the_log_is_kept_as_the_leader_said_last(leader: Replica, follower: Replica) -> None:
+    assert follower.kept_from is None
+    for record in (b'{"do":"tables","first_offset":8192}', b'{"do":"tables","spent":[]}'):
+        leader.append([Put(TABLES_TOPIC, 0, record, b"", 0, 0, 1, HOST)])
+    follower.follow(leader)
+    follower.log.catch_up()
+    assert follower.kept_from == 8192

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,12 @@ from rocketpipe.broker.tables.queue_locks import LOCK_MS
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.names import MAX_GROUP, MAX_TOPIC, TABLES_TOPIC
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.clients import RequestMode
 from rocketpipe.store.errors import StoreFull
+from rocketpipe.store.files.background_sync import run_steps_blocking
 from rocketpipe.store.upkeep.cutting import cut
 from rocketpipe.testing.simulation.disk import SimDisk
 
@@ -468,6 +470,25 @@ async def test_every_half_segment_there_is_a_snapshot_and_the_newest_is_held(
     newest = leader.pins.lowest()
     assert newest is not None
     assert newest.offset == end
+
+
+async def test_followers_hear_where_the_log_begins_a_second_after_files_went(
+    leader: Replica, follower: Replica
+) -> None:
+    for _ in range(3):
+        leader.send("x", body=bytes(600_000))
+    await second(leader)
+    follower.follow(leader)
+    follower.log.catch_up()
+    assert follower.kept_from == 0
+    leader.store.flush()
+    first = LogOffset(leader.store.commit_log.segment_bytes)
+    run_steps_blocking(leader.store.removal.before(first, lambda: nullcontext(True)))
+    assert leader.store.first_offset == first
+    await second(leader)
+    follower.follow(leader)
+    follower.log.catch_up()
+    assert follower.kept_from == first
 
 
 async def test_a_leader_that_is_killed_applies_no_more_than_from_its_last_snapshot(

@@ -22,6 +22,7 @@ from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.topic import DataVersion, TopicSettings
+from rocketpipe.protocol.requests.brokers import GetBrokerRuntimeInfo
 from rocketpipe.protocol.requests.clients import RequestMode
 from rocketpipe.protocol.requests.topics import DeleteTopic
 from rocketpipe.remoting.caller import Caller
@@ -39,9 +40,17 @@ class World:
     clock: ManualClock
     #: Topics whose queues are to go, and up to where of the log.
     cut: dict[str, int] = field(default_factory=dict)
+    #: Where the master's log begins, as each poll said.
+    kept_from: list[int] = field(default_factory=list)
 
     def poll(self) -> TablePoll:
-        return TablePoll(self.slave, self.caller, self.clock, self.cut.__setitem__)
+        return TablePoll(
+            self.slave,
+            self.caller,
+            self.clock,
+            cut=self.cut.__setitem__,
+            keep_from=self.kept_from.append,
+        )
 
     @property
     def differences(self) -> list[str]:
@@ -195,7 +204,24 @@ async def test_a_master_that_cannot_be_asked_is_told_of_once(
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             await poll.poll("127.0.0.1:1")
-    assert len([each for each in caplog.messages if "cannot be had" in each]) == 5
+    assert len([each for each in caplog.messages if "cannot be had" in each]) == 6
     change_all(world.master)
     await poll.poll(world.address)
     assert world.differences == []
+
+
+@pytest.mark.parametrize(("said", "kept_from"), [("4096", [4096]), ("-1", [0]), ("", [])])
+async def test_where_the_masters_log_begins_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch, said: str, kept_from: list[int]
+) -> None:
+    call = world.caller.call
+
+    async def as_said(address: str, request: Any, within_ms: int) -> Any:
+        reply = await call(address, request, within_ms)
+        if isinstance(request, GetBrokerRuntimeInfo):
+            reply.values.table["commitLogMinOffset"] = said
+        return reply
+
+    monkeypatch.setattr(world.caller, "call", as_said)
+    await world.poll().poll(world.address)
+    assert world.kept_from == kept_from

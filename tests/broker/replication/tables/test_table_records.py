@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -73,3 +74,23 @@ def test_a_name_that_could_not_be_read_back_is_left_out(replica: Replica) -> Non
     record = read_record(body)
     assert record is not None
     assert record.places == [("g", "t", [0, 1], [])]
+
+
+def test_where_the_log_begins_is_said_when_it_changed_and_in_each_snapshot(
+    replica: Replica,
+) -> None:
+    first = 4096
+    scribe = TableScribe(replica.tables, replica.owners, first_offset=lambda: first)
+
+    def said(bodies: Iterable[bytes]) -> list[int | None]:
+        return [record.first_offset for body in bodies if (record := read_record(body))]
+
+    assert said(body for bodies in scribe.snapshot(1) for body in bodies) == [4096]
+    assert scribe.changes().bodies == []
+    first = 8192
+    changed = scribe.changes()
+    assert said(changed.bodies) == [8192]
+    assert scribe.changes().bodies == []
+    changed.put_back()
+    assert said(scribe.changes().bodies) == [8192]
+    assert said([b'{"do":"tables","snapshot":[1,0,true]}']) == [None]

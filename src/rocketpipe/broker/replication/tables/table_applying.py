@@ -14,7 +14,7 @@ from rocketpipe.broker.tables.order import OrderedPop
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.group import GroupSettings
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol.requests.clients import RequestMode
@@ -60,11 +60,16 @@ class TableApplier:
         tables: Tables,
         owners: LockJournal,
         begin_queue: Callable[[str, int, QueueOffset], None],
+        keep_from: Callable[[LogOffset], None],
     ) -> None:
-        """``begin_queue`` has a queue that is not known here begin behind what has expired."""
+        """``begin_queue`` has a queue that is not known here begin behind what has expired.
+
+        ``keep_from`` has the log kept from where the leader's begins.
+        """
         self._tables = tables
         self._owners = owners
         self._begin_queue = begin_queue
+        self._keep_from = keep_from
         #: Whether queues were begun that may not be on the disk yet.
         self.has_begun_queues = False
         self._snapshot: _Snapshot | None = None
@@ -170,6 +175,8 @@ class TableApplier:
             self._owners.replicate((group, queue), owner)
             if snapshot is not None:
                 snapshot.locks.add((group, queue))
+        if record.first_offset is not None:
+            self._keep_from(LogOffset(record.first_offset))
         for topic, queue_id, following in record.spent:
             try:
                 self._begin_queue(topic, queue_id, QueueOffset(following))

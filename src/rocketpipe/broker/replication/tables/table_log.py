@@ -4,6 +4,7 @@
                 owners of queues                   at once, and told when acknowledged
                 places of groups, delay levels,    each second; at once and answered when
                 pops in order                      acknowledged with ``offsetCommit=sync``
+                where the log begins               each second
                 a snapshot of everything           first of all, and every half segment
     follower    applies records as they are dispatched, saves its tables as ever, and remembers in
                 `JoinedEpoch` up to where that was saved: after a kill it applies from there again
@@ -70,13 +71,15 @@ class TableLog:
         *,
         acknowledged: Callable[[LogOffset], Awaitable[int]],
         pins: Pins,
+        keep_from: Callable[[LogOffset], None],
         host: bytes,
         most: int = MAX_BODY_BYTES,
     ) -> None:
         """Take over where the last run was; nothing may have been followed in this one yet.
 
         ``append`` stores messages as one group, and gives the log's end behind them;
-        ``acknowledged`` waits until everything before an end is, and gives the answer's code.
+        ``acknowledged`` waits until everything before an end is, and gives the answer's code;
+        ``keep_from`` is told where the leader's log begins.
         """
         self._store = store
         self._tables = tables
@@ -90,9 +93,13 @@ class TableLog:
         segment = store.commit_log.segment_bytes
         self._half_segment = segment // 2
         self._scribe = TableScribe(
-            tables, owners, most=min(most, segment // 4), spent=store.spent_queues
+            tables,
+            owners,
+            most=min(most, segment // 4),
+            spent=store.spent_queues,
+            first_offset=lambda: store.first_offset,
         )
-        self._applier = TableApplier(tables, owners, store.begin_queue)
+        self._applier = TableApplier(tables, owners, store.begin_queue, keep_from)
         #: Where the queue is applied up to. What lies behind its end was cut off, and comes anew.
         self._at = QueueOffset(min(joined.tables_applied, store.max_offset(TABLES_TOPIC, 0)))
         joined.save(tables_applied=self._at)

@@ -6,9 +6,10 @@
     402  request modes     taken over; masters before 5.0 have none
     43   places of groups  taken over, backwards too, as after a reset; of an older version, which
     45   delay levels      a master has that crashed, only what goes forwards
+    28   its log           where it begins: from there on the log is kept here too
 
-The last two change many times under one version. Behind a master of ours the tables come by the log
-instead: see ``table_log``.
+Places and levels change many times under one version. Behind a master of ours all of it comes by
+the log instead: see ``table_log``.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ ANSWER_WITHIN_MS: Final = 10_000
 #: A table that changes under whoever asks for its pages is begun again so often, until next time.
 _TRIES: Final = 5
 _SEPARATOR: Final = "@"
+_LOG_BEGIN: Final = "commitLogMinOffset"
 _LOG_END: Final = "commitLogMaxOffset"
+#: Said of the log of a master that has no file yet.
+_NO_LOG: Final = "-1"
 
 #: The version of a table, how many entries of it have come, and how many it has if that is told.
 _Page: TypeAlias = tuple[DataVersion, int, int | None]
@@ -59,13 +63,19 @@ class TablePoll:
         tables: Tables,
         caller: Caller,
         clock: Clock,
+        *,
         cut: Callable[[str, LogOffset], None],
+        keep_from: Callable[[LogOffset], None],
     ) -> None:
-        """``cut`` is told of a deleted topic, and of where the master's log ended by then."""
+        """``cut`` is told of a deleted topic, and of where the master's log ended by then.
+
+        ``keep_from`` is told where the master's log begins.
+        """
         self._tables = tables
         self._caller = caller
         self._clock = clock
         self._cut = cut
+        self._keep_from = keep_from
         self._versions: dict[str, DataVersion] = {}
         #: What was the matter with each table when it was last asked for.
         self._troubles: dict[str, str] = {}
@@ -84,6 +94,7 @@ class TablePoll:
             ("places of groups", self._places),
             ("delay levels", self._delays),
             ("request modes", self._modes),
+            ("where its log begins", self._log_begin),
         )
         for name, ask in asked:
             try:
@@ -130,7 +141,7 @@ class TablePoll:
         deleted: dict[str, int] = {}
         if missing:
             gone = [name for name in missing if await self._is_gone(master, name, mine[name])]
-            end = await self._log_end(master)
+            end = await self._log_offset(master, _LOG_END)
             if (await page(None, None))[0] != version:
                 # One of them may be there again, with messages before that end.
                 del self._versions["topics"]
@@ -155,11 +166,16 @@ class TablePoll:
                 return False
         return True
 
-    async def _log_end(self, master: str) -> int:
+    async def _log_begin(self, master: str) -> None:
+        self._keep_from(LogOffset(await self._log_offset(master, _LOG_BEGIN)))
+
+    async def _log_offset(self, master: str, name: str) -> int:
         reply = await self._caller.call(master, GetBrokerRuntimeInfo(), ANSWER_WITHIN_MS)
-        text = reply.values.table.get(_LOG_END, "")
+        text = reply.values.table.get(name, "")
+        if text == _NO_LOG:
+            return 0
         if not (text.isascii() and text.isdigit()):
-            raise RemoteProtocolError(f"the master does not say where its log ends: {text[:40]!r}")
+            raise RemoteProtocolError(f"the master does not say its {name}: {text[:40]!r}")
         return int(text)
 
     async def _groups(self, master: str) -> None:

@@ -10,6 +10,7 @@ harm, and the last one about a thing counts:
      "orders":[["orders","billing",0,{…}]],  "modes":[{…}],  "delays":{"1":100},
      "locks":[["billing","orders","broker-a",3,"10.0.0.7@4711"]],
      "spent":[["orders",3,4096]],    queues whose messages have all expired, and their next offset
+     "first_offset":8192,            where the leader's log begins
      "topics_version":{…}, …}
 
 A snapshot is all of them, in parts: ``"snapshot":[7,0,false]`` is the first part of the seventh,
@@ -19,7 +20,7 @@ and not its last. What no part of it has is not there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -64,6 +65,8 @@ class TableRecord(msgspec.Struct, frozen=True, kw_only=True):
     modes: list[msgspec.Raw] = []
     locks: list[tuple[str, str, str, Int32, str | None]] = []
     spent: list[tuple[str, Int32, Int64]] = []
+    #: Versions before this field do not tell.
+    first_offset: Int64 | None = None
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -149,18 +152,21 @@ class TableScribe:
         *,
         most: int = MAX_BODY_BYTES,
         spent: Callable[[], Iterable[tuple[str, int, int]]] = tuple,
+        first_offset: Callable[[], int] = int,
     ) -> None:
         """Make no body longer than ``most``, unless a single entry is.
 
         ``spent`` gives queues of which the log has nothing left: who gets it now learns of them
-        from a snapshot alone, and would give their offsets again.
+        from a snapshot alone, and would give their offsets again. ``first_offset`` gives where the
+        log begins.
         """
         self._tables = tables
         self._spent = spent
+        self._first_offset = first_offset
         self._owners = owners
         self._most = most
-        #: The versions that were written down last: they may change without an entry.
-        self._versions: tuple[DataVersion, DataVersion] | None = None
+        #: What was written down last of what may change without an entry.
+        self._stated: dict[str, object] = {}
 
     def watch(self, wanted: bool = True) -> None:
         """Note from now on what changes, or no more."""
@@ -190,7 +196,7 @@ class TableScribe:
         modes, locks = tables.modes.take_news(), owners.take_news(ENTRIES_AT_ONCE)
         places = tables.offsets.take_news(ENTRIES_AT_ONCE)
         orders, delays = tables.orders.take_news(ENTRIES_AT_ONCE), tables.delays.take_news()
-        before = self._versions
+        before = self._stated
 
         def put_back() -> None:
             tables.topics.put_news_back(topics)
@@ -200,10 +206,10 @@ class TableScribe:
             tables.orders.put_news_back(orders)
             tables.delays.put_news_back(delays)
             owners.put_news_back(locks)
-            self._versions = before
+            self._stated = before
 
         bodies = _Bodies(self._most)
-        self._versions_of(bodies, written=before)
+        self._state(bodies, written=before)
         self._topics(bodies, topics)
         self._groups(bodies, groups)
         self._modes(bodies, modes)
@@ -256,20 +262,21 @@ class TableScribe:
             yield bodies.take()
         self._modes(bodies, tables.modes.keys())
         self._delays(bodies)
-        self._versions_of(bodies)
+        self._state(bodies, written={})
         bodies.close(last=True)
         yield bodies.take()
 
     # Entries of each table
 
-    def _versions_of(
-        self, bodies: _Bodies, written: tuple[DataVersion, DataVersion] | None = None
-    ) -> None:
-        versions = (self._tables.topics.version, self._tables.groups.version)
-        for index, kind in enumerate(("topics_version", "groups_version")):
-            if written is None or written[index] != versions[index]:
-                bodies.set(kind, versions[index])
-        self._versions = versions
+    def _state(self, bodies: _Bodies, written: Mapping[str, object]) -> None:
+        self._stated = {
+            "topics_version": self._tables.topics.version,
+            "groups_version": self._tables.groups.version,
+            "first_offset": self._first_offset(),
+        }
+        for kind, value in self._stated.items():
+            if written.get(kind) != value:
+                bodies.set(kind, value)
 
     def _topics(self, bodies: _Bodies, names: Iterable[str]) -> None:
         table = self._tables.topics
