@@ -28,4 +28,4 @@ def test_the_settings_of_a_group_have_their_original_names(command: Command) -> 
     command("group", "create", "configured", "--max-attempts", "3")
     flags = ("-g", "configured", "--output", "json")
     rows = json.loads(command("mqadmin", "getConsumerConfig", *flags))
-    assert {"broker": "broker-a", "key": "retryMaxTimes", "value": 3} in rows
+    assert {"broker": "broker-a", "key": "retryMaxTimes", "value": 2} in rows

@@ -30,7 +30,7 @@ def test_what_was_sent_is_found_by_key_and_id(command: Command, answer: Answer) 
         *("--property", "colour=red"),
     )
     assert sent["durable"] is True
-    assert sent["written"] == "to memory, soon to disk"
+    assert sent["written"] == "to memory, then disk"
     (found,) = answer("message", "query", "orders", "--key", "A1")
     assert (found["body"], found["tags"], found["keys"]) == ("order 1", "paid", ["A1"])
     assert found["message_id"] == sent["message_id"]

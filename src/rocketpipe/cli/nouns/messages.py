@@ -40,7 +40,7 @@ examples:
 
 #: Where an acknowledged message is, by its broker's ``flushDiskType``.
 _WRITTEN: Final = {
-    "ASYNC_FLUSH": "to memory, soon to disk",
+    "ASYNC_FLUSH": "to memory, then disk",
     "SYNC_FLUSH": "to disk",
 }
 
