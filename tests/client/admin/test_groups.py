@@ -38,7 +38,7 @@ async def test_a_group_is_created_once_and_changed_only_if_it_is_there(admin: Ad
     for change in (admin.groups.create, admin.groups.update):
         with pytest.raises(TypeError, match="a group has no 'retry_max_times': use max_attempts"):
             await change("billing", **OLD)
-    with pytest.raises(NoGroup, match="no group 'x' at 1 brokers"):
+    with pytest.raises(NoGroup, match="no group 'x' at 1 broker"):
         await admin.groups.update("x", ordered=True)
     with pytest.raises(InvalidName):
         await admin.groups.create("a b")
