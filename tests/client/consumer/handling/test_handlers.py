@@ -186,7 +186,7 @@ async def test_an_unused_consumer_has_no_threads() -> None:
     async def waits(one: Any) -> None: ...
 
     await outcome_of(waits)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
     assert message(1).topic == "orders"
 
 
