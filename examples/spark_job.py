@@ -1,7 +1,7 @@
 """Orders become totals by city: a topic is read by Spark, and the result is written to another.
 
+pip install ".[spark]"
 rocketpipe serve --data data &
-pip install "rocketpipe[spark]"
 python examples/spark_job.py
 """
 

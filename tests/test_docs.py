@@ -28,6 +28,7 @@ LINK = re.compile(r"\]\(([^()\s]+)\)")
 BLOCK = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(rocketpipe(?:-mqadmin)? [^`\n]+)`")
 METRIC = re.compile(r"\brocket(?:mq|pipe)_[a-z]+_[a-z_]+\b")
+COMMENT = re.compile(r"(?:^|[ \t]+)#[^\n]*", re.MULTILINE)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -75,8 +76,13 @@ def test_the_index_leads_to_every_page() -> None:
 @pytest.mark.parametrize("page", IN_CHINESE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_in_chinese_has_the_code_of_the_one_in_english(page: Path) -> None:
     english = page.with_name(page.name.replace(".zh.md", ".md"))
-    ours, theirs = (FENCE.findall(each.read_text(encoding="utf-8")) for each in (page, english))
+    ours, theirs = (
+        [COMMENT.sub("", code) for code in FENCE.findall(each.read_text(encoding="utf-8"))]
+        for each in (page, english)
+    )
     assert ours == theirs, f"copy the code of {english.name} into {page.name}"
+    comments = COMMENT.findall("".join(FENCE.findall(page.read_text(encoding="utf-8"))))
+    assert [each for each in comments if each.isascii()] == [], "a comment is in English"
     depths = [
         [heading.split()[0] for heading in re.findall(r"^#+ ", FENCE.sub("", text), re.MULTILINE)]
         for text in (page.read_text(encoding="utf-8"), english.read_text(encoding="utf-8"))
@@ -85,6 +91,15 @@ def test_a_page_in_chinese_has_the_code_of_the_one_in_english(page: Path) -> Non
 
 
 # What a reader is told to type
+
+FROM_AN_INDEX = re.compile(r"pip install [^\n`#]*?(?<![\w./-])rocketpipe(?![\w-])")
+
+
+def test_nothing_is_installed_from_an_index_that_does_not_have_it() -> None:
+    told = [*PAGES, *(ROOT / "examples").rglob("*.py"), *(ROOT / "src").rglob("*.py")]
+    for path in told:
+        found = FROM_AN_INDEX.search(path.read_text(encoding="utf-8"))
+        assert found is None, f"{path.relative_to(ROOT)}: {found and found[0]!r}"
 
 
 def blocks(page: Path, *languages: str) -> Iterator[str]:

@@ -45,7 +45,7 @@ def test_a_directory_without_them_is_named(tmp_path: Path) -> None:
 
 def test_without_pyspark_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper_server.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ZooKeeperNotFound, match=r"pip install 'rocketpipe\[spark\]'"):
+    with pytest.raises(ZooKeeperNotFound, match=r"pip install 'pyspark<5'"):
         find_jars({})
 
 

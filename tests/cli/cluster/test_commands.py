@@ -106,7 +106,7 @@ def test_a_node_of_the_ensemble_knows_the_others(tmp_path: Path) -> None:
 
 def test_without_kazoo_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ConfigError, match=r"pip install 'rocketpipe\[cluster\]'"):
+    with pytest.raises(ConfigError, match=r"pip install kazoo"):
         Commands(cluster(Mode.ELECTED), Path(), Wishes()).check()
 
 

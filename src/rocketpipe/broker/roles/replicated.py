@@ -172,7 +172,7 @@ async def _zookeeper(
         from rocketpipe.coordination.zookeeper import ZkCoordinator
     except ImportError as error:
         raise ConfigError(
-            "zookeeperAddr", "an elected leader needs kazoo: pip install 'rocketpipe[cluster]'"
+            "zookeeperAddr", "an elected leader needs kazoo: pip install kazoo"
         ) from error
     coordinator = ZkCoordinator(
         replication.zookeepers,

@@ -47,7 +47,7 @@ class Commands:
                 raise ConfigError(
                     "--mode",
                     "elected brokers speak to ZooKeeper through kazoo: "
-                    "`pip install 'rocketpipe[cluster]'`; sync and async need nothing more",
+                    "`pip install kazoo`; sync and async need nothing more",
                 )
             zookeeper_server.find_jars()
             self._java = java_program(os.environ, "ZooKeeper")
