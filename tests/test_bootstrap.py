@@ -311,16 +311,23 @@ def test_when_all_installers_fail_their_words_and_the_cause_are_shown(
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        ("  Downloading pyspark-4.3.0.tar.gz (455.9 MB)\n", True),
-        (" Downloading pyspark (434.8MiB)\n", True),
-        ("  Downloading iniconfig-2.3.1-py3-none-any.whl (7.5 kB)\n", False),
-        ("  Downloading Pygments-2.21.0-py3-none-any.whl (1.2 MB)\n", False),
-        ("  Building wheel for pyspark (setup.py): started\n", True),
-        ("Collecting ruff==0.17.4\n", False),
+        (
+            "  Downloading pyspark-4.3.0.tar.gz (455.9 MB)\n",
+            "Downloading pyspark-4.3.0.tar.gz (455.9 MB)",
+        ),
+        (" Downloading pyspark (434.8MiB)\n", "Downloading pyspark (434.8MiB)"),
+        ("  Downloading iniconfig-2.3.1-py3-none-any.whl (7.5 kB)\n", None),
+        ("  Downloading Pygments-2.21.0-py3-none-any.whl (1.2 MB)\n", None),
+        (
+            "  Building wheel for pyspark (setup.py): started\n",
+            "Building wheel for pyspark (setup.py): started",
+        ),
+        ("Collecting ruff==0.17.4\n", None),
+        ("Installing collected packages: py4j, zstandard, ruff\n", "Unpacking 3 packages"),
     ],
 )
-def test_progress_shows_what_takes_long(line: str, *, shown: bool) -> None:
-    assert bootstrap.worth_showing(line) is shown
+def test_progress_shows_what_takes_long(line: str, shown: str | None) -> None:
+    assert bootstrap.progress_in(line) == shown
 
 
 # --- Java and Node.js ----------------------------------------------------------------------------

@@ -92,6 +92,17 @@ def test_a_page_in_chinese_has_the_code_of_the_one_in_english(page: Path) -> Non
 
 # What a reader is told to type
 
+MADE = re.compile(r"(?:--data|-m venv) ([a-z]+)\b(?!/)")
+
+
+def test_what_the_first_steps_make_is_no_part_of_the_repository() -> None:
+    first = [ROOT / "README.md", *DOCS.glob("tutorial*.md")]
+    made = {name for page in first for name in MADE.findall(page.read_text(encoding="utf-8"))}
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert made
+    assert {name for name in made if f"/{name}/" not in ignored} == set()
+
+
 FROM_AN_INDEX = re.compile(r"pip install [^\n`#]*?(?<![\w./-])rocketpipe(?![\w-])")
 
 

@@ -252,16 +252,19 @@ def run_showing_downloads(command: list[str]) -> tuple[int, list[str]]:
         assert process.stdout is not None
         for line in process.stdout:
             last.append(line.rstrip())
-            if worth_showing(line):
-                say("  " + line.strip())
+            if progress := progress_in(line):
+                say("  " + progress)
     return process.returncode, list(last)
 
 
-def worth_showing(line: str) -> bool:
-    """Downloads of 10 MB and more, and what is built from source: the rest is quick."""
+def progress_in(line: str) -> str | None:
+    """What an installer's line tells of progress: large downloads, builds, the unpacking of all."""
+    if found := re.match(r"Installing collected packages: (.+)", line):
+        return f"Unpacking {found[1].count(',') + 1} packages"
     size = re.search(r"Downloading \S+ \((\d+)(?:\.\d+)? ?(MB|MiB|GB|GiB)\)", line)
     large = size is not None and (size[2].startswith("G") or int(size[1]) >= 10)
-    return large or re.match(r"\s*(Building wheel for|Building) \S", line) is not None
+    slow = large or re.match(r"\s*(Building wheel for|Building) \S", line)
+    return line.strip() if slow else None
 
 
 CAUSES = [
@@ -392,18 +395,21 @@ def set_up(root: Path) -> None:
     inputs = inputs_of(root, os.environ)
     reason = why_unusable(root) if venv.exists() else "there is none yet"
     if reason is not None:
-        say(f"making .venv with Python {platform.python_version()}: {reason}")
+        say(f"[1/5] making .venv with Python {platform.python_version()}: {reason}")
         create_venv(venv)
     Stamp(root=str(root)).write(venv)
     forget_half_installed(venv)
-    say("installing what is pinned (the first time about 600 MB, most of it Spark)")
+    say("[2/5] installing what builds the rest")
     install(venv, "--require-hashes", "-r", "requirements/build.txt")
+    say("[3/5] installing what is pinned (the first time about 600 MB, most of it Spark)")
     # Without isolation, so that what has no wheel is built by the pinned setuptools too.
     pinned = ("--require-hashes", "--no-build-isolation", "-r", "requirements/dev.txt")
     install(venv, *pinned)
     # Its table is all that is wanted of it, not what its module would import.
     install(venv, *pinned[:2], "--no-deps", "-r", "requirements/demo.txt")
+    say("[4/5] installing the project")
     install_project(root)
+    say("[5/5] looking for a Java for Spark")
     java = ensure_java(root)
     Stamp(root=str(root), inputs=inputs, java=java).write(venv)
     say(f"ready; Java for Spark is {java}")
