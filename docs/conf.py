@@ -38,8 +38,9 @@ myst_links_external_new_tab = False
 
 html_theme = "furo"
 html_title = f"RocketPipe {__version__}"
-html_static_path = ["site.css"]
+html_static_path = ["site.css", "site.js"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}

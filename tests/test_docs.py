@@ -92,6 +92,15 @@ def test_a_page_in_chinese_has_the_code_of_the_one_in_english(page: Path) -> Non
 
 # What a reader is told to type
 
+WIDEST = 103  # characters of code that fit beside the contents of a page on a laptop
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_fits_a_page_without_scrolling(page: Path) -> None:
+    lines = "".join(blocks(page, "sh", "python", "console", "yaml", "ini", "sql")).splitlines()
+    assert [line for line in lines if len(line) > WIDEST] == []
+
+
 MADE = re.compile(r"(?:--data|-m venv) ([a-z]+)\b(?!/)")
 
 

@@ -29,7 +29,7 @@ def build(site: Path, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
 def tree(tmp_path: Path) -> Path:
     """A documentation of one page, rendered as ours is."""
     (tmp_path / "docs").mkdir()
-    for name in ("conf.py", "site.css"):
+    for name in ("conf.py", "site.css", "site.js"):
         shutil.copy(ROOT / "docs" / name, tmp_path / "docs")
     (tmp_path / "README.md").write_text("# Small\n\n[the index](docs/README.md)\n")
     (tmp_path / "docs" / "README.md").write_text(INDEX)
@@ -51,6 +51,7 @@ def test_our_pages_are_rendered_linked_fit_for_phones_and_searched_offline(tmp_p
         assert f'href="{address}"' in first or page.name == "README.md", f"no way to {address}"
         assert '<meta name="viewport"' in text, address
         assert "prefers-color-scheme: dark" in text, address
+        assert re.search(r'<script src="[./]*_static/site\.js', text), address
         language = "zh-CN" if ".zh" in page.suffixes else "en"
         assert re.search(rf'<html[^>]* lang="{language}"', text), address
 
