@@ -74,7 +74,7 @@ def test_a_whole_run_proves_itself_and_leaves_report_and_tables(tmp_path: Path) 
     assert "the Spark query was killed with SIGKILL, within a batch" in output
     assert re.search(r"while it is down, Spark reads \d+ flights from its log", output)
     assert re.search(r"broker-a-\d leads; .*; acknowledged [\d,]+, lost 0", output)
-    row = f"Delta table of flights {FLIGHTS:,} {FLIGHTS:,} 0 0"
+    row = f"Delta table of flights {FLIGHTS:,} {FLIGHTS:,} 0 0 0"
     assert row in [" ".join(line.split()[1:]) for line in output.splitlines()]
     assert DeltaTable(tmp_path / "out" / "tables" / "flights").count() == FLIGHTS
     assert "All of it holds." in (tmp_path / "out" / "report.html").read_text()
