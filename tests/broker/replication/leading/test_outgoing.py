@@ -313,9 +313,12 @@ async def test_who_is_silent_is_given_up(tmp_path: Path, said: bytes) -> None:
         leading(tmp_path, fixed(), clock) as parts,
         await connected(parts.address, Dialect.PLAIN) as slave,
     ):
-        slave.say(said)
         await until(lambda: len(parts.followers._open) == 1)
-        await asyncio.sleep(0.01)
+        (follower,) = parts.followers._open
+        await clock.advance(1)
+        slave.say(said)
+        if said:
+            await until(lambda: follower.heard_ms == clock.monotonic_ms())
         await clock.advance(parts.config.silence_ms - 200)
         assert not slave.closed
         await clock.advance(400)
