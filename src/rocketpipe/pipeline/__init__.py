@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rocketpipe.pipeline.planning.gaps import MessagesGone
     from rocketpipe.pipeline.planning.offset_reader import QueuesUnreachable, UnknownTopic
     from rocketpipe.pipeline.planning.offsets import UnreadableOffset
+    from rocketpipe.pipeline.session import ClusterUnreachable, SparkPlace
     from rocketpipe.pipeline.writer import AppendOnly
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "BadRow",
     "BatchConflict",
     "BatchTable",
+    "ClusterUnreachable",
     "ColumnError",
     "DamagedRecord",
     "JavaNotFound",
@@ -37,6 +39,7 @@ __all__ = [
     "MessagesGone",
     "OptionError",
     "QueuesUnreachable",
+    "SparkPlace",
     "UnknownTopic",
     "UnreadableMessage",
     "UnreadableOffset",
@@ -50,6 +53,7 @@ _HOME = {
     "BadRow": "columns.write_rows",
     "BatchConflict": "delta",
     "BatchTable": "delta",
+    "ClusterUnreachable": "session",
     "ColumnError": "columns.rows",
     "DamagedRecord": "columns.records",
     "JavaNotFound": "java",
@@ -57,6 +61,7 @@ _HOME = {
     "MessagesGone": "planning.gaps",
     "OptionError": "options.text",
     "QueuesUnreachable": "planning.offset_reader",
+    "SparkPlace": "session",
     "UnknownTopic": "planning.offset_reader",
     "UnreadableMessage": "columns.rows",
     "UnreadableOffset": "planning.offsets",

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -91,10 +91,13 @@ def prepare_alone(environ: MutableMapping[str, str] | None = None) -> None:
     prepare(environ)
 
 
-def settings(scratch: Path) -> dict[str, str]:
-    """The settings of a Spark that runs small jobs at once and keeps its files in ``scratch``."""
+def settings(scratch: Path, *, lasting: bool = False) -> dict[str, str]:
+    """The settings of a Spark that keeps its files in ``scratch``.
+
+    It begins small jobs at once, unless it is ``lasting``: then it is worth the better compiler.
+    """
     java = {
-        "-XX:TieredStopAtLevel": "1",  # the job ends before the better compiler would pay
+        **({} if lasting else {"-XX:TieredStopAtLevel": "1"}),
         "-Djava.io.tmpdir": _quoted(scratch),
         "-Dderby.system.home": _quoted(scratch),
     }
@@ -123,10 +126,18 @@ def lean_python(scratch: Path) -> str:
 
 
 @contextmanager
-def local_spark(scratch: Path, *, name: str, cores: int = 2) -> Iterator[SparkSession]:
+def local_spark(
+    scratch: Path,
+    *,
+    name: str,
+    cores: int = 2,
+    conf: Mapping[str, str] | None = None,
+    lasting: bool = False,
+) -> Iterator[SparkSession]:
     """Run Spark in this process for the length of the block, silent, with its files in ``scratch``.
 
-    Its JVM ends with the block. What Spark prints is in ``scratch / LOG_NAME``.
+    Its JVM ends with the block. What Spark prints is in ``scratch / LOG_NAME``. ``conf`` comes
+    after our own settings, of which ``lasting`` is one.
 
     Raises:
         JavaNotFound: If there is no Java that Spark runs on.
@@ -137,16 +148,17 @@ def local_spark(scratch: Path, *, name: str, cores: int = 2) -> Iterator[SparkSe
 
     prepare_alone()
     os.environ["PYSPARK_PYTHON"] = lean_python(scratch)
-    conf = SparkConf(loadDefaults=False).setAll(list(settings(scratch).items()))
-    conf.setMaster(f"local[{cores}]").setAppName(name)
+    given = {**settings(scratch, lasting=lasting), **(conf or {})}
+    spark_conf = SparkConf(loadDefaults=False).setAll(list(given.items()))
+    spark_conf.setMaster(f"local[{cores}]").setAppName(name)
     gateway: Any = None
     try:
         # A JVM that is cut off while it starts stays for good: so a signal waits until it has.
         with (scratch / LOG_NAME).open("ab") as log, _signals_held():
             output = {"stdout": log, "stderr": subprocess.STDOUT}
-            gateway = launch_gateway(conf, output)  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(spark_conf, output)  # type: ignore[no-untyped-call]
         with _signal_handlers_kept():
-            context = SparkContext(conf=conf, gateway=gateway)
+            context = SparkContext(conf=spark_conf, gateway=gateway)
         try:
             yield SparkSession.builder.getOrCreate()
         finally:
