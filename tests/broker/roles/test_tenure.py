@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
-from tests.broker.support.group_status import LEADER, leading
-from tests.broker.support.replica_parts import Parts
+from tests.broker.support.replica_parts import Parts, replica_parts
+from tests.broker.support.scripted_follower import ScriptedFollower, following
 from tests.waiting import until
 
-from rocketpipe.broker.config.replication import ReplicationConfig
-from rocketpipe.broker.replication.leading.followers import Followers
-from rocketpipe.broker.replication.own_damage import OwnDamage
-from rocketpipe.broker.roles.run import Run
-from rocketpipe.broker.roles.switchboard import Switchboard
-from rocketpipe.broker.roles.tenure import CATCH_UP_MS, LeadershipLost, Tenure
-from rocketpipe.coordination.coordinator import GroupState, Leadership, NotInSync
+from rocketpipe.broker.roles import tenure
+from rocketpipe.broker.roles.tenure import STORE_EVERY_MS, LeadershipLost
+from rocketpipe.coordination.coordinator import NotInSync
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.offsets import GetMaxOffset
-from rocketpipe.store.state.health import StoreState
 from rocketpipe.store.upkeep.retention import Pin, Pins
 from rocketpipe.testing.clock import ManualClock
 
@@ -173,104 +169,69 @@ async def test_who_has_nobody_to_hand_over_to_goes_on(one: Parts) -> None:
     assert (await one.send()).queue_offset == 0
 
 
-class Handover:
-    """Replica 1 leads 2, which is in sync, and 3, which is not."""
+@asynccontextmanager
+async def led(root: Path) -> AsyncIterator[tuple[Parts, ScriptedFollower]]:
+    """Replica 1 leads 2, which is in sync and says no more of what it takes in."""
+    async with replica_parts(root) as parts:
+        address = (await parts.lead(1, 2)).ha_address
+        async with following(address, 2) as follower:
+            await until(lambda: any(each.in_sync for each in parts.replica.status().followers))
+            yield parts, follower
 
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.caught_up: set[int] = set()
-        self.others = {2}
-        self.asked: list[int | None] = []
-        self.board = Switchboard(self.clock)
-        self.damage = OwnDamage(self.clock, lambda: True, lambda: None)
-        self.health: Any = SimpleNamespace(failure=None, state=StoreState.RUNNING)
-        run = SimpleNamespace(core=SimpleNamespace(store=SimpleNamespace(health=self.health)))
-        self.tenure = Tenure(
-            Leadership(leader=LEADER, state=GroupState(epoch=3)),
-            cast("Run", run),
-            self.board,
-            ReplicationConfig(),
-            self.clock,
-            holds=lambda: True,
-            stand_aside=self._stand_aside,
-            resign=self._resign,
-            others=lambda: self.others,
-            damage=self.damage,
-        )
-        followers = SimpleNamespace(
-            status=lambda: leading().followers,
-            caught_up=lambda wanted: min(self.caught_up & wanted, default=None),
-            has_in_sync=True,
-        )
-        self.tenure.followers = cast("Followers", followers)
 
-    async def _stand_aside(self) -> None:
-        self.asked.append(0)
+def takes_requests(parts: Parts) -> bool:
+    return parts.board._taken.is_set()
 
-    async def _resign(self, to: int | None) -> None:
-        self.asked.append(to)
+
+async def test_requests_wait_until_a_follower_has_everything(tmp_path: Path) -> None:
+    async with led(tmp_path) as (parts, follower):
+        end = parts.append(3)
+        handing = asyncio.create_task(parts.replica.hand_over())
+        await until(lambda: not takes_requests(parts) and follower.end == end)
+        assert not handing.done()
+        follower.report(end)
+        assert await handing == 2
+        assert not takes_requests(parts), "the next leader is about to come"
+
+
+async def test_nobody_is_named_who_does_not_catch_up_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenure, "CATCH_UP_MS", 50)
+    async with led(tmp_path) as (parts, _):
+        parts.append(3)
+        assert await parts.replica.hand_over() is None
+        assert takes_requests(parts)
+
+
+async def test_nobody_is_named_who_may_not_lead_or_was_not_wanted(tmp_path: Path) -> None:
+    async with led(tmp_path) as (parts, follower):
+        follower.report(parts.end)
+        assert await parts.replica.hand_over(3) is None
+        parts.replica.candidates = tuple  # the machine of 2 crashed, though it follows again
+        assert await parts.replica.hand_over() is None
+        assert takes_requests(parts)
+        parts.replica.candidates = lambda: {2}
+        assert await parts.replica.hand_over() == 2
+
+
+async def test_a_damaged_log_has_another_lead_as_soon_as_one_may(tmp_path: Path) -> None:
+    clock, asked = ManualClock(), []
+
+    async def resign(to: int | None) -> None:
+        asked.append(to)
         raise NotInSync("none has everything yet")
 
-    @property
-    def holds(self) -> bool:
-        return not self.board._taken.is_set()
-
-
-async def test_requests_wait_until_a_follower_has_everything() -> None:
-    parts = Handover()
-    task = asyncio.create_task(parts.tenure.caught_up())
-    await parts.clock.advance(100)
-    assert not task.done()
-    assert parts.holds
-    parts.caught_up = {2}
-    await parts.clock.advance(100)
-    assert await task == 2
-    assert parts.holds, "the next leader is about to come"
-
-
-async def test_nobody_is_named_who_does_not_catch_up_in_time() -> None:
-    parts = Handover()
-    task = asyncio.create_task(parts.tenure.caught_up())
-    while not task.done():
-        await parts.clock.advance(1000)
-    assert await task is None
-    assert parts.clock.monotonic_ms() >= CATCH_UP_MS
-    assert not parts.holds
-
-
-async def test_nobody_is_named_who_may_not_lead_or_was_not_wanted() -> None:
-    parts = Handover()
-    parts.caught_up = {2, 3}
-    assert await parts.tenure.caught_up(3) is None
-    parts.others = set()  # the machine of 2 crashed, though it follows again
-    assert await parts.tenure.caught_up() is None
-    assert not parts.holds
-
-
-async def test_a_damaged_log_has_another_lead_as_soon_as_one_may() -> None:
-    parts = Handover()
-    parts.others = set()
-    minding = asyncio.create_task(parts.tenure._mind_log())
-    await parts.clock.advance(1000)
-    parts.damage.found(40)
-    await parts.clock.advance(1000)
-    assert parts.asked == []
-    parts.others = {2}
-    await parts.clock.advance(1000)
-    assert set(parts.asked) == {None}
-    minding.cancel()
-    await asyncio.wait([minding])
-
-
-async def test_a_failed_store_has_another_lead() -> None:
-    parts = Handover()
-    minding = asyncio.create_task(parts.tenure._store_watch().keep())
-    await parts.clock.advance(1000)
-    assert parts.asked == []
-    parts.health.failure = OSError("no room")
-    await parts.clock.advance(1000)
-    await minding
-    assert parts.asked == [0]
+    async with replica_parts(tmp_path, clock=clock) as parts:
+        parts.replica.resign = resign
+        parts.replica.candidates = tuple
+        await parts.lead()
+        parts.core.store.damaged.found(40)
+        await clock.advance(10 * STORE_EVERY_MS)
+        assert asked == []
+        parts.replica.candidates = lambda: {2}
+        await clock.advance(2 * STORE_EVERY_MS)
+        assert asked == [None, None], "and again, while nobody could"
 
 
 def held(parts: Parts) -> set[str]:

@@ -70,6 +70,8 @@ class Replica:
         self.kept_from: LogOffset | None = None
         #: How those are answered who wait for replicas.
         self.code = 0
+        #: How many wait for them now.
+        self.waiting = 0
         self._acknowledgement = asyncio.Event()
         self.log = TableLog(
             self.store,
@@ -106,8 +108,12 @@ class Replica:
         return self.store.positions.written
 
     async def _acknowledged(self, end: LogOffset) -> int:
-        while self.store.positions.confirmed < end and not self.code:
-            await self._acknowledgement.wait()
+        self.waiting += 1
+        try:
+            while self.store.positions.confirmed < end and not self.code:
+                await self._acknowledgement.wait()
+        finally:
+            self.waiting -= 1
         return self.code
 
     def acknowledge(self, code: int = 0) -> None:

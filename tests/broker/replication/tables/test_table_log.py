@@ -166,8 +166,8 @@ async def test_settings_are_written_at_once_and_waited_for(follower: Replica) ->
         change()
         count = len(leader.groups)
         waiting = [asyncio.ensure_future(wait()) for _ in range(2)]
-        await until(lambda count=count: len(leader.groups) == count + 1)
-        await asyncio.sleep(0.01)
+        await until(lambda: leader.waiting == 2)
+        assert len(leader.groups) == count + 1
         assert not any(each.done() for each in waiting)
         leader.acknowledge()
         await asyncio.gather(*waiting)
