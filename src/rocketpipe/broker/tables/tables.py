@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from rocketpipe.broker.tables.delays import DelaysFile, DelayTable
 from rocketpipe.broker.tables.deletions import cut_off, forget_places, queues_in_use
@@ -45,6 +45,9 @@ log = logging.getLogger(__name__)
 _failures = LogBudget(lines=1)
 
 SAVE_EVERY_MS: Final = 1000
+
+#: How a write is run: what it raises is a warning, or the caller's.
+Guard: TypeAlias = Callable[[Callable[[], None]], None]
 
 
 class Replicas(Protocol):
@@ -240,9 +243,7 @@ class Tables:
         Raises:
             RequestRejected: It is not known whether the replicas have them.
         """
-        await self._save_beside("topics", "groups")
-        if self.replicas is not None:
-            await self.replicas.settled()
+        await self._kept("topics", "groups", guard=_try)
 
     async def group_kept(self, name: str) -> None:
         """Wait until a group is on disk, if it is not; all who wait share one save.
@@ -251,10 +252,7 @@ class Tables:
             DiskError: It could not be saved; it is with the next.
             RequestRejected: It is not known whether the replicas have it.
         """
-        if name not in self._kept_groups:
-            await self._save_beside("groups", guard=_insist)
-        if self.replicas is not None:
-            await self.replicas.settled()
+        await self._kept("groups", on_disk=name in self._kept_groups)
 
     async def offsets_saved(self) -> None:
         """Wait until the offsets of this moment are on disk; all who wait share one save.
@@ -263,9 +261,7 @@ class Tables:
             DiskError: They could not be saved; they are with the next.
             RequestRejected: It is not known whether the replicas have them.
         """
-        await self._save_beside("offsets", guard=_insist)
-        if self.replicas is not None:
-            await self.replicas.offsets_settled()
+        await self._kept("offsets")
 
     async def modes_saved(self) -> None:
         """Wait until the request modes of this moment are on disk, and at the replicas.
@@ -274,9 +270,7 @@ class Tables:
             DiskError: They could not be saved; they are with the next.
             RequestRejected: It is not known whether the replicas have them.
         """
-        await self._save_beside("modes", guard=_insist)
-        if self.replicas is not None:
-            await self.replicas.settled()
+        await self._kept("modes")
 
     async def all_saved(self) -> None:
         """Wait until everything of this moment is on disk.
@@ -286,9 +280,15 @@ class Tables:
         """
         await self._save_beside(guard=_insist)
 
-    async def _save_beside(
-        self, *names: str, guard: Callable[[Callable[[], None]], None] | None = None
-    ) -> None:
+    async def _kept(self, *names: str, on_disk: bool = False, guard: Guard | None = None) -> None:
+        """Wait until these tables are on disk, if they are not, and at the replicas."""
+        if not on_disk:
+            await self._save_beside(*names, guard=guard or _insist)
+        if self.replicas is not None:
+            of_places = "offsets" in names
+            await (self.replicas.offsets_settled if of_places else self.replicas.settled)()
+
+    async def _save_beside(self, *names: str, guard: Guard | None = None) -> None:
         """Save what changed, of these tables or of all, on another thread."""
         async with self._saving:
             for write in self._writers(*names):
