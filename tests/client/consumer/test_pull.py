@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.client.consumer.support.fake_broker import PullDesk, desk_and_session, found
@@ -154,13 +154,32 @@ async def test_wrong_names_and_expressions_are_refused_before_anything_is_asked(
             await consumer.assign([MessageQueue(topic="a b", broker_name="a", queue_id=0)])
 
 
-async def test_an_unknown_topic_is_named(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as servers:
-        async with PullConsumer(servers.name_server, group="g") as consumer:
-            with pytest.raises(NoRoute, match="'nowhere'"):
-                await consumer.subscribe("nowhere")
-            with pytest.raises(NoRoute, match="'nowhere'"):
-                await consumer.queues_of("nowhere")
+@pytest.mark.parametrize("start", ["first", "last"])
+async def test_a_topic_that_is_not_there_yet_is_read_from_its_first_message(
+    tmp_path: Path, start: Literal["first", "last"]
+) -> None:
+    async with (
+        cluster(tmp_path) as servers,
+        PullConsumer(servers.name_server, group="g", start=start) as consumer,
+        Producer(servers.name_server) as producer,
+    ):
+        await consumer.subscribe("later")
+        assert consumer.queues == frozenset()
+        assert await consumer.poll(0) == []
+        await producer.send("later", b"one")
+        consumer._rebalancer.notify()  # which else happens every 20 s
+        assert await read(consumer, 1) == [b"one"]
+
+
+async def test_queues_of_an_unknown_topic_are_refused_by_its_name(tmp_path: Path) -> None:
+    async with (
+        cluster(tmp_path) as servers,
+        PullConsumer(servers.name_server, group="g") as consumer,
+    ):
+        with pytest.raises(NoRoute, match="'nowhere'"):
+            await consumer.queues_of("nowhere")
+        with pytest.raises(NoRoute, match="'nowhere'"):
+            await consumer.assign([MessageQueue(topic="nowhere", broker_name="a", queue_id=0)])
 
 
 async def test_a_consumer_that_was_closed_can_be_used_again() -> None:

@@ -191,12 +191,13 @@ class PullConsumer(Replies, Lifetime):
         """Read this member's share of a topic from now on; other members of the group read theirs.
 
         ``tags`` is an expression like ``A || B``; ``sql`` one over properties, like ``price > 5``.
-        For a topic that is subscribed already the expression is replaced.
+        For a topic that is subscribed already the expression is replaced. A topic that is not there
+        yet is looked for every 20 s.
 
         Raises:
             InvalidName: If no topic may have this name.
             FilterError: If an expression does not compile.
-            NoRoute: If no NameServer knows the topic.
+            ConnectionLost: If no NameServer can be reached.
             RequestRejected: If the broker cannot evaluate the expression.
             WrongWayToRead: If queues were assigned.
         """

@@ -20,6 +20,7 @@ from contextlib import AsyncExitStack
 from typing import Final, Self
 
 from rocketpipe.client.consumer.group.start import Start, settle_pops, start_from
+from rocketpipe.client.consumer.group.subscriptions import look_up
 from rocketpipe.client.consumer.handling.handlers import subscription_to
 from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.client.consumer.popping.popper import (
@@ -142,9 +143,7 @@ class SimpleConsumer(Lifetime):
         now_ms = self._session.clock.now_ms()
         wanted = subscription_to(topic, tags=tags, sql=sql, version=now_ms)
         self._check_open()
-        if await self._session.routes.refresh(topic) is None:
-            hint = await self._session.directory.hint(topic)
-            log.warning("topic not there yet topic=%s next=looked for again hint=%s", topic, hint)
+        await look_up(self._session, topic, again="with each receive")
         self._wanted[topic] = wanted
         await self._session.beat()
         await settle_pops(self._session, self.group, self._start, [topic])

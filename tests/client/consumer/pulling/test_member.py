@@ -11,7 +11,6 @@ from rocketpipe.client.consumer.pulling.member import PullMember
 from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer, ReadLimits
 from rocketpipe.client.members import TakesResets
 from rocketpipe.client.session import Session
-from rocketpipe.errors import NoRoute
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel
 
@@ -63,11 +62,15 @@ def test_news_reaches_those_whom_it_concerns() -> None:
     assert news[2:] == [(queue(1), 9)]
 
 
-async def test_a_topic_must_be_there_to_be_subscribed() -> None:
+async def test_of_a_topic_that_is_not_there_nobody_is_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with desk_and_session(t={"a": 1}) as (_, session):
         await member(session).check_evaluates(subscription_to("t", tags="A"))
-        with pytest.raises(NoRoute, match="'nowhere'"):
-            await member(session).check_evaluates(subscription_to("nowhere"))
+        assert caplog.messages == []
+        await member(session).check_evaluates(subscription_to("nowhere", sql="a > 1"))
+        (told,) = caplog.messages
+        assert "topic=nowhere next=looked for every 20 s" in told
 
 
 def test_an_operator_is_told_where_it_is() -> None:

@@ -15,10 +15,24 @@ from rocketpipe.client.consumer.handling.handlers import Handlers, subscription_
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.names import retry_topic
+from rocketpipe.model.route import TopicRoute
 from rocketpipe.model.subscription import Subscription
 from rocketpipe.protocol.requests.clients import CheckClientConfig, SubscriptionCheck
 
 log = logging.getLogger(__name__)
+
+
+async def look_up(session: Session, topic: str, *, again: str) -> TopicRoute | None:
+    """Where a topic is; of one that is nowhere yet a warning says that it is looked for ``again``.
+
+    Raises:
+        ConnectionLost: If no NameServer can be reached.
+    """
+    route = await session.routes.refresh(topic)
+    if route is None:
+        hint = await session.directory.hint(topic)
+        log.warning("topic not there yet topic=%s next=looked for %s hint=%s", topic, again, hint)
+    return route
 
 
 class Subscriptions:
@@ -77,15 +91,12 @@ class Subscriptions:
 
     async def _look_up(self, topic: str) -> None:
         try:
-            route = await self._session.routes.refresh(topic)
+            if topic == self._retries:  # which a broker makes when it needs it
+                await self._session.routes.refresh(topic)
+            else:
+                await look_up(self._session, topic, again="every 20 s")
         except RocketPipeError as error:
             log.warning("topic not looked up topic=%s reason=%s", topic, error)
-            return
-        if route is None and topic != self._retries:  # which a broker makes when it needs it
-            hint = await self._session.directory.hint(topic)
-            log.warning(
-                "topic not there yet topic=%s next=looked for every 30 s hint=%s", topic, hint
-            )
 
     async def _check(self, subscription: Subscription) -> None:
         """Ask a broker of the topic whether it can choose so, before anybody counts on it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from rocketpipe.client.consumer.group.subscriptions import look_up
 from rocketpipe.client.consumer.pulling.read_ahead import FetchBuffer
 from rocketpipe.client.consumer.pulling.report import PullReport
 from rocketpipe.client.session import Session
@@ -83,16 +84,19 @@ class PullMember:
         return self.subscriptions.get(topic) or self.assigned
 
     async def check_evaluates(self, wanted: Subscription) -> None:
-        """Make sure that there is such a topic, and that its brokers can evaluate what is wanted.
+        """Make sure that the brokers of a topic can evaluate what is wanted of it.
 
-        As RocketMQ's clients do, a broker is asked only about expressions that are not of tags.
+        As RocketMQ's clients do, a broker is asked only about expressions that are not of tags, and
+        nobody is about a topic that is not there yet.
 
         Raises:
-            NoRoute: If no NameServer knows the topic.
+            ConnectionLost: If no NameServer can be reached.
             RequestRejected: If the broker cannot evaluate the expression.
         """
         session = self._session
-        route = await session.routes.get(wanted.topic)
+        route = await look_up(session, wanted.topic, again="every 20 s")
+        if route is None:
+            return
         readable = [broker.readable for broker in route.brokers if broker.readable is not None]
         if wanted.is_tags or not readable:
             return
