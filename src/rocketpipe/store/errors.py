@@ -6,6 +6,7 @@ StoreError
 ├── StoreDamaged     acknowledged bytes are not what they were; names the file and the place
 ├── StoreLocked      another process has the directory
 ├── FormatUnknown    a newer version has changed the store: this one keeps its hands off
+├── RosterUnreadable what says which brokers live in a directory cannot be read
 ├── StoreClosed      the store was closed, or is being closed
 ├── RecordCorrupt    bytes that should be a record are not one
 ├── RecordMissing    no record is where one was asked for: gone, or not there yet
@@ -30,6 +31,7 @@ __all__ = [
     "RecordCorrupt",
     "RecordMissing",
     "RecordTooLarge",
+    "RosterUnreadable",
     "StoreClosed",
     "StoreDamaged",
     "StoreError",
@@ -90,6 +92,20 @@ class StoreLocked(StoreError):
 
 class FormatUnknown(StoreError):
     """The store is in a format that this version does not know; nothing of it was changed."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class RosterUnreadable(StoreError):
+    """What says which brokers live in a directory cannot be read; none of them is opened."""
+
+    hint = (
+        "put the file of a backup in its place; what belongs in it is in "
+        "docs/how-to/cores.md, and the brokers are the directories beside it"
+    )
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")

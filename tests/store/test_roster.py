@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketpipe.store import roster
+from rocketpipe.store.errors import RosterUnreadable
+from rocketpipe.store.roster import FILE_NAME, WHOLE, Member, Roster
+
+
+def test_new_brokers_are_numbered_and_each_has_a_directory_of_its_name(tmp_path: Path) -> None:
+    made = roster.begun("broker-a", taken=False).grown(2)
+
+    assert [member.name for member in made.brokers] == ["broker-a-0", "broker-a-1"]
+    assert made.brokers[1].root(tmp_path) == tmp_path / "broker-a-1"
+    assert made.grown(2) == made
+
+
+def test_the_broker_that_had_the_directory_alone_keeps_its_name_and_its_files(
+    tmp_path: Path,
+) -> None:
+    made = roster.begun("orders", taken=True).grown(2)
+
+    assert made.brokers == (Member("orders", 0, WHOLE), Member("orders-1", 1, "orders-1"))
+    assert made.brokers[0].root(tmp_path) == tmp_path
+
+
+def test_a_number_is_given_out_once(tmp_path: Path) -> None:
+    made = roster.begun("broker-a", taken=False).grown(3).without("broker-a-2").grown(3)
+
+    assert [member.number for member in made.brokers] == [0, 1, 3]
+    with pytest.raises(KeyError):
+        made.without("broker-a-2")
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    assert roster.load(tmp_path) is None
+    assert roster.load(tmp_path / "nowhere") is None
+    made = roster.begun("broker-a", taken=True).grown(3)
+
+    made.save(tmp_path)
+    made.without("broker-a-1").save(tmp_path)
+
+    assert roster.load(tmp_path) == made.without("broker-a-1")
+    assert sorted(each.name for each in tmp_path.iterdir()) == [FILE_NAME]
+
+
+def test_stores_are_found_by_the_names_of_their_brokers(tmp_path: Path) -> None:
+    assert roster.stores_in(tmp_path, "broker-a") == {"broker-a": tmp_path}
+
+    roster.begun("b", taken=True).grown(2).save(tmp_path)
+
+    assert roster.stores_in(tmp_path, "broker-a") == {"b": tmp_path, "b-1": tmp_path / "b-1"}
+
+
+def test_a_flipped_bit_changes_nobody(tmp_path: Path) -> None:
+    made = roster.begun("broker-a", taken=False).grown(2)
+    made.save(tmp_path)
+    path = tmp_path / FILE_NAME
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        changed = bytearray(whole)
+        changed[at] ^= 0x04
+        path.write_bytes(changed)
+        try:
+            assert roster.load(tmp_path) == made, at  # it was in the name of the checksum
+        except RosterUnreadable:
+            pass
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Roster(prefix="b", next=1, brokers=(), version=2),
+        Roster(prefix="b", next=1, brokers=(Member("b", 0, ".."),)),
+        Roster(prefix="b", next=1, brokers=(Member("b", 1, "."),)),
+        Roster(prefix="b", next=2, brokers=(Member("b", 0, "."), Member("b", 1, "b"))),
+        Roster(prefix="b", next=2, brokers=(Member("b", 0, "."), Member("c", 1, "."))),
+        Roster(prefix="../b", next=1, brokers=()),
+        Roster(prefix="b", next=1, brokers=(Member("b/../..", 0, "b/../.."),)),
+    ],
+)
+def test_what_could_not_have_been_written_here_is_refused(tmp_path: Path, wrong: Roster) -> None:
+    wrong.save(tmp_path)
+
+    with pytest.raises(RosterUnreadable, match=FILE_NAME):
+        roster.load(tmp_path)
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"no JSON", b'{"version":1}'])
+def test_what_is_no_roster_is_refused(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / FILE_NAME).write_bytes(text)
+
+    with pytest.raises(RosterUnreadable):
+        roster.load(tmp_path)
