@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from rocketpipe.cli.children.child import NotPossible
 from rocketpipe.cli.cluster import control
-from rocketpipe.cli.cluster.child import NotPossible
 
 
 async def _echo(asked: Mapping[str, Any]) -> dict[str, Any]:

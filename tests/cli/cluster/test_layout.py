@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketpipe.cli.children import ports as lasting
 from rocketpipe.cli.cluster import layout
 from rocketpipe.cli.cluster.layout import Kind, Layout, Mode, laid_out
 from rocketpipe.errors import ConfigError
@@ -87,8 +88,8 @@ def test_replicas_are_added_and_the_others_stay_as_they_are() -> None:
 def test_ports_of_processes_that_do_not_run_now_are_not_given_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(layout, "_FIRST_PORT", 27_000)
-    monkeypatch.setattr(layout, "_END_PORT", 27_090)
+    monkeypatch.setattr(lasting, "_FIRST_PORT", 27_000)
+    monkeypatch.setattr(lasting, "_END_PORT", 27_090)
     more = made(replicas=9, known=made(Mode.ELECTED, 7))
     ports = [port for place in more.places for port in layout._ports_of(place) if port]
     assert len(ports) == len(set(ports))

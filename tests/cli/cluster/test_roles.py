@@ -11,7 +11,7 @@ from tests.broker.support.group_status import following, leading
 
 from rocketpipe.broker.handlers.replication import ReplicationHandlers
 from rocketpipe.broker.replication.status import GroupView, ReplicationStatus
-from rocketpipe.cli.cluster.events import Event
+from rocketpipe.cli.children.events import Event
 from rocketpipe.cli.cluster.layout import Kind, Mode, Place, laid_out
 from rocketpipe.cli.cluster.roles import LEADER, Progress, Roles
 from rocketpipe.errors import RocketPipeError

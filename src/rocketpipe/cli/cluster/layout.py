@@ -14,9 +14,7 @@ found where it was, and clients need not be told.
 
 from __future__ import annotations
 
-import random
-import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from rocketpipe.cli.children.ports import LastingPorts
 from rocketpipe.errors import ConfigError
 
 HOST: Final = "127.0.0.1"
@@ -33,11 +32,6 @@ FILE_NAME: Final = "cluster.json"
 
 MOST_REPLICAS: Final = 9
 MOST_ZOOKEEPERS: Final = 7
-
-#: Below those that systems hand out to whoever connects: a port that is let go for a moment, while
-#: its process starts again, is not taken by others.
-_FIRST_PORT: Final = 11_000
-_END_PORT: Final = 32_000
 
 _FORMAT: Final = 1
 
@@ -178,7 +172,7 @@ def laid_out(
             "`rocketpipe cluster kill NAME`, or name another directory",
         )
     _check(known.mode, replicas, zookeepers)
-    ports = _Ports(known.places)
+    ports = LastingPorts(HOST, (port for place in known.places for port in _ports_of(place)))
     added = [
         place
         for place in _brokers(known.mode, replicas, known.of_kind(Kind.ZOOKEEPER), ports)
@@ -192,7 +186,7 @@ def _made(
 ) -> Layout:
     count = replicas or mode.usual_replicas
     _check(mode, count, zookeepers)
-    ports = _Ports(())
+    ports = LastingPorts(HOST)
     nodes = [
         Place(
             kind=Kind.ZOOKEEPER,
@@ -246,28 +240,6 @@ def _brokers(mode: Mode, replicas: int, nodes: list[Place], ports: Iterator[int]
                 )
             )
     return made
-
-
-class _Ports(Iterator[int]):
-    """Ports that nobody listens on, and none of them twice."""
-
-    def __init__(self, places: Iterable[Place]) -> None:
-        self._taken = {port for place in places for port in _ports_of(place)}
-        # Not by a seed: others may choose at the same moment.
-        every = range(_FIRST_PORT, _END_PORT)
-        self._candidates = iter(random.SystemRandom().sample(every, len(every)))
-
-    def __next__(self) -> int:
-        for port in self._candidates:
-            if port in self._taken:
-                continue
-            try:
-                socket.create_server((HOST, port)).close()
-            except OSError:
-                continue
-            self._taken.add(port)
-            return port
-        raise ConfigError("ports", f"none from {_FIRST_PORT} to {_END_PORT} is free")
 
 
 def _ports_of(place: Place) -> Iterator[int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from rocketpipe.cli.cluster.events import Event, Tell, seconds
+from rocketpipe.cli.children.events import Event, Tell, seconds
 from rocketpipe.cli.cluster.layout import Kind, Layout, Place
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError

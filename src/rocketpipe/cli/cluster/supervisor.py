@@ -23,16 +23,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from rocketpipe.cli.children.child import Child, NotPossible, State
+from rocketpipe.cli.children.events import Event, Tell, seconds
+from rocketpipe.cli.children.output import LogFile
 from rocketpipe.cli.cluster import control, leftovers
-from rocketpipe.cli.cluster.child import Child, NotPossible, State
 from rocketpipe.cli.cluster.commands import Commands
-from rocketpipe.cli.cluster.events import Event, Tell, seconds
 from rocketpipe.cli.cluster.layout import HOST, Kind, Layout, Mode, Place
 from rocketpipe.cli.cluster.peers import process_at
 from rocketpipe.cli.cluster.relay import Cuts, Relay
 from rocketpipe.cli.cluster.roles import LEADER, Progress, Roles
 from rocketpipe.client.admin.replicas import behind
 from rocketpipe.clock import Clock
+from rocketpipe.coordination import zookeeper_server
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import Caller
 
@@ -99,15 +101,20 @@ class Supervisor:
         self._caller = Caller()
         # Nobody writes there. Who reads the end of it knows that this process is gone.
         self._pipe, self._pipe_end = os.pipe()
+        self._places = {place.name: place for place in layout.places}
         self._children = {
             place.name: Child(
-                place,
-                commands.of,
-                log=directory / "logs" / f"{place.name}.log",
+                place.name,
+                partial(commands.of, place),
+                address=partial(getattr, place, "address"),
+                output=LogFile(self._log(place.name)),
                 pipe=self._pipe,
                 clock=clock,
                 tell=self._happened,
                 changed=self._keep_ids,
+                answers=partial(_zookeeper_answers, place.port)
+                if place.kind is Kind.ZOOKEEPER
+                else None,
             )
             for place in layout.places
         }
@@ -175,8 +182,11 @@ class Supervisor:
             await asyncio.gather(*(child.stop() for child in self._of_kind(kind)))
         (self._directory / leftovers.FILE_NAME).unlink(missing_ok=True)
 
+    def _log(self, name: str) -> Path:
+        return self._directory / "logs" / f"{name}.log"
+
     def _of_kind(self, kind: Kind) -> list[Child]:
-        return [child for child in self._children.values() if child.place.kind is kind]
+        return [child for child in self._children.values() if self._places[child.name].kind is kind]
 
     def _heed_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -194,10 +204,9 @@ class Supervisor:
 
     def _relays(self) -> Iterator[tuple[Relay, int]]:
         """Every relay, with the port that it listens on."""
-        places = {place.name: place for place in self._layout.places}
         for place in self._layout.places:
             for name, port in place.relays.items():
-                server = places[name]
+                server = self._places[name]
                 target = server.port if server.kind is Kind.ZOOKEEPER else server.ha_port
                 relay = Relay(
                     server=name,
@@ -210,9 +219,7 @@ class Supervisor:
     def _who(self, relay: int, port: int) -> str | None:
         """Which broker connected to a relay from this port."""
         running = {
-            child.pid: child.place.name
-            for child in self._of_kind(Kind.BROKER)
-            if child.pid is not None
+            child.pid: child.name for child in self._of_kind(Kind.BROKER) if child.pid is not None
         }
         process = process_at(port, relay, running)
         return running[process] if process is not None else None
@@ -255,32 +262,32 @@ class Supervisor:
                 text = await self._kill(child)
             case "start":
                 child.start()
-                text = f"{child.place.name} starts"
+                text = f"{child.name} starts"
             case "pause":
                 text = self._pause(child, asked.get("for_ms"))
             case "resume":
                 child.resume()
-                return {"done": f"{child.place.name} goes on"}  # and it has said so itself
+                return {"done": f"{child.name} goes on"}  # and it has said so itself
             case "cut":
-                text = self._cut(child.place)
+                text = self._cut(self._places[child.name])
             case "heal":
-                text = self._heal(child.place)
+                text = self._heal(self._places[child.name])
             case _:
                 raise NotPossible(f"nobody here knows how to {verb!r}")
-        self._tell(Event(child.place.name, str(verb), text))
+        self._tell(Event(child.name, str(verb), text))
         return {"done": text}
 
     async def _kill(self, child: Child) -> str:
-        self._roles.hit(child.place.name)
+        self._roles.hit(child.name)
         await child.kill()
-        return f"{child.place.name} is killed, and stays dead until it is started"
+        return f"{child.name} is killed, and stays dead until it is started"
 
     def _pause(self, child: Child, for_ms: object) -> str:
         length = for_ms if isinstance(for_ms, int) and for_ms > 0 else None
         child.pause(length)
-        self._roles.hit(child.place.name)
+        self._roles.hit(child.name)
         until = f"for {seconds(length)}" if length else "until it is resumed"
-        return f"{child.place.name} is paused {until}"
+        return f"{child.name} is paused {until}"
 
     def _cut(self, place: Place) -> str:
         concerned = place.kind is not Kind.NAMESRV and any(
@@ -310,13 +317,15 @@ class Supervisor:
     async def rows(self) -> list[dict[str, Any]]:
         """A row for each process, as `COLUMNS` says."""
         answering = [
-            child.place for child in self._of_kind(Kind.BROKER) if child.state is State.RUNNING
+            self._places[child.name]
+            for child in self._of_kind(Kind.BROKER)
+            if child.state is State.RUNNING
         ]
         progress = await self._roles.progress(answering)
         now_ms = self._clock.monotonic_ms()
         rows = []
         for name, child in self._children.items():
-            place = child.place
+            place = self._places[name]
             known = progress.get(name, Progress())
             role = self._roles.role(name, known) if child.pid is not None else None
             leader = self._roles.leader(place.group) if place.group else None
@@ -341,7 +350,7 @@ class Supervisor:
                     "in_sync": None if ahead.in_sync is None else place.address in ahead.in_sync,
                     "starts": child.starts,
                     "up_ms": now_ms - child.began_ms if child.began_ms is not None else None,
-                    "log": str(child.log),
+                    "log": str(self._log(name)),
                 }
             )
         return rows
@@ -353,3 +362,7 @@ async def _cancelled(tasks: Iterable[Awaitable[Any]]) -> None:
     for task in ending:
         task.cancel()
     await asyncio.gather(*ending, return_exceptions=True)
+
+
+def _zookeeper_answers(port: int) -> bool:
+    return zookeeper_server.mode_of(port) is not None

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from rocketpipe.cli.children.events import Event, EventPrinter
 from rocketpipe.cli.cluster import control, layout, leftovers, supervisor
 from rocketpipe.cli.cluster.commands import Commands, Wishes
-from rocketpipe.cli.cluster.events import Event, EventPrinter
 from rocketpipe.cli.cluster.layout import Layout, Mode
 from rocketpipe.cli.serving import settings
 from rocketpipe.cli.terminal.arguments import count, duration_ms

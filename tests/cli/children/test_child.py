@@ -9,14 +9,15 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.waiting import until
 
-from rocketpipe.cli.cluster import child as child_module
-from rocketpipe.cli.cluster.child import Child, NotPossible, State
-from rocketpipe.cli.cluster.events import Event
-from rocketpipe.cli.cluster.layout import Kind, Place
+from rocketpipe.cli.children import child as child_module
+from rocketpipe.cli.children.child import Child, NotPossible, State
+from rocketpipe.cli.children.events import Event
+from rocketpipe.cli.children.output import LogFile
 from rocketpipe.clock import SystemClock
 
 READY = 'print("starting"); print(\'{"event": "ready"}\', flush=True)'
@@ -40,17 +41,19 @@ class Told(list[Event]):
 
 @asynccontextmanager
 async def kept(
-    directory: Path, pipe: int, program: Callable[[], str] = lambda: SERVES
+    directory: Path, pipe: int, program: Callable[[], str] = lambda: SERVES, **more: Any
 ) -> AsyncIterator[tuple[Child, Told]]:
     told = Told()
     child = Child(
-        Place(kind=Kind.BROKER, name="broker-a", port=1),
-        lambda _: [sys.executable, "-c", program()],
-        log=directory / "logs" / "broker-a.log",
+        "broker-a",
+        lambda: [sys.executable, "-c", program()],
+        address=lambda: "127.0.0.1:1",
+        output=LogFile(directory / "logs" / "broker-a.log"),
         pipe=pipe,
         clock=SystemClock(),
         tell=told.append,
         changed=lambda: None,
+        **more,
     )
     keeping = asyncio.ensure_future(child.keep())
     try:
@@ -92,7 +95,7 @@ async def test_one_that_dies_is_started_again(tmp_path: Path, pipe: int) -> None
         assert first is not None
         os.kill(first, signal.SIGKILL)
         await until(lambda: told.of("serves"))
-        assert told.of("died") == ["broker-a died (SIGKILL), starts again in 0 s"]
+        assert told.of("died") == ["broker-a died (SIGKILL), starts again in 0.05 s"]
         assert child.starts == 2
         assert child.pid != first
 
@@ -105,8 +108,8 @@ async def test_one_that_dies_as_it_starts_is_started_again_and_its_log_is_named(
         child.start()
         await child.ready.wait()
         assert told.of("died")[0].startswith("broker-a died (exit code 1) while it started")
-        assert told.of("died")[0].endswith(f"see {child.log}")
-        assert child.log.read_text() == "no\n"
+        assert told.of("died")[0].endswith(f"see {tmp_path / 'logs' / 'broker-a.log'}")
+        assert (tmp_path / "logs" / "broker-a.log").read_text() == "no\n"
 
 
 async def test_one_that_cannot_be_started_is_tried_again(tmp_path: Path, pipe: int) -> None:
@@ -218,14 +221,52 @@ async def test_one_that_does_not_end_is_killed(
         assert (child.state, child.pid) == (State.STOPPED, None)
 
 
-async def test_a_long_log_is_begun_anew(
-    tmp_path: Path, pipe: int, monkeypatch: pytest.MonkeyPatch
+async def test_one_that_dies_again_and_again_rests_longer_and_says_how_often(
+    tmp_path: Path, pipe: int
 ) -> None:
-    monkeypatch.setattr(child_module, "_MOST_LOG_BYTES", 10)
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "broker-a.log").write_text("much too long\n")
-    async with kept(tmp_path, pipe) as (child, _):
+    programs = iter(["import sys; sys.exit('no')"] * 3 + [SERVES])
+    async with kept(tmp_path, pipe, lambda: next(programs), rest_ms=lambda deaths: 10 * deaths) as (
+        child,
+        told,
+    ):
         child.start()
         await child.ready.wait()
-        assert child.log.read_text() == ""
-        assert (tmp_path / "logs" / "broker-a.log.1").read_text() == "much too long\n"
+        assert [text.partition(";")[0] for text in told.of("died")] == [
+            "broker-a died (exit code 1) while it started, starts again in 0.01 s",
+            "broker-a died (exit code 1) while it started, 2 times in a row, "
+            "starts again in 0.02 s",
+            "broker-a died (exit code 1) while it started, 3 times in a row, "
+            "starts again in 0.03 s",
+        ]
+
+
+async def test_how_often_it_died_is_forgotten_when_it_served_for_a_while(
+    tmp_path: Path, pipe: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_module, "STEADY_MS", 0)
+    async with kept(tmp_path, pipe) as (child, told):
+        child.start()
+        for served in (1, 2):
+            await until(lambda: child.starts == served and child.ready.is_set())  # noqa: B023
+            assert child.pid is not None
+            os.kill(child.pid, signal.SIGKILL)
+            await until(lambda: len(told.of("died")) == served)  # noqa: B023
+        assert "in a row" not in told.of("died")[1]
+
+
+async def test_what_it_says_when_it_is_ready_is_kept(tmp_path: Path, pipe: int) -> None:
+    says = SERVES.replace('{"event": "ready"}', '{"event": "ready", "broker": "127.0.0.1:7"}')
+    async with kept(tmp_path, pipe, lambda: says) as (child, _):
+        child.start()
+        await child.ready.wait()
+        assert child.told["broker"] == "127.0.0.1:7"
+
+
+async def test_one_that_says_nothing_is_asked(tmp_path: Path, pipe: int) -> None:
+    answers = iter([False, True])
+    async with kept(
+        tmp_path, pipe, lambda: "import time; time.sleep(600)", answers=lambda: next(answers)
+    ) as (child, _):
+        child.start()
+        await child.ready.wait()
+        assert child.state is State.RUNNING

@@ -6,7 +6,7 @@ import io
 import json
 import os
 
-from rocketpipe.cli.cluster.events import Event, EventPrinter, seconds
+from rocketpipe.cli.children.events import Event, EventPrinter, seconds
 
 LEADS = Event("broker-a-2", "leads", "broker-a-2 leads, epoch 3, after 1.4 s", {"epoch": 3})
 
