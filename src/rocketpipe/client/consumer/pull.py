@@ -191,8 +191,7 @@ class PullConsumer(Replies, Lifetime):
         """Read this member's share of a topic from now on; other members of the group read theirs.
 
         ``tags`` is an expression like ``A || B``; ``sql`` one over properties, like ``price > 5``.
-        For a topic that is subscribed already the expression is replaced. A topic that is not there
-        yet is looked for every 20 s.
+        A subscribed topic gets the new expression; one not there yet is looked for every 20 s.
 
         Raises:
             InvalidName: If no topic may have this name.
