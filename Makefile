@@ -188,6 +188,10 @@ docs: setup ## Print what docs/ tells of the code anew, and render it all: out/s
 	@$(RUN) -m tools.docs.reference docs/reference
 	@$(RUN) -m tools.docs.site
 
+.PHONY: pictures
+pictures: setup ## The pictures of README.md anew: its commands in two terminals, and the demo's last report
+	@$(RUN) -m tools.pictures
+
 .PHONY: requirements
 requirements: ## Pin the newest versions that fit requirements/*.in and pyproject.toml (needs uv)
 	@$(IN) sh tools/packaging/requirements.sh
