@@ -19,6 +19,7 @@ from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.record import checksum, hot
 from rocketpipe.record.batch import encode_batch
 from rocketpipe.store.derived.derivation import Derivation
+from rocketpipe.store.index.entries import INDEX_KEY
 from rocketpipe.store.log.puts import Appended, Put
 from rocketpipe.store.queues.entries import QUEUE_ENTRY
 
@@ -60,8 +61,9 @@ def a_record(chance: random.Random, at: int = 4096) -> bytes:
     if sealed:
         properties = checksum.reserve(properties)
     body = chance.randbytes(chance.choice((0, 1, 63, 64, 200)))
+    where = (chance.randrange(2), 0, chance.randrange(3), at)
     record = hot.encode(
-        magic, 3, 0, 7, at, flags, 1, born, 2, stored, 0, 0, body, topic, properties
+        magic, *where, flags, 1, born, 2, stored, 0, 0, body, topic, properties
     )  # fmt: skip
     return hot.seal(record) if sealed else record
 
@@ -202,12 +204,23 @@ def test_the_same_follows_from_records(chance: random.Random) -> None:
             (run.topic, run.queue_id, run.first, run.next, run.log_offset, bytes(run.entries))
             for run in derived.runs
         ]
-        return runs, derived.keys, derived.timed, derived.arrivals
+        return derived.records, runs, derived.keys, derived.timed, derived.arrivals
 
     quick, python = compiled_functions(DERIVATION)["derive"]
     for tags in (False, True):
         arguments = (records, (1000, 5000), tags)
         assert told(quick(*arguments)) == told(python(*arguments))
+    log, _ = a_log(chance, 4096)
+    known = {b"T": "T", b"orders": "orders", b"t" * 200: "t" * 200}
+    if chance.random() < 0.2:
+        known[b"T"] = chance.choice((SCHEDULE_TOPIC, TIMER_TOPIC))
+    if chance.random() < 0.1:
+        del known[b"orders"]
+    quick, python = compiled_functions(DERIVATION)["derive_bytes"]
+    for wanted in (None, (), {"orders"}):
+        lies = (log, 4096, known, (1000, 5000), chance.random() < 0.5, wanted)
+        found = python(*lies)
+        assert (found and told(found)) == ((again := quick(*lies)) and told(again))
 
 
 @given(chances)
@@ -215,12 +228,15 @@ def test_keys_are_chained_alike(chance: random.Random) -> None:
     quick, python = compiled_functions(INDEX)["chain_entries"]
     hashes = [chance.choice((0, 7, 0x7FFFFFFF, chance.getrandbits(31))) for _ in range(9)]
     if chance.random() < 0.1:
-        hashes[4] = chance.choice((-1, 1 << 33))
-    keys = [(number, at, at * chance.choice((0, 999, 1 << 50))) for at, number in enumerate(hashes)]
+        hashes[4] = -1
+    keys = b"".join(
+        INDEX_KEY.pack(number, at, at * chance.choice((0, 999, 1 << 50)))
+        for at, number in enumerate(hashes)
+    )
     results = []
     for function in (quick, python):
-        table, dirty = array("i", [0, 3, 0, 1, 0, 0, 0]), {5}
-        begin_ms = len(keys) % 3 * 500
+        table, dirty = array("i", [0, 3, 0, 1, 0, 0, 0]), bytearray(4)
+        begin_ms = len(hashes) % 3 * 500
         found = outcome(function, table, 4, begin_ms, keys, 2, dirty)
         results.append((found, table, dirty) if found[0] is not Exception else found)
     if isinstance(results[1][0][0], bytes):

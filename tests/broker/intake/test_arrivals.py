@@ -54,3 +54,14 @@ def test_a_listener_that_fails_keeps_nothing_from_the_others(
         "listener failed topic=t queue_id=0",
         "listener failed topic=u queue_id=0",
     ]
+
+
+def test_the_topics_that_somebody_waits_for_are_known() -> None:
+    arrivals = Arrivals()
+    waiting: list[int] = []
+    assert arrivals.wanted == []
+    arrivals.listen(lambda *_: None, topic="u")
+    arrivals.listen(lambda *_: None, while_=waiting.__len__)
+    assert arrivals.wanted == ["u"]
+    waiting.append(1)
+    assert arrivals.wanted is None

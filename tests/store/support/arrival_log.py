@@ -13,5 +13,7 @@ class ArrivalLog:
     def __init__(self) -> None:
         self.arrived: list[Arrival] = []
 
+    wanted = None
+
     def tell(self, arrivals: Sequence[Arrival]) -> None:
         self.arrived.extend(arrivals)

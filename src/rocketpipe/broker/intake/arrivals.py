@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from rocketpipe.model.offsets import QueueOffset
@@ -46,6 +46,17 @@ class Arrivals:
             yield
         finally:
             self._listeners[:] = before
+
+    @property
+    def wanted(self) -> Collection[str] | None:
+        """The topics that somebody waits for now; None for all."""
+        topics = []
+        for _, wanted, topic in self._listeners:
+            if wanted():
+                if topic is None:
+                    return None
+                topics.append(topic)
+        return topics
 
     def tell(self, arrivals: Sequence[Arrival]) -> None:
         """Tell of messages that became readable together; what a listener raises is logged."""

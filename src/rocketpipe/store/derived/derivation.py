@@ -8,24 +8,25 @@
     rmq_sys_wheel_timer             yes            yes          yes
     SCHEDULE_TOPIC_XXXX             its tag code is when it falls due, not its tag
 
-Nothing is read or written here. The dispatcher brings what comes out to its files. `derive` has a
-compiled twin; see ``rocketpipe.compiled``.
+Nothing is read or written here. The dispatcher brings what comes out to its files. `derive` takes
+records as the appender tells of them, `derive_bytes` as they lie in the log. Both have compiled
+twins; see ``rocketpipe.compiled``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rocketpipe import compiled
 from rocketpipe.model.flags import TRANSACTION_BITS, Transaction
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.record.hot import tag_code
-from rocketpipe.store.index.entries import key_hashes
-from rocketpipe.store.index.key_index import IndexKey
+from rocketpipe.record.hot import split, tag_code
+from rocketpipe.record.layout import SEAL_BYTES
+from rocketpipe.store.index.entries import INDEX_KEY, key_hashes
 from rocketpipe.store.log.puts import Appended
-from rocketpipe.store.log.records import value_of
+from rocketpipe.store.log.records import is_sealed, value_of
 from rocketpipe.store.queues.entries import queue_entry
 
 _PREPARED: Final = int(Transaction.PREPARED)
@@ -47,14 +48,17 @@ class QueueRun:
         self.first = QueueOffset(first)
         self.next = first
         self.log_offset = LogOffset(log_offset)
-        self.entries = bytearray()
+        self.entries: bytes | bytearray = bytearray()
 
 
 class Derivation(NamedTuple):
     """What to add to queues and index, whom the timer asks about, and what can then be read."""
 
+    #: How many there were.
+    records: int
     runs: list[QueueRun]
-    keys: list[IndexKey]
+    #: As ``index.entries`` has them.
+    keys: bytes
     timed: list[Appended]
     arrivals: list[Arrival]
 
@@ -87,7 +91,7 @@ def derive(
     # This runs once per message, like the appender: few calls, and no object where a tuple does.
     open_runs: dict[tuple[str, int], QueueRun] = {}
     runs: list[QueueRun] = []
-    keys: list[IndexKey] = []
+    keys: list[bytes] = []
     timed: list[Appended] = []
     arrivals: list[Arrival] = []
     for record in records:
@@ -106,10 +110,40 @@ def derive(
             arrivals.append((topic, queue_id, offset, code, stored_ms, properties))
         if sys_flag & TRANSACTION_BITS != _ROLLED_BACK:
             for number in key_hashes(topic, properties, index_tags):
-                keys.append((number, at, stored_ms))
+                keys.append(INDEX_KEY.pack(number, at, stored_ms))
         if topic == TIMER_TOPIC or properties.find(_DELIVERED) >= 0:
             timed.append(record)
-    return Derivation(runs, keys, timed, arrivals)
+    return Derivation(len(records), runs, b"".join(keys), timed, arrivals)
+
+
+def derive_bytes(
+    data: bytes,
+    at: int,
+    topics: Mapping[bytes, str],
+    level_delays_ms: Sequence[int],
+    index_tags: bool,
+    wanted: Collection[str] | None,
+) -> Derivation | None:
+    """Give what follows from whole records that lie in the log from ``at`` on, one by one.
+
+    They are as they were written. None if one is of another topic than these. Arrivals are made of
+    the topics that are ``wanted``, or of all.
+    """
+    records = []
+    place = 0
+    while place < len(data):
+        head, _, topic_at, topic_end, properties_at, end = split(data, place, len(data))
+        topic = topics.get(data[topic_at:topic_end])
+        if topic is None:
+            return None
+        properties = data[properties_at : end - SEAL_BYTES * is_sealed(data[place:end])]
+        where = LogOffset(at + place), head[0], QueueOffset(head[5]), head[10]
+        records.append(Appended(*where, topic, head[3], head[7], properties))
+        place = end
+    derived = derive(records, level_delays_ms, index_tags)
+    if wanted is None:
+        return derived
+    return derived._replace(arrivals=[each for each in derived.arrivals if each[0] in wanted])
 
 
 compiled.take_over(globals(), "rocketpipe.store.derived._derivation")

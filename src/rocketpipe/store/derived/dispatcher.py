@@ -8,7 +8,7 @@ what it already has.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, Protocol
 
 from rocketpipe.errors import RecordError, StoreError
@@ -17,8 +17,10 @@ from rocketpipe.model.properties import read_text
 from rocketpipe.record.layout import SEAL_BYTES, SIZE_AND_MAGIC
 from rocketpipe.store.derived.derivation import (
     Arrival,
+    Derivation,
     QueueRun,
     derive,
+    derive_bytes,
     is_indexed,
     is_queued,
     queue_code,
@@ -30,7 +32,7 @@ from rocketpipe.store.index.key_index import KeyIndex
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog
 from rocketpipe.store.log.end import next_whole
 from rocketpipe.store.log.puts import Appended
-from rocketpipe.store.log.records import check_record, is_sealed, known_run
+from rocketpipe.store.log.records import check_record, is_sealed, known_run, whole_records
 from rocketpipe.store.queues.entries import queue_entry
 from rocketpipe.store.queues.queue_repair import Queued, walk_past_damage
 from rocketpipe.store.queues.queue_set import QueueSet, check_name
@@ -72,6 +74,10 @@ def _as_it_is(queue: Queue, damage: QueueDamaged) -> None:
 
 class OnArrival(Protocol):
     """Whoever wants to know which messages became readable."""
+
+    @property
+    def wanted(self) -> Collection[str] | None:
+        """The topics that somebody waits for now; None for all. Of others nobody need be told."""
 
     def tell(self, arrivals: Sequence[Arrival]) -> None:
         """Take note of messages that became readable together, in log order; it must be quick."""
@@ -169,9 +175,10 @@ class Dispatcher:
             while True:
                 try:
                     for upto, records in self._following(positions.dispatched, end, stop):
-                        self._note(records)
+                        derived = self._derived(records, positions.dispatched)
+                        self._note(derived)
                         positions.dispatched = LogOffset(upto)
-                        count += len(records)
+                        count += derived.records
                         if self._queues.pending_bytes >= MOST_PENDING_BYTES:
                             self._queues.flush_pending()
                         elif self._queues.pending_bytes >= PENDING_BYTES:
@@ -187,7 +194,9 @@ class Dispatcher:
             self._index.flush_pending()
         return count
 
-    def _following(self, at: int, end: int, stop: int) -> Iterator[tuple[int, list[Appended]]]:
+    def _following(
+        self, at: int, end: int, stop: int
+    ) -> Iterator[tuple[int, list[Appended] | bytes]]:
         """Give the records from ``at`` on, many at a time, and where the last of them ends."""
         while at < stop:
             fresh = self.fresh.take(at, stop)
@@ -311,12 +320,22 @@ class Dispatcher:
             at, len(record), head[5], head[10], topic, head[3], head[7], record[properties_at:end]
         )
 
-    def _note(self, records: Sequence[Appended]) -> None:
+    def _derived(self, records: Sequence[Appended] | bytes, at: int) -> Derivation:
+        """What follows from records, or from their bytes, which lie at ``at`` of the log."""
+        if isinstance(records, bytes):
+            wanted = self._on_arrival.wanted if self._on_arrival is not None else ()
+            how = (self._named, self._delays_ms, self._index_tags, wanted)
+            derived = derive_bytes(records, at, *how)
+            if derived is not None:
+                return derived
+            records = [self._known(record, place) for place, record in whole_records(records, at)]
+        return derive(records, self._delays_ms, self._index_tags)
+
+    def _note(self, derived: Derivation) -> None:
         """Bring what follows from records to queues, index and timer, and tell of the arrivals.
 
         If it fails half way it can be done again.
         """
-        derived = derive(records, self._delays_ms, self._index_tags)
         for run in derived.runs:
             self._append(run)
         if not self._index.rebuilding:
@@ -324,7 +343,7 @@ class Dispatcher:
         if self._timer is not None:
             for at, size, offset, stored_ms, topic, _, _, properties in derived.timed:
                 self._timer.observe(topic, properties, at, size, offset, stored_ms)
-        if self._on_arrival is not None:
+        if self._on_arrival is not None and derived.arrivals:
             try:
                 self._on_arrival.tell(derived.arrivals)
             except Exception:

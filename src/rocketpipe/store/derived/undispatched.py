@@ -20,10 +20,10 @@ _MANY: Final = 4096
 
 
 class UndispatchedRecords:
-    """Appends in log order: where each starts, where it ends, and its records."""
+    """Appends in log order: where each starts, where it ends, and its records or their bytes."""
 
     def __init__(self) -> None:
-        self._appends: deque[tuple[int, int, list[Appended]]] = deque()
+        self._appends: deque[tuple[int, int, list[Appended] | bytes]] = deque()
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -36,13 +36,20 @@ class UndispatchedRecords:
 
     def add(self, start: int, end: int, placed: Sequence[Sequence[Appended]]) -> None:
         """Keep what an append wrote between two offsets, unless too much is kept already."""
+        self._add(start, end, [each for group in placed for each in group])
+
+    def add_bytes(self, start: int, data: bytes) -> None:
+        """The same of whole records as they lie in the log."""
+        self._add(start, start + len(data), data)
+
+    def _add(self, start: int, end: int, records: list[Appended] | bytes) -> None:
         if not self.is_full:
             assert not self._appends or self._appends[-1][1] <= start
-            self._appends.append((start, end, [each for group in placed for each in group]))
+            self._appends.append((start, end, records))
             self._bytes += end - start
 
-    def take(self, start: int, upto: int) -> tuple[int, list[Appended]] | None:
-        """Give records that were appended from ``start`` on, and where the last of them ends.
+    def take(self, start: int, upto: int) -> tuple[int, list[Appended] | bytes] | None:
+        """Give what was appended from ``start`` on, and where the last record of it ends.
 
         ``None`` if those are not here, or end behind ``upto``. They go when records behind them
         are asked for.
@@ -55,6 +62,10 @@ class UndispatchedRecords:
         records: list[Appended] = []
         for first, last, those in appends:
             if first != end or last > upto or len(records) >= _MANY:
+                break
+            if isinstance(those, bytes):
+                if not records:
+                    return last, those
                 break
             records += those
             end = last

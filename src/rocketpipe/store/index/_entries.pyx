@@ -6,8 +6,8 @@ has to raise, is left to the function in Python, found in ``pure``.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 
 from rocketpipe.record._raw cimport *
 from rocketpipe.store.index._hashes cimport add_hashes, hash_text
@@ -21,6 +21,17 @@ prepare_crc32()
 
 cdef enum:
     ENTRY_BYTES = 20
+    KEY_BYTES = 20
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define RP_PREFETCH(place) __builtin_prefetch(place, 1)
+    #else
+    #define RP_PREFETCH(place) ((void)(place))
+    #endif
+    """
+    void prefetch "RP_PREFETCH"(const void *place) noexcept
 
 
 def key_hashes(str topic not None, bytes properties not None, bint tags=False):
@@ -31,7 +42,7 @@ def key_hashes(str topic not None, bytes properties not None, bint tags=False):
 
 
 def chain_entries(
-    table, count, begin_ms, list keys not None, Py_ssize_t page_slots, set dirty not None
+    table, count, begin_ms, bytes keys not None, Py_ssize_t page_slots, bytearray dirty not None
 ):
     cdef Py_buffer view
     cdef int64_t first = 0, begin = 0
@@ -50,46 +61,48 @@ def chain_entries(
 
 
 cdef object chain(
-    int32_t *table, Py_ssize_t slots, int64_t count, int64_t begin, list keys,
-    Py_ssize_t page_slots, set dirty,
+    int32_t *table, Py_ssize_t slots, int64_t count, int64_t begin, bytes keys,
+    Py_ssize_t page_slots, bytearray dirty,
 ):
     """Do what ``chain_entries`` promises; None, and nothing done, if a key is unusual."""
-    cdef Py_ssize_t number, many = len(keys), page, last_page = -1
-    cdef int64_t hash_of = 0, offset = 0, stored = 0, seconds
+    cdef const uint8_t *key = raw(keys)
+    cdef const uint8_t *end = key + PyBytes_GET_SIZE(keys)
+    cdef uint8_t *pages = <uint8_t *>PyByteArray_AS_STRING(dirty)
+    cdef int64_t stored, seconds
+    cdef uint32_t number
     cdef Py_ssize_t slot, used = 0
     cdef uint8_t *to
-    for key in keys:
-        if (
-            type(key) is not tuple
-            or PyTuple_GET_SIZE(key) != 3
-            or not fits(<object>PyTuple_GET_ITEM(key, 0), 0, 0x7FFFFFFF, &hash_of)
-            or not fits_long(<object>PyTuple_GET_ITEM(key, 1), &offset)
-            or not fits_place(<object>PyTuple_GET_ITEM(key, 2), &stored)
-        ):
-            return None
-    if count + many > 0x7FFFFFFF or begin < -(<int64_t>1 << 62):
+    if (
+        PyBytes_GET_SIZE(keys) % KEY_BYTES
+        or PyByteArray_GET_SIZE(dirty) < (slots + page_slots - 1) // page_slots
+        or count + PyBytes_GET_SIZE(keys) // KEY_BYTES > 0x7FFFFFFF
+        or begin < -(<int64_t>1 << 62)
+    ):
         return None
-    entries = PyBytes_FromStringAndSize(NULL, many * ENTRY_BYTES)
+    while key < end:
+        if get32(key) > 0x7FFFFFFF or get64(key + 12) > <uint64_t>1 << 62:
+            return None
+        # Slots lie all over the table: they are on their way while the next ones are looked up.
+        prefetch(table + get32(key) % slots)
+        key += KEY_BYTES
+    entries = PyBytes_FromStringAndSize(NULL, PyBytes_GET_SIZE(keys) // KEY_BYTES * ENTRY_BYTES)
     to = <uint8_t *>PyBytes_AS_STRING(entries)
-    for number in range(many):
-        key = keys[number]
-        fits_long(<object>PyTuple_GET_ITEM(key, 0), &hash_of)
-        fits_long(<object>PyTuple_GET_ITEM(key, 1), &offset)
-        fits_long(<object>PyTuple_GET_ITEM(key, 2), &stored)
+    key = raw(keys)
+    while key < end:
+        number = get32(key)
+        stored = <int64_t>get64(key + 12)
         seconds = 0
         if begin > 0 and stored > begin:
             seconds = min((stored - begin) // 1000, <int64_t>0x7FFFFFFF)
-        slot = hash_of % slots
-        put32(to, <uint32_t>hash_of)
-        put64(to + 4, <uint64_t>offset)
+        slot = number % slots
+        memcpy(to, key, 12)
         put32(to + 12, <uint32_t>seconds)
         put32(to + 16, <uint32_t>table[slot])
-        to += ENTRY_BYTES
         if not table[slot]:
             used += 1
-        table[slot] = <int32_t>(count + number)
-        page = slot // page_slots
-        if page != last_page:
-            dirty.add(page)
-            last_page = page
+        table[slot] = <int32_t>count
+        pages[slot // page_slots] = 1
+        count += 1
+        key += KEY_BYTES
+        to += ENTRY_BYTES
     return entries, used

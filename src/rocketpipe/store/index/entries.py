@@ -7,13 +7,15 @@ An entry has 20 bytes:
     12  4  seconds between the first message of the file and this one
     16  4  number of the entry before it in the same slot, 0 for none
 
+Keys that are to be indexed come as bytes too, 20 for each: its hash (4), the offset of its record
+in the log (8) and when that was stored (8).
+
 This is done once per key. ``_entries.pyx`` is the compiled twin; see ``rocketpipe.compiled``.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Final
@@ -25,6 +27,9 @@ from rocketpipe.store.log.records import value_of
 
 INDEX_ENTRY: Final = Struct(">iqii")
 INDEX_ENTRY_BYTES: Final = INDEX_ENTRY.size
+#: A key to be indexed: its hash, the offset of its record, when that was stored.
+INDEX_KEY: Final = Struct(">iqq")
+INDEX_KEY_BYTES: Final = INDEX_KEY.size
 _pack_key: Final = INDEX_ENTRY.pack
 _MAX_SECONDS: Final = 0x7FFFFFFF
 #: Longer keys are hashed with their topic as one text.
@@ -94,20 +99,20 @@ def chain_entries(
     table: array[int],
     count: int,
     begin_ms: int,
-    keys: Sequence[tuple[int, int, int]],
+    keys: bytes,
     page_slots: int,
-    dirty: set[int],
+    dirty: bytearray,
 ) -> tuple[bytes, int]:
     """Put keys into their slots; gives their index entries, and how many slots were not in use.
 
-    Keys are hash, log offset and time, and get the numbers from ``count`` on. Times count from
-    ``begin_ms``, in seconds. Pages of slots that have changed are noted in ``dirty``.
+    Keys get the numbers from ``count`` on. Times count from ``begin_ms``, in seconds. Pages of
+    slots that have changed are noted in ``dirty``, which has a byte for each.
     """
     slots = len(table)
     used = 0
     at_ms, seconds = -1, 0
     entries = []
-    for number, log_offset, stored_ms in keys:
+    for number, log_offset, stored_ms in INDEX_KEY.iter_unpack(keys):
         if stored_ms != at_ms:
             at_ms = stored_ms
             seconds = 0
@@ -117,7 +122,7 @@ def chain_entries(
         before = table[slot]
         table[slot] = count
         entries.append(_pack_key(number, log_offset, seconds, before))
-        dirty.add(slot // page_slots)
+        dirty[slot // page_slots] = 1
         if not before:
             used += 1
         count += 1

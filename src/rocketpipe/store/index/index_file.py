@@ -7,7 +7,7 @@ with the rest when asked: an entry is one append to a buffer.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -15,7 +15,13 @@ from zlib import crc32
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.errors import IndexDamaged
 from rocketpipe.store.files.open_files import OpenFiles
-from rocketpipe.store.index.entries import INDEX_ENTRY, INDEX_ENTRY_BYTES, chain_entries
+from rocketpipe.store.index.entries import (
+    INDEX_ENTRY,
+    INDEX_ENTRY_BYTES,
+    INDEX_KEY,
+    INDEX_KEY_BYTES,
+    chain_entries,
+)
 from rocketpipe.store.index.layout import (
     BLOCK_ENTRIES,
     HEADER,
@@ -50,7 +56,8 @@ class IndexFile:
         self._count = 1
         #: The slots, while the file is written to; else they are read from the file.
         self._table: array[int] | None = None
-        self._dirty_pages: set[int] = set()
+        #: Which pages of slots have changed, a byte for each.
+        self._dirty_pages = bytearray(-(-slots // _PAGE_SLOTS))
         self._pending = bytearray()
         self._written = 1
         #: Checksums of whole blocks of entries, and of the block that is being filled.
@@ -78,7 +85,7 @@ class IndexFile:
     @property
     def dirty(self) -> bool:
         """Whether something waits to be written."""
-        return bool(self._pending or self._dirty_pages)
+        return bool(self._pending) or 1 in self._dirty_pages
 
     def create(self, behind: IndexFile | None) -> None:
         """Make the file, sparse; it starts where the one before it ended.
@@ -96,29 +103,29 @@ class IndexFile:
 
     def put(self, key_hash: int, log_offset: int, stored_ms: int) -> None:
         """Add an entry; the file must not be full."""
-        self.put_all([(key_hash, log_offset, stored_ms)])
+        self.put_all(INDEX_KEY.pack(key_hash, log_offset, stored_ms))
 
-    def put_all(self, keys: Sequence[tuple[int, int, int]]) -> None:
-        """Add an entry for each hash, log offset and time, for which there must be ``room``."""
+    def put_all(self, keys: bytes) -> None:
+        """Add an entry for each key, as ``entries`` has them; there must be ``room``."""
         table = self._table
         assert table is not None
         assert keys
-        assert len(keys) <= self.room
-        if self._count == 1 and len(keys) > 1:
+        assert len(keys) <= self.room * INDEX_KEY_BYTES
+        if self._count == 1 and len(keys) > INDEX_KEY_BYTES:
             # Times count from the first message of the file, its own from that of the file before.
-            self.put_all(keys[:1])
-            keys = keys[1:]
+            self.put_all(keys[:INDEX_KEY_BYTES])
+            keys = keys[INDEX_KEY_BYTES:]
         entries, used = chain_entries(
             table, self._count, self.begin_ms, keys, _PAGE_SLOTS, self._dirty_pages
         )
         self._pending += entries
         self._used_slots += used
-        _, self.end_offset, last_ms = keys[-1]
+        _, self.end_offset, last_ms = INDEX_KEY.unpack_from(keys, len(keys) - INDEX_KEY_BYTES)
         if self._count == 1:
             self.begin_offset, self.begin_ms, self.end_ms = self.end_offset, last_ms, last_ms
         # A clock that was ahead and is right again stores at earlier times.
         self.end_ms = max(self.end_ms, last_ms)
-        self._count += len(keys)
+        self._count += len(keys) // INDEX_KEY_BYTES
 
     def header(self) -> bytes:
         """The first 40 bytes as they are now."""
@@ -152,14 +159,15 @@ class IndexFile:
             DiskError: Not all of it was written; it waits on.
         """
         self.write_entries()
-        if self._dirty_pages:
+        pages = [page for page, changed in enumerate(self._dirty_pages) if changed]
+        if pages:
             assert self._table is not None
-            for first, last in runs(sorted(self._dirty_pages)):
+            for first, last in runs(pages):
                 part = self._table[first * _PAGE_SLOTS : (last + 1) * _PAGE_SLOTS]
                 at = HEADER.size + first * _PAGE_SLOTS * SLOT_BYTES
                 self._files.get(self.path).write(big_endian(part), at)
             self._files.get(self.path).write(self.header(), 0)
-            self._dirty_pages.clear()
+            self._dirty_pages = bytearray(len(self._dirty_pages))
 
     def sync(self) -> None:
         """Return once everything that was put survives a power cut.
@@ -396,7 +404,7 @@ class IndexFile:
         if number < self._count:
             self._end_at(number)
         self._count = number
-        self._dirty_pages.update(range(-(-slots // _PAGE_SLOTS)))
+        self._dirty_pages = bytearray(b"\x01" * len(self._dirty_pages))
         file = self._files.get(self.path)
         file.truncate(self._entry_at(number))
         file.truncate(file_bytes(slots, self._most))

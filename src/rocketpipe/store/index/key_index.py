@@ -24,7 +24,7 @@ from rocketpipe.store.files.background_sync import PendingSync
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.open_files import OpenFiles
 from rocketpipe.store.files.snapshot import Snapshot, SnapshotDamaged
-from rocketpipe.store.index.entries import key_hash
+from rocketpipe.store.index.entries import INDEX_KEY, INDEX_KEY_BYTES, key_hash
 from rocketpipe.store.index.index_file import IndexFile
 from rocketpipe.store.index.layout import IndexSums, file_bytes
 
@@ -34,10 +34,6 @@ _NAME_DIGITS: Final = 17
 #: Slots and entries of a file are told from its length with the proportion that RocketMQ has.
 _ENTRIES_PER_SLOT: Final = 4
 _EVER_MS: Final = (1 << 63) - 1
-
-
-#: The number of a key, the offset of its record in the log, and when that was stored.
-IndexKey = tuple[int, int, int]
 
 
 class KeyIndex:
@@ -93,43 +89,45 @@ class KeyIndex:
         Raises:
             DiskError: A new file cannot be made.
         """
-        self.put_all([(number, log_offset, stored_ms) for number in hashes])
+        self.put_all(b"".join([INDEX_KEY.pack(each, log_offset, stored_ms) for each in hashes]))
 
-    def put_all(self, keys: Sequence[IndexKey]) -> None:
-        """Index records in log order, all keys of each; to do it again is no harm.
+    def put_all(self, keys: bytes) -> None:
+        """Index records in log order, all keys of each as ``entries`` has them.
+
+        To do it again is no harm.
 
         Raises:
             DiskError: A new file cannot be made; the rest is not indexed yet.
         """
-        if keys and keys[0][1] <= max(self._last_offset, self.holds_to - 1):
+        if keys and INDEX_KEY.unpack_from(keys)[1] <= max(self._last_offset, self.holds_to - 1):
             keys = self._new_ones(keys)
         done = 0
         while done < len(keys):
             file = self._writing
             if file is None or file.full:
                 file = self._roll()
-            part = keys[done : done + file.room]
+            part = keys[done : done + file.room * INDEX_KEY_BYTES]
             file.put_all(part)
             done += len(part)
-            last = part[-1][1]
+            last, many = _last_of(part)
             if last != self._last_offset:
                 self._last_offset, self._keys_of_last = last, 0
             # Behind the last of another record they are all of this one.
-            self._keys_of_last += _count_of_last(part)
+            self._keys_of_last += many
 
-    def _new_ones(self, keys: Sequence[IndexKey]) -> list[IndexKey]:
+    def _new_ones(self, keys: bytes) -> bytes:
         """Those that are not here yet: of the last record that is, some may be missing."""
         last, skipped = self._last_offset, self._keys_of_last
         wanted = []
-        for key in keys:
+        for key in INDEX_KEY.iter_unpack(keys):
             at = key[1]
             if at < self.holds_to or at < last:
                 continue
             if at == last and skipped:
                 skipped -= 1
                 continue
-            wanted.append(key)
-        return wanted
+            wanted.append(INDEX_KEY.pack(*key))
+        return b"".join(wanted)
 
     def _roll(self) -> IndexFile:
         behind = self._list[-1] if self._list else None
@@ -409,13 +407,15 @@ class KeyIndex:
             return None
 
 
-def _count_of_last(keys: Sequence[IndexKey]) -> int:
-    """How many of the keys at the end are of one record."""
-    last = keys[-1][1]
+def _last_of(keys: bytes) -> tuple[int, int]:
+    """The offset of the last record that keys are of, and how many of them are its own."""
+    at = len(keys) - INDEX_KEY_BYTES
+    last: int = INDEX_KEY.unpack_from(keys, at)[1]
     count = 1
-    while count < len(keys) and keys[-1 - count][1] == last:
+    while at and INDEX_KEY.unpack_from(keys, at - INDEX_KEY_BYTES)[1] == last:
+        at -= INDEX_KEY_BYTES
         count += 1
-    return count
+    return last, count
 
 
 def file_bytes_per_slot() -> int:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Final
 from zlib import crc32
@@ -71,6 +71,15 @@ def value_of(properties: bytes, name: bytes) -> bytes:
                 return value
         at = properties.rfind(name, 0, at)
     return b""
+
+
+def whole_records(data: bytes, at: int) -> Iterator[tuple[LogOffset, bytes]]:
+    """Give the records of bytes that were just written to ``at`` of the log, and where each is."""
+    place = 0
+    while place < len(data):
+        size: int = _unpack_place(data, place)[0]
+        yield LogOffset(at + place), data[place : place + size]
+        place += size
 
 
 def sealed_run(data: bytes, at: int, place: int) -> tuple[int, int, int]:

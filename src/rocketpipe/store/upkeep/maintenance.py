@@ -50,6 +50,8 @@ _NO_HOST = bytes(8)
 class _ArrivalCount:
     """Counts the messages that became readable."""
 
+    wanted = None
+
     def __init__(self) -> None:
         self.count = 0
 
