@@ -31,6 +31,7 @@ TWINS: Final = (
     "rocketpipe.store.log._batch_puts",
     "rocketpipe.store.log._records",
     "rocketpipe.store.queues._entries",
+    "rocketpipe.store.queues._runs",
     "rocketpipe.store.index._entries",
     "rocketpipe.store.derived._derivation",
     "rocketpipe.broker.fast_path._frames",

@@ -16,6 +16,7 @@ from rocketpipe.store.queues.reader import (
     MAX_READ_BYTES,
     MAX_SCAN_ENTRIES,
     Boundary,
+    FoundRun,
     Reader,
     ReadResult,
     everything,
@@ -43,8 +44,10 @@ class StoreReading:
         self.derived = derived
         self.damaged = damaged
         queues = derived.queues
+        reader = Reader(commit_log, queues, positions, verify=verify, damaged=damaged)
+        self._run = reader.run
         self._reader = CarefulReader(
-            Reader(commit_log, queues, positions, verify=verify, damaged=damaged),
+            reader,
             queues,
             derived.repairs,
             damaged,
@@ -78,6 +81,19 @@ class StoreReading:
             matches=matches,
             max_scan=max_scan,
         )
+
+    def run(
+        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int
+    ) -> FoundRun | None:
+        """Find what `read` would give, if it is all that follows and lies close together.
+
+        None if it is not, or there is nothing: `read` says what there is.
+
+        Raises:
+            QueueDamaged: `read` has it put right.
+            DiskError: The queue cannot be read.
+        """
+        return self._run(topic, queue_id, offset, max_count, max_bytes)
 
     def find_by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[LogOffset]:
         """Find the messages of a topic that have a key and were stored between two times.

@@ -30,12 +30,18 @@ class SlaveReads:
 
     def suggested(self, group: str, records: bytes) -> int:
         """The id of the broker that a group is to ask next, by what it has just read here."""
-        if not records or not self._readable():
+        if not records:
             return MASTER
         head = split(records, 0, len(records))[0]
+        return self.suggested_at(group, LogOffset(head[_LOG_OFFSET]))
+
+    def suggested_at(self, group: str, start: LogOffset) -> int:
+        """The same, by where the log has the first of it."""
+        if not self._readable():
+            return MASTER
         settings = self._groups.get(group)
         if settings is None:
             return MASTER
-        if self._cold.is_cold(LogOffset(head[_LOG_OFFSET])):
+        if self._cold.is_cold(start):
             return settings.which_broker_when_consume_slowly
         return settings.broker_id

@@ -7,7 +7,7 @@ it is refused, is left to ``handlers.pulling``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from rocketpipe.broker.delivery.pull_plan import PullPlan, read_limits
 from rocketpipe.broker.delivery.slave_reads import SlaveReads
@@ -19,15 +19,18 @@ from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.connection import Frame
 from rocketpipe.protocol.frame import bounds_at, decode_frame
-from rocketpipe.protocol.hot import PullNames, pull_reply_head, read_pull
+from rocketpipe.protocol.hot import PullHeader, PullNames, pull_reply_head, read_pull
 from rocketpipe.protocol.request import from_command
 from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.store.message_store import MessageStore
-from rocketpipe.store.queues.reader import ReadStatus
+from rocketpipe.store.queues.reader import ReadStatus, everything
 
 MAX_PLANS: Final = 10_000
 _COMMIT: Final = int(PullFlag.COMMIT_OFFSET)
+
+#: A whole frame, how many messages it has, and how many bytes of them.
+Answer: TypeAlias = tuple[bytes, int, int]
 
 
 class PullFastPath:
@@ -70,15 +73,12 @@ class PullFastPath:
             return False
         count, size = read_limits(asked.max_msg_nums, asked.max_msg_bytes, asked.bulk)
         try:
-            found = self._store.read(
-                asked.topic,
-                asked.queue_id,
-                QueueOffset(asked.queue_offset),
-                max_count=count,
-                max_bytes=size,
-                matches=plan.matches,
-            )
-            if found.status is not ReadStatus.FOUND:
+            answer = None
+            if plan.matches is everything:
+                answer = self._run(header, count, size)
+            if answer is None:
+                answer = self._read(header, plan, count, size)
+            if answer is None:
                 return False
             if asked.sys_flag & _COMMIT and asked.commit_offset >= 0:
                 self._offsets.commit(
@@ -89,12 +89,53 @@ class PullFastPath:
                 )
         except RocketPipeError:
             return False
+        reply, count, size = answer
         if self._stats is not None:
-            size = len(found.records)
-            self._stats.get(asked.consumer_group, asked.topic, found.count, size)
+            self._stats.get(asked.consumer_group, asked.topic, count, size)
+        self._outgoing.post(peer, reply)
+        peer.posted_much(size)
+        return True
+
+    def _run(self, header: PullHeader, count: int, size: int) -> Answer | None:
+        """Answer with what lies close together in the log, as most that is wanted does."""
+        asked = header.fields
+        run = self._store.run(asked.topic, asked.queue_id, asked.queue_offset, count, size)
+        if run is None:
+            return None
+        suggested = 0
+        if self._slaves is not None:
+            suggested = self._slaves.suggested_at(asked.consumer_group, run.start)
+        size = run.size
+        head = pull_reply_head(
+            header.opaque,
+            0,
+            suggested,
+            run.next_offset,
+            run.min_offset,
+            run.max_offset,
+            b"FOUND",
+            size,
+        )
+        reply = run.behind(head)
+        return None if reply is None else (reply, run.count, size)
+
+    def _read(self, header: PullHeader, plan: PullPlan, count: int, size: int) -> Answer | None:
+        """Answer with what a filter lets through, or with what has to be looked at closely."""
+        asked = header.fields
+        found = self._store.read(
+            asked.topic,
+            asked.queue_id,
+            QueueOffset(asked.queue_offset),
+            max_count=count,
+            max_bytes=size,
+            matches=plan.matches,
+        )
+        if found.status is not ReadStatus.FOUND:
+            return None
         suggested = 0
         if self._slaves is not None:
             suggested = self._slaves.suggested(asked.consumer_group, found.records)
+        size = len(found.records)
         head = pull_reply_head(
             header.opaque,
             0,
@@ -103,12 +144,9 @@ class PullFastPath:
             found.min_offset,
             found.max_offset,
             b"FOUND",
-            len(found.records),
+            size,
         )
-        self._outgoing.post(peer, head)
-        self._outgoing.post(peer, found.records)
-        peer.posted_much(len(found.records))
-        return True
+        return head + found.records, found.count, size
 
     def _plan_of(self, code: int, asked: PullNames, buffer: bytes, at: int) -> PullPlan | None:
         stamp = self._stamp()

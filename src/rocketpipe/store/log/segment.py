@@ -54,6 +54,9 @@ class Segment:
         Raises:
             DiskError: It cannot be opened.
         """
+        file = self._file
+        if file is not None:
+            return file
         with self._opening:
             file = self._file
             if file is not None:

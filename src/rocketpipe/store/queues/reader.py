@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+import msgspec
+
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.store.errors import RecordCorrupt
 from rocketpipe.store.log.commit_log import CommitLog
@@ -30,15 +32,19 @@ from rocketpipe.store.queues.entries import (
     window_end,
 )
 from rocketpipe.store.queues.queue_set import QueueSet
+from rocketpipe.store.queues.runs import (
+    MAX_GAP_BYTES,
+    MAX_WINDOW_BYTES,
+    Readable,
+    Span,
+    find_run,
+    read_run,
+)
 from rocketpipe.store.state.damage import DamagedRecords
 from rocketpipe.store.state.positions import Positions
 
 MAX_READ_COUNT: Final = 32
 MAX_READ_BYTES: Final = 256 * 1024
-#: Records of one queue lie among those of others. To read over what is between them is quicker than
-#: to read each by itself, as long as that is not much.
-_MAX_GAP_BYTES: Final = 16 << 10
-_MAX_WINDOW_BYTES: Final = 512 << 10
 MAX_SCAN_ENTRIES: Final = 800
 
 #: Where a record has the time at which it was stored, if its born host is IPv4.
@@ -81,6 +87,42 @@ class ReadResult:
     max_offset: QueueOffset
     records: bytes = b""
     count: int = 0
+
+
+class FoundRun(msgspec.Struct, frozen=True, gc=False):
+    """Records that can be read and checked as one, and where to read on behind them."""
+
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    span: Span
+    _file: Readable
+    _at: int
+    _entries: bytes
+    _verify: bool
+
+    @property
+    def start(self) -> LogOffset:
+        """Where the log has the first of them."""
+        return LogOffset(self.span[0])
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return self.span[2]
+
+    @property
+    def size(self) -> int:
+        """How many bytes they have."""
+        return self.span[3]
+
+    def behind(self, head: bytes) -> bytes | None:
+        """Read them, and give them behind ``head``; None if one has to be looked at more closely.
+
+        Raises:
+            DiskError: The log cannot be read.
+        """
+        return read_run(self._file, self._at, head, self._entries, self.span, self._verify)
 
 
 def everything(tag_code: int) -> bool:
@@ -166,6 +208,35 @@ class Reader:
             count=count,
         )
 
+    def run(
+        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int
+    ) -> FoundRun | None:
+        """Find what `read` would give, if it is all that follows and lies close together.
+
+        None if it is not, or there is nothing: `read` says what there is.
+
+        Raises:
+            QueueDamaged: The queue's entries are not as they were written.
+            DiskError: The queue cannot be read.
+        """
+        queue = self._queues.queue(topic, queue_id)
+        if queue is None:
+            return None
+        low, high = queue.min_offset, queue.max_offset
+        if not low <= offset < high:
+            return None
+        entries = queue.entries(QueueOffset(offset), max_count)
+        span = find_run(entries, self._log.first_offset, max_count, max_bytes)
+        if span is None:
+            return None
+        start, end, count, _ = span
+        segment = self._log.run.find(start)
+        if segment is None or end > segment.end or end > self._positions.confirmed:
+            return None
+        file = segment.opened()
+        at = start - segment.base
+        return FoundRun(offset + count, low, high, span, file, at, entries, self._verify)
+
     def _records(self, wanted: list[Wanted]) -> tuple[bytes, int, int | None]:
         """Read them, neighbours at once; how many there are, and which one is not as written."""
         segment: Segment | None = None
@@ -179,8 +250,8 @@ class Reader:
                     file = segment.opened()
             data = b""
             if segment is not None:
-                limit = min(start + _MAX_WINDOW_BYTES, segment.end)
-                end = window_end(wanted, place, limit, _MAX_GAP_BYTES)
+                limit = min(start + MAX_WINDOW_BYTES, segment.end)
+                end = window_end(wanted, place, limit, MAX_GAP_BYTES)
                 data = file.read(end - start, start - segment.base)
             if segment is None or len(data) != end - start or end > segment.end:
                 if not self._passes_over(start, "the log does not have its bytes", count):
