@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -161,6 +162,35 @@ def test_a_split_never_looks_beyond_its_end() -> None:
     for end in range(len(HELLO)):
         with pytest.raises(RecordError):
             hot.split(HELLO + HELLO, 0, end)
+
+
+@given(st.integers(0, len(HELLO) - 1), st.integers(0, 255), st.sampled_from([bytes, memoryview]))
+def test_a_cut_is_a_split_of_the_record_alone(place: int, byte: int, kind: type) -> None:
+    changed = bytearray(HELLO)
+    changed[place] = byte
+    buffer = kind(b"before" + bytes(changed) + b"after" * 50)
+    try:
+        stop = hot.split(buffer, 6, len(buffer))[-1]
+    except RecordError as error:
+        with pytest.raises(RecordError, match=re.escape(str(error))):
+            hot.cut(buffer, 6, len(buffer))
+    else:
+        record, parts = hot.cut(buffer, 6, len(buffer))
+        assert record == bytes(buffer[6:stop])
+        assert type(record) is bytes
+        assert parts == hot.split(record, 0, len(record))
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_body_is_given_if_its_checksum_is_right(kind: type) -> None:
+    crc = hot.split(HELLO, 0, len(HELLO))[0][2]
+    at = HELLO.index(b"hello")
+    assert hot.checked_body(kind(HELLO), at, at + 5, crc) == b"hello"
+    assert hot.checked_body(kind(HELLO), at, at + 4, crc) is None
+    assert hot.checked_body(kind(HELLO), at, at + 5, crc ^ 1) is None
+    assert hot.checked_body(kind(HELLO), at, at + 5, crc - (1 << 31)) is None
+    assert hot.checked_body(kind(HELLO), at, at, 0) == b""
+    assert hot.checked_body(kind(HELLO), at, at + 5, 1 << 70) is None
 
 
 def test_a_seal_is_that_of_apache_5_3_3(apache: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from rocketpipe.model.topic import MAX_QUEUES, Perm, QueueCount
 LEADER_ID: Final = 0
 
 
-class MessageQueue(Body, frozen=True, kw_only=True, order=True):
+class MessageQueue(Body, frozen=True, kw_only=True, order=True, cache_hash=True):
     """One queue of a topic on one broker. It sorts as Java's does: topic, broker, number."""
 
     topic: str

@@ -11,7 +11,10 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_Check
 
 from rocketpipe.record._raw cimport *
 
-TWINS = ("java_hash", "tag_code", "encode", "split", "seal", "seal_holds", "split_batch")
+TWINS = (
+    "java_hash", "tag_code", "encode", "split", "cut", "checked_body", "seal", "seal_holds",
+    "split_batch",
+)
 MADE_FROM = ROCKETPIPE_SOURCE.decode()
 #: The functions that these stand for, by name.
 pure = {}
@@ -138,17 +141,46 @@ def split(buffer, Py_ssize_t at, Py_ssize_t end):
     cdef object found
     if type(buffer) is bytes:
         data = <const uint8_t *>PyBytes_AS_STRING(buffer)
-        found = _split(data, PyBytes_GET_SIZE(buffer), at, end)
+        found = _split(data, PyBytes_GET_SIZE(buffer), at, end, 0)
     else:
         PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
         try:
-            found = _split(<const uint8_t *>view.buf, view.len, at, end)
+            found = _split(<const uint8_t *>view.buf, view.len, at, end, 0)
         finally:
             PyBuffer_Release(&view)
     return pure["split"](buffer, at, end) if found is None else found
 
 
-cdef object _split(const uint8_t *data, Py_ssize_t length, Py_ssize_t at, Py_ssize_t end):
+def cut(buffer, Py_ssize_t at, Py_ssize_t end):
+    cdef const uint8_t *data
+    cdef object found = None
+    if type(buffer) is bytes:
+        data = <const uint8_t *>PyBytes_AS_STRING(buffer)
+        found = _split(data, PyBytes_GET_SIZE(buffer), at, end, at)
+    if found is None:
+        return pure["cut"](buffer, at, end)
+    return PyBytes_FromStringAndSize(<const char *>data + at, <int32_t>get32(data + at)), found
+
+
+def checked_body(buffer, Py_ssize_t at, Py_ssize_t end, crc):
+    cdef const uint8_t *data
+    cdef int64_t wanted = 0
+    if (
+        type(buffer) is not bytes
+        or not 0 <= at <= end <= PyBytes_GET_SIZE(buffer)
+        or not fits(crc, -0x80000000, 0x7FFFFFFF, &wanted)
+    ):
+        return pure["checked_body"](buffer, at, end, crc)
+    data = <const uint8_t *>PyBytes_AS_STRING(buffer) + at
+    if <int64_t>(crc32_of(data, end - at) & 0x7FFFFFFF) != wanted:
+        return None
+    return PyBytes_FromStringAndSize(<const char *>data, end - at)
+
+
+cdef object _split(
+    const uint8_t *data, Py_ssize_t length, Py_ssize_t at, Py_ssize_t end, Py_ssize_t from_
+):
+    """What `split` gives, with places counted from ``from_``; None where it would raise."""
     cdef Parts parts
     cdef const uint8_t *head
     cdef const uint8_t *behind
@@ -174,11 +206,11 @@ cdef object _split(const uint8_t *data, Py_ssize_t length, Py_ssize_t at, Py_ssi
             <int64_t>get64(data + parts.body - 12),
             parts.body_bytes,
         ),
-        parts.body,
-        parts.topic,
-        parts.topic_end,
-        parts.properties,
-        parts.stop,
+        parts.body - from_,
+        parts.topic - from_,
+        parts.topic_end - from_,
+        parts.properties - from_,
+        parts.stop - from_,
     )
 
 

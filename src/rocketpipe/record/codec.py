@@ -218,7 +218,8 @@ class RecordView(Readable):
     @property
     def queue_offset(self) -> QueueOffset:
         """Its place in its queue."""
-        return QueueOffset(self._head[5])
+        offset: QueueOffset = self._head[5]
+        return offset
 
     @property
     def log_offset(self) -> LogOffset:
@@ -317,9 +318,12 @@ class RecordView(Readable):
             CompressionError: If it does not inflate, or beyond the limit.
         """
         head, start = self._head, self._body_at
-        stored = bytes(self._buffer[start : start + head[14]])
-        if verify and crc32(stored) & 0x7FFFFFFF != head[2]:
-            raise self._wrong_crc(stored)
+        if verify:
+            stored = hot.checked_body(self._buffer, start, start + head[14], head[2])
+            if stored is None:
+                raise self._wrong_crc(self.stored_body)
+        else:
+            stored = self.stored_body
         if head[7] & flags.COMPRESSED:
             return compression.inflate(stored, head[7], limit, at=start)
         return stored

@@ -199,6 +199,23 @@ def split(buffer: Bytes, at: int, end: int) -> Split:
     return head, body, topic, topic_end, properties, stop
 
 
+def cut(buffer: Bytes, at: int, end: int) -> tuple[bytes, Split]:
+    """Give the record at ``at`` as bytes of its own, and where its parts are in these.
+
+    Raises:
+        RecordError: As `split`.
+    """
+    head, body, topic, topic_end, properties, stop = split(buffer, at, end)
+    parts = (head, body - at, topic - at, topic_end - at, properties - at, stop - at)
+    return bytes(buffer[at:stop]), parts
+
+
+def checked_body(buffer: Bytes, at: int, end: int, crc: int) -> bytes | None:
+    """Give the body between two places, None unless it is the one of which that is the CRC."""
+    body = bytes(buffer[at:end])
+    return body if crc32(body) & 0x7FFFFFFF == crc else None
+
+
 def seal(record: bytes) -> bytes:
     """Fill the room that ``checksum.reserve`` left at the record's end with its checksum."""
     digits = b"%010d" % (crc32(memoryview(record)[:-SEAL_BYTES]) & 0x7FFFFFFF)

@@ -7,12 +7,15 @@ see the topic it was sent to; ``queue`` says where it really lies.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.names import is_retry_topic
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.record.codec import RecordView, size_at
-from rocketpipe.record.hot import Bytes
+from rocketpipe.record.codec import RecordView
+from rocketpipe.record.hot import Bytes, cut
+
+_new: Final = object.__new__
 
 
 class ReceivedMessage(RecordView):
@@ -31,6 +34,32 @@ class ReceivedMessage(RecordView):
         self.queue = queue
         self._tried = 0
 
+    @classmethod
+    def cut_from(cls, answer: Bytes, at: int, end: int, queue: MessageQueue) -> ReceivedMessage:
+        """The message whose record is at ``at`` of a pull's answer: the same for less.
+
+        Raises:
+            RecordError: If there is no whole record, or its lengths do not add up.
+        """
+        self = _new(cls)
+        (
+            self._buffer,
+            (
+                self._head,
+                self._body_at,
+                self._topic_at,
+                self._topic_end,
+                self._properties_at,
+                self._stop,
+            ),
+        ) = cut(answer, at, end)
+        self._at = 0
+        self._body = None
+        self._properties = None
+        self.queue = queue
+        self._tried = 0
+        return self
+
     @property
     def topic(self) -> str:
         """The topic it was sent to, also when it comes again from the retry topic."""
@@ -46,7 +75,8 @@ class ReceivedMessage(RecordView):
     @property
     def body_bytes(self) -> int:
         """The length of the body as stored, which is what flow control counts."""
-        return int(self._head[14])
+        size: int = self._head[14]
+        return size
 
     def tried(self) -> None:
         """Note an attempt that failed and is repeated here, without the broker knowing."""
@@ -67,6 +97,6 @@ def received(answer: Bytes, queue: MessageQueue) -> Iterator[ReceivedMessage]:
     """
     at, end = 0, len(answer)
     while at < end:
-        size = size_at(answer, at, end)
-        yield ReceivedMessage(bytes(answer[at : at + size]), queue)
-        at += size
+        message = ReceivedMessage.cut_from(answer, at, end, queue)
+        at += message.size
+        yield message
