@@ -68,6 +68,8 @@ class Outcome:
     @classmethod
     def of(cls, said: object, count: int) -> Outcome:
         """Read what a handler returned, or raised, for a batch of ``count``."""
+        if said is None:
+            return cls(count)
         if isinstance(said, Retry):
             done = min(said.done, count)
             return cls(done, said.delay_level, said.pause_ms, reason=str(said))
@@ -80,3 +82,7 @@ class Outcome:
         if type(said) is int and said == DEAD_LETTER:
             return cls(0, DEAD_LETTER, reason="the handler gave it up")
         return cls(count)
+
+
+#: What most calls come to: one message, and it is done.
+ONE_DONE: Final = Outcome(1)

@@ -17,9 +17,9 @@ def test_a_lease_lasts_until_its_life_is_over() -> None:
 async def test_it_is_quiet_when_the_last_handler_left() -> None:
     held = HeldQueue(QUEUE)
     waiting = asyncio.create_task(held.quiet())
-    with held.handling():
+    with held.handling:
         assert not held.is_quiet
-        with held.handling():
+        with held.handling:
             pass
         assert not held.is_quiet
     assert held.is_quiet

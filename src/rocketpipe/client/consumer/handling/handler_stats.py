@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from rocketpipe.client.consumer.outcome import Outcome
 from rocketpipe.clock import Clock
 from rocketpipe.protocol.requests.running import ConsumeRates
 
@@ -16,34 +15,36 @@ class HandlerStats:
     """What handlers were given in the last minute, by topic, and how it went."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        #: The time by which calls are measured.
+        self.now_ms: Final = clock.monotonic_ms
         #: For each topic and step of ten seconds: done, failed, and the milliseconds they took.
         self._steps: dict[str, dict[int, list[int]]] = {}
         self._failed: dict[str, int] = {}
 
-    @property
-    def now_ms(self) -> int:
-        """The time by which calls are measured."""
-        return self._clock.monotonic_ms()
+    def count(self, topic: str, done: int, given: int, began_ms: int) -> None:
+        """Note a call of a handler that is done with so many of the messages that it was given."""
+        now_ms = self.now_ms()
+        cell = self._cell(topic, now_ms // _STEP_MS)
+        cell[0] += done
+        cell[2] += now_ms - began_ms
+        if done < given:
+            cell[1] += given - done
+            self._failed[topic] = self._failed.get(topic, 0) + given - done
 
-    def count(self, topic: str, outcome: Outcome, given: int, spent_ms: int) -> None:
-        """Note a call of a handler with so many messages."""
-        steps = self._steps.setdefault(topic, {})
-        step = self._clock.monotonic_ms() // _STEP_MS
+    def _cell(self, topic: str, step: int) -> list[int]:
+        steps = self._steps.get(topic)
+        if steps is None:
+            steps = self._steps[topic] = {}
         cell = steps.get(step)
         if cell is None:
             for old in [each for each in steps if each <= step - _STEPS]:
                 del steps[old]
             cell = steps[step] = [0, 0, 0]
-        cell[0] += outcome.done
-        cell[1] += given - outcome.done
-        cell[2] += spent_ms
-        if outcome.done < given:
-            self._failed[topic] = self._failed.get(topic, 0) + given - outcome.done
+        return cell
 
     def rates(self) -> dict[str, ConsumeRates]:
         """How fast each topic was handled."""
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self.now_ms()
         oldest = now_ms // _STEP_MS - _STEPS + 1
         seconds = ((_STEPS - 1) * _STEP_MS + now_ms % _STEP_MS) / 1000
         found = {}

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rocketpipe.client.consumer.handling.handler_stats import HandlerStats
 from rocketpipe.client.consumer.handling.trace import HandlingTrace
-from rocketpipe.client.consumer.outcome import Outcome
+from rocketpipe.client.consumer.outcome import ONE_DONE, Outcome
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.filter.sql_eval import compile_sql
 from rocketpipe.filter.tags import parse_tags
@@ -128,21 +128,34 @@ class Handlers:
         """The handler of a topic, if there is one."""
         return self._by_topic.get(topic)
 
-    async def call(self, chosen: Handler, messages: Sequence[ReceivedMessage]) -> Outcome:
-        """Have messages handled, and tell what became of them; nothing is raised but cancelling."""
-        counts, trace = self._counts, self.trace
-        told = trace.before(messages) if trace is not None else None
-        began_ms = counts.now_ms if counts is not None else 0
-        outcome = await self._call(chosen, messages)
-        if counts is not None:
-            counts.count(chosen.topic, outcome, len(messages), counts.now_ms - began_ms)
-        if trace is not None and told is not None:
-            trace.after(told, outcome)
+    def call(
+        self, chosen: Handler, messages: Sequence[ReceivedMessage], began_ms: int | None = None
+    ) -> Awaitable[Outcome]:
+        """Have messages handled, and tell what became of them; nothing is raised but cancelling.
+
+        ``began_ms`` is the time now on the monotonic clock, for who has it already.
+        """
+        trace = self.trace
+        if trace is None:
+            return self._call(chosen, messages, began_ms)
+        return self._call_and_tell(trace, chosen, messages)
+
+    async def _call_and_tell(
+        self, trace: HandlingTrace, chosen: Handler, messages: Sequence[ReceivedMessage]
+    ) -> Outcome:
+        told = trace.before(messages)
+        outcome = await self._call(chosen, messages, None)
+        trace.after(told, outcome)
         return outcome
 
-    async def _call(self, chosen: Handler, messages: Sequence[ReceivedMessage]) -> Outcome:
-        assert 0 < len(messages) <= chosen.count
+    async def _call(
+        self, chosen: Handler, messages: Sequence[ReceivedMessage], began_ms: int | None
+    ) -> Outcome:
+        count = len(messages)
+        assert 0 < count <= (chosen.batch or 1)
         given: Any = messages[0] if chosen.batch is None else list(messages)
+        if began_ms is None:
+            began_ms = self._counts.now_ms() if self._counts is not None else 0
         try:
             if chosen.waits:
                 said = await chosen.handle(given)
@@ -152,14 +165,20 @@ class Handlers:
                     said = await said
         except (Exception, SystemExit) as error:
             # To end the process is not for a handler: others are at work, and nothing is saved.
-            return Outcome.of(error, len(messages))
+            return self._ended(chosen, Outcome.of(error, count), count, began_ms)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
             # Something that the handler waited for was cancelled, not we.
-            return Outcome.of(error, len(messages))
-        return Outcome.of(said, len(messages))
+            return self._ended(chosen, Outcome.of(error, count), count, began_ms)
+        outcome = ONE_DONE if said is None and count == 1 else Outcome.of(said, count)
+        return self._ended(chosen, outcome, count, began_ms)
+
+    def _ended(self, chosen: Handler, outcome: Outcome, count: int, began_ms: int) -> Outcome:
+        if self._counts is not None:
+            self._counts.count(chosen.topic, outcome.done, count, began_ms)
+        return outcome
 
     def close(self) -> None:
         """Let the threads go, each when it is done with what it has."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -30,16 +31,33 @@ class WorkQueue(Generic[T]):
     def __len__(self) -> int:
         return len(self._items)
 
-    async def put(self, item: T) -> None:
-        """Bring one, and wait for room if need be."""
-        while len(self._items) >= self._most:
+    async def put(self, brought: Sequence[T]) -> None:
+        """Bring some, in their order, and wait for room if need be."""
+        items, done = self._items, 0
+        while done < len(brought):
+            room = self._most - len(items)
+            if room > 0:
+                items.extend(brought[done : done + room])
+                done += room
+                self._wake()
+                continue
             try:
                 await _turn(self._bringers)
             except asyncio.CancelledError:
                 self._make_room_known()  # it may have been told, and there is room for another
                 raise
-        self._items.append(item)
-        self._wake()
+
+    def take_now(self) -> T | None:
+        """Take the first, if there is one."""
+        items = self._items
+        if not items:
+            return None
+        item = items.popleft()
+        if items and not self._is_woken:
+            self._wake()
+        if self._bringers:
+            self._make_room_known()
+        return item
 
     async def take(self) -> T:
         """Take the first, and wait for one if there is none."""
@@ -53,11 +71,8 @@ class WorkQueue(Generic[T]):
                     self._wake()  # another takes the place of who leaves
                 raise
             self._is_woken = False
-        item = items.popleft()
-        if items:
-            self._wake()
-        if self._bringers:
-            self._make_room_known()
+        item = self.take_now()
+        assert item is not None, "there is one"
         return item
 
     def _wake(self) -> None:

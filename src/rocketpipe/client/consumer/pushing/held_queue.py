@@ -7,8 +7,6 @@ Dropped: whatever becomes of its messages counts for nothing, because they come 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rocketpipe.client.consumer.pushing.process_queue import ProcessQueue
@@ -27,6 +25,38 @@ class Lease:
         return now_ms - self.renewed_ms < life_ms
 
 
+class Handling:
+    """Whoever is at work on a queue's messages: each inside a block of its own."""
+
+    __slots__ = ("_busy", "_rest")
+
+    def __init__(self) -> None:
+        self._busy = 0
+        #: Somebody waits for the last one to leave.
+        self._rest: asyncio.Event | None = None
+
+    def __enter__(self) -> None:
+        self._busy += 1
+
+    def __exit__(self, *exc: object) -> None:
+        self._busy -= 1
+        if self._rest is not None and not self._busy:
+            self._rest.set()
+            self._rest = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody is at work."""
+        return not self._busy
+
+    async def over(self) -> None:
+        """Wait until nobody is at work."""
+        while self._busy:
+            if self._rest is None:
+                self._rest = asyncio.Event()
+            await self._rest.wait()
+
+
 class HeldQueue:
     """A queue while it is this consumer's; everything here happens on one event loop."""
 
@@ -39,24 +69,22 @@ class HeldQueue:
         self.committable: QueueOffset | None = None
         #: Set when there is something for an ordered consumer to look at.
         self.arrived = asyncio.Event()
+        #: Whether handlers are to be given nothing more.
+        self.is_ending = False
+        #: Who is at work on its messages: ``with held.handling:``.
+        self.handling = Handling()
         self._ending = asyncio.Event()
         self._shrunk = asyncio.Event()
-        self._busy = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._wants_room = False
 
     @property
     def is_dropped(self) -> bool:
         """Whether no result counts any more."""
         return self.messages.dropped
 
-    @property
-    def is_ending(self) -> bool:
-        """Whether handlers are to be given nothing more."""
-        return self._ending.is_set()
-
     def drain(self) -> None:
         """Give handlers nothing more; what they have, they finish."""
+        self.is_ending = True
         self._ending.set()
         self._shrunk.set()
         self.arrived.set()
@@ -72,31 +100,22 @@ class HeldQueue:
 
     def shrank(self) -> None:
         """Tell who waits for room that there is less in hand."""
-        self._shrunk.set()
+        if self._wants_room:
+            self._wants_room = False
+            self._shrunk.set()
 
     async def shrinking(self) -> None:
         """Wait until there is less in hand than now, or the end has come."""
         self._shrunk.clear()
+        self._wants_room = True
         if not self.is_ending:
             await self._shrunk.wait()
-
-    @contextmanager
-    def handling(self) -> Iterator[None]:
-        """Be at work on its messages inside the block."""
-        self._busy += 1
-        self._quiet.clear()
-        try:
-            yield
-        finally:
-            self._busy -= 1
-            if not self._busy:
-                self._quiet.set()
 
     @property
     def is_quiet(self) -> bool:
         """Whether nobody is at work on its messages."""
-        return not self._busy
+        return self.handling.is_over
 
     async def quiet(self) -> None:
         """Wait until nobody is at work on its messages."""
-        await self._quiet.wait()
+        await self.handling.over()

@@ -85,7 +85,7 @@ class OrderedWorkers:
                     messages = self._take(held)
                     if not messages:
                         break
-                    with held.handling():
+                    with held.handling:
                         pause_ms = await self._consume(held, messages)
                 if pause_ms:
                     await within(self._clock, pause_ms, held.ending())

@@ -67,16 +67,20 @@ class ProcessQueue:
 
         One whose offset is there already takes its place and is not counted twice.
         """
+        cached, offsets = self._cached, self._offsets
         for message in messages:
             offset = message.queue_offset
-            if offset in self._cached:
-                self._bytes += message.body_bytes - self._cached[offset].body_bytes
+            if offset in cached:
+                self._bytes += message.body_bytes - cached[offset].body_bytes
             else:
-                insort(self._offsets, offset)
+                if not offsets or offset > offsets[-1]:
+                    offsets.append(offset)
+                else:
+                    insort(offsets, offset)
                 self._greatest = offset
                 self._bytes += message.body_bytes
-            self._cached[offset] = message
-        if self._cached and not self._consuming:
+            cached[offset] = message
+        if cached and not self._consuming:
             self._consuming = True
             return True
         return False
@@ -85,23 +89,26 @@ class ProcessQueue:
 
     def start(self, messages: Iterable[ReceivedMessage], now_ms: int) -> None:
         """Note that a handler was given these, for the clean-up of what is stuck."""
+        cached, started = self._cached, self._started
         for message in messages:
-            if message in self:
-                self._started[message.queue_offset] = now_ms
+            offset = message.queue_offset
+            if cached.get(offset) is message:
+                started[offset] = now_ms
 
     def remove(self, messages: Iterable[ReceivedMessage]) -> QueueOffset | None:
         """Be done with messages; gives the offset to commit, None when nothing was in hand."""
-        if not self._cached:
+        cached, offsets = self._cached, self._offsets
+        if not cached:
             return None
         for message in messages:
             offset = message.queue_offset
-            if self._cached.get(offset) is message:
-                del self._cached[offset]
-                del self._offsets[bisect_left(self._offsets, offset)]
+            if cached.get(offset) is message:
+                del cached[offset]
+                del offsets[0 if offsets[0] == offset else bisect_left(offsets, offset)]
                 self._started.pop(offset, None)
                 self._bytes -= message.body_bytes
         assert self._bytes >= 0
-        return QueueOffset(self._offsets[0] if self._offsets else self._greatest + 1)
+        return QueueOffset(offsets[0] if offsets else self._greatest + 1)
 
     def stuck(self, now_ms: int, timeout_ms: int) -> list[ReceivedMessage]:
         """The messages at the head that a handler has had for longer than the timeout; a few."""

@@ -10,23 +10,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+import msgspec
+
 from rocketpipe.client.consumer.group.offsets import OffsetStore
-from rocketpipe.client.consumer.handling.handlers import Handlers, runs
+from rocketpipe.client.consumer.handling.handlers import Handler, Handlers, runs
 from rocketpipe.client.consumer.handling.work_queue import WorkQueue
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Outcome
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.clock import Clock
+from rocketpipe.model.names import is_retry_topic
 from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)
 
 #: The level at which stuck messages come again: ten seconds.
 STUCK_LEVEL: Final = 3
+
+_UNHANDLED: Final = Outcome(0, reason="this consumer has no handler for its topic")
 
 
 class SendsBack(Protocol):
@@ -39,11 +43,13 @@ class SendsBack(Protocol):
     async def resend(self, message: ReceivedMessage, delay_level: int = 0) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+# A struct where the house has dataclasses: one is made for each message, in a fifth of the time.
+class Batch(msgspec.Struct, frozen=True):
     """What one call of a handler gets, and the queue that it is from."""
 
     held: HeldQueue
+    #: None where this consumer has no handler for it.
+    chosen: Handler | None
     messages: list[ReceivedMessage]
 
 
@@ -104,8 +110,20 @@ class ConcurrentWorkers:
     async def submit(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
         """Have messages consumed that are in hand by now; waits while every worker is busy."""
         held.messages.put(messages)
-        for run in runs(messages, self._handlers):
-            await self._waiting.put(Batch(held, run))
+        await self._waiting.put(self._batches(held, messages))
+
+    def _batches(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> list[Batch]:
+        handlers, topic = self._handlers, held.queue.topic
+        if is_retry_topic(topic):  # of each message another
+            return [Batch(held, handlers.of(run[0].topic), run) for run in runs(messages, handlers)]
+        chosen = handlers.of(topic)
+        most = chosen.count if chosen is not None else 1
+        if most == 1:
+            return [Batch(held, chosen, [message]) for message in messages]
+        return [
+            Batch(held, chosen, list(messages[at : at + most]))
+            for at in range(0, len(messages), most)
+        ]
 
     async def attend(self, held: HeldQueue) -> None:
         """See to a queue while it is held: nothing to do, as the workers are there for all."""
@@ -127,31 +145,36 @@ class ConcurrentWorkers:
             self._done(held, [message])
 
     async def _work(self) -> None:
+        waiting, handlers, now_ms = self._waiting, self._handlers, self._clock.monotonic_ms
         while True:
-            batch = await self._waiting.take()
-            if batch.held.is_ending:
+            batch = waiting.take_now()
+            if batch is None:
+                batch = await waiting.take()
+            held, chosen, messages = batch.held, batch.chosen, batch.messages
+            if held.is_ending:
                 continue  # it stays in hand, uncommitted: whoever has the queue next gets it
             try:
-                with batch.held.handling():
-                    await self._consume(batch.held, batch.messages)
+                with held.handling:
+                    if chosen is None:
+                        outcome = _UNHANDLED
+                    else:
+                        began_ms = now_ms()
+                        held.messages.start(messages, began_ms)
+                        outcome = await handlers.call(chosen, messages, began_ms)
+                    if held.messages.dropped:
+                        log.info("result dropped queue=%s messages=%d", held.queue, len(messages))
+                    elif outcome.done == len(messages):
+                        self._done(held, messages)
+                    else:
+                        await self._give_back(batch, outcome)
             except Exception:
                 # Whatever it is, the messages are still in hand and not lost.
-                log.exception("worker failed queue=%s", batch.held.queue)
+                log.exception("worker failed queue=%s", held.queue)
                 self._try_later(batch)
 
-    async def _consume(self, held: HeldQueue, messages: list[ReceivedMessage]) -> None:
-        chosen = self._handlers.of(messages[0].topic)
-        if chosen is None:
-            outcome = Outcome(0, reason="this consumer has no handler for its topic")
-        else:
-            held.messages.start(messages, self._clock.monotonic_ms())
-            outcome = await self._handlers.call(chosen, messages)
-        if held.is_dropped:
-            log.info("result dropped queue=%s messages=%d", held.queue, len(messages))
-            return
-        if outcome.done == len(messages):
-            self._done(held, messages)
-            return
+    async def _give_back(self, batch: Batch, outcome: Outcome) -> None:
+        """Have the broker deliver again what is not done."""
+        held, messages = batch.held, batch.messages
         # What the clean-up sent back meanwhile is no longer ours, however it ended.
         failed = [message for message in messages[outcome.done :] if message in held.messages]
         kept: list[ReceivedMessage] = []
@@ -164,7 +187,7 @@ class ConcurrentWorkers:
                         kept.append(message)
         self._done(held, [message for message in messages if message not in kept])
         if kept:
-            self._try_later(Batch(held, kept))
+            self._try_later(Batch(held, batch.chosen, kept))
 
     def _done(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
         offset = held.messages.remove(messages)
@@ -183,7 +206,7 @@ class ConcurrentWorkers:
     async def _submit_later(self, batch: Batch) -> None:
         await self._clock.sleep(self._tuning.local_retry_ms)
         if not batch.held.is_ending:
-            await self._waiting.put(batch)
+            await self._waiting.put([batch])
 
     async def _complain(self, message: ReceivedMessage, outcome: Outcome) -> None:
         if self._lines.allows():
