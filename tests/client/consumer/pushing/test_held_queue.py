@@ -16,12 +16,16 @@ def test_a_lease_lasts_until_its_life_is_over() -> None:
 
 async def test_it_is_quiet_when_the_last_handler_left() -> None:
     held = HeldQueue(QUEUE)
+    await held.quiet()
+    held.handling.begin()
+    assert not held.is_quiet
     waiting = asyncio.create_task(held.quiet())
-    with held.handling:
-        assert not held.is_quiet
-        with held.handling:
-            pass
-        assert not held.is_quiet
+    held.handling.begin()
+    held.handling.end()
+    await asyncio.sleep(0)
+    assert not held.is_quiet
+    assert not waiting.done()
+    held.handling.end()
     assert held.is_quiet
     await waiting
 

@@ -20,21 +20,26 @@ class HandlerStats:
         #: For each topic and step of ten seconds: done, failed, and the milliseconds they took.
         self._steps: dict[str, dict[int, list[int]]] = {}
         self._failed: dict[str, int] = {}
+        #: Where the last call was counted: the next one mostly is too.
+        self._topic, self._step = "", -1
+        self._cell = [0, 0, 0]
 
     def count(self, topic: str, done: int, given: int, began_ms: int) -> None:
         """Note a call of a handler that is done with so many of the messages that it was given."""
         now_ms = self.now_ms()
-        cell = self._cell(topic, now_ms // _STEP_MS)
+        step = now_ms // _STEP_MS
+        if step != self._step or topic != self._topic:
+            self._step, self._topic = step, topic
+            self._cell = self._cell_of(topic, step)
+        cell = self._cell
         cell[0] += done
         cell[2] += now_ms - began_ms
         if done < given:
             cell[1] += given - done
             self._failed[topic] = self._failed.get(topic, 0) + given - done
 
-    def _cell(self, topic: str, step: int) -> list[int]:
-        steps = self._steps.get(topic)
-        if steps is None:
-            steps = self._steps[topic] = {}
+    def _cell_of(self, topic: str, step: int) -> list[int]:
+        steps = self._steps.setdefault(topic, {})
         cell = steps.get(step)
         if cell is None:
             for old in [each for each in steps if each <= step - _STEPS]:

@@ -159,7 +159,7 @@ class FetchLoop:
     ) -> None:
         # Brokers compare hashes of tags, and two tags may share one.
         tags = self._subscription(held.queue.topic).tags
-        wanted = [message for message in messages if not tags or message.tags in tags]
+        wanted = [message for message in messages if message.tags in tags] if tags else messages
         if wanted:
             await self._workers.submit(held, wanted)
         elif not len(held.messages) and not held.is_ending:

@@ -26,7 +26,7 @@ class Lease:
 
 
 class Handling:
-    """Whoever is at work on a queue's messages: each inside a block of its own."""
+    """Whoever is at work on a queue's messages, each until what it did is noted."""
 
     __slots__ = ("_busy", "_rest")
 
@@ -35,11 +35,14 @@ class Handling:
         #: Somebody waits for the last one to leave.
         self._rest: asyncio.Event | None = None
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
+        """One more is at work."""
         self._busy += 1
 
-    def __exit__(self, *exc: object) -> None:
-        self._busy -= 1
+    def end(self, many: int = 1) -> None:
+        """So many are done."""
+        self._busy -= many
+        assert self._busy >= 0, "more ended than began"
         if self._rest is not None and not self._busy:
             self._rest.set()
             self._rest = None
@@ -71,7 +74,7 @@ class HeldQueue:
         self.arrived = asyncio.Event()
         #: Whether handlers are to be given nothing more.
         self.is_ending = False
-        #: Who is at work on its messages: ``with held.handling:``.
+        #: Who is at work on its messages.
         self.handling = Handling()
         self._ending = asyncio.Event()
         self._shrunk = asyncio.Event()

@@ -85,8 +85,11 @@ class OrderedWorkers:
                     messages = self._take(held)
                     if not messages:
                         break
-                    with held.handling:
+                    held.handling.begin()
+                    try:
                         pause_ms = await self._consume(held, messages)
+                    finally:
+                        held.handling.end()
                 if pause_ms:
                     await within(self._clock, pause_ms, held.ending())
 

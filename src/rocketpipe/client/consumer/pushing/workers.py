@@ -1,7 +1,7 @@
 """Concurrent consumption: so many handlers at a time, whatever queues their messages are from.
 
-What a handler is done with leaves the ``ProcessQueue``, and the offset follows the smallest message
-that is left. What failed goes back to the broker first, so that nothing is committed that would be
+What handlers were done with in a turn of the loop leaves the ``ProcessQueue`` at its end, and the
+offset follows the smallest message that is left. What failed goes back to the broker first, so that nothing is committed that would be
 lost; where no broker takes it, it stays in hand and is tried again here.
 """
 
@@ -94,6 +94,8 @@ class ConcurrentWorkers:
         self._tuning = tuning
         self._concurrency = concurrency
         self._waiting: WorkQueue[Batch] = WorkQueue(concurrency)
+        #: Done in this turn of the loop, and not noted yet.
+        self._finished: list[Batch] = []
         self._later: set[asyncio.Task[None]] = set()
         self._lines = LogBudget()
 
@@ -146,6 +148,7 @@ class ConcurrentWorkers:
 
     async def _work(self) -> None:
         waiting, handlers, now_ms = self._waiting, self._handlers, self._clock.monotonic_ms
+        loop = asyncio.get_running_loop()
         while True:
             batch = waiting.take_now()
             if batch is None:
@@ -153,28 +156,49 @@ class ConcurrentWorkers:
             held, chosen, messages = batch.held, batch.chosen, batch.messages
             if held.is_ending:
                 continue  # it stays in hand, uncommitted: whoever has the queue next gets it
+            held.handling.begin()
             try:
-                with held.handling:
-                    if chosen is None:
-                        outcome = _UNHANDLED
-                    else:
-                        began_ms = now_ms()
-                        held.messages.start(messages, began_ms)
-                        outcome = await handlers.call(chosen, messages, began_ms)
-                    if held.messages.dropped:
-                        log.info("result dropped queue=%s messages=%d", held.queue, len(messages))
-                    elif outcome.done == len(messages):
-                        self._done(held, messages)
-                    else:
-                        await self._give_back(batch, outcome)
+                if chosen is None:
+                    outcome = _UNHANDLED
+                else:
+                    began_ms = now_ms()
+                    held.messages.start(messages, began_ms)
+                    outcome = await handlers.call(chosen, messages, began_ms)
+                if outcome.done == len(messages):
+                    finished = self._finished
+                    finished.append(batch)
+                    if len(finished) == 1:
+                        loop.call_soon(self._note_finished)
+                    continue
+                await self._give_back(batch, outcome)
             except Exception:
                 # Whatever it is, the messages are still in hand and not lost.
                 log.exception("worker failed queue=%s", held.queue)
                 self._try_later(batch)
+            except BaseException:
+                held.handling.end()
+                raise
+            held.handling.end()
+
+    def _note_finished(self) -> None:
+        finished, self._finished = self._finished, []
+        by_queue: dict[HeldQueue, list[Batch]] = {}
+        for batch in finished:
+            by_queue.setdefault(batch.held, []).append(batch)
+        for held, batches in by_queue.items():
+            messages = [message for batch in batches for message in batch.messages]
+            if held.is_dropped:
+                log.info("result dropped queue=%s messages=%d", held.queue, len(messages))
+            else:
+                self._done(held, messages)
+            held.handling.end(len(batches))
 
     async def _give_back(self, batch: Batch, outcome: Outcome) -> None:
         """Have the broker deliver again what is not done."""
         held, messages = batch.held, batch.messages
+        if held.is_dropped:
+            log.info("result dropped queue=%s messages=%d", held.queue, len(messages))
+            return
         # What the clean-up sent back meanwhile is no longer ours, however it ended.
         failed = [message for message in messages[outcome.done :] if message in held.messages]
         kept: list[ReceivedMessage] = []
