@@ -15,6 +15,7 @@ from rocketpipe.pipeline.telling import plainly
 
 if TYPE_CHECKING:
     from rocketpipe.pipeline.batch import BatchReader
+    from rocketpipe.pipeline.refused_stream import RefusedStream
     from rocketpipe.pipeline.stream import StreamReader
     from rocketpipe.pipeline.writer import BatchWriter
 
@@ -64,19 +65,20 @@ class RocketPipeSource(DataSource):
         kind = FilteringBatchReader if options.push_down else BatchReader
         return kind(options, schema)
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """A reader that follows the topics.
-
-        Raises:
-            OptionError: If an option is missing, unknown or wrong.
-            ColumnError: If the schema asks for what messages do not have.
-        """
-        # Not plainly: where this raises, Spark hides it behind an error of its own.
+    def streamReader(  # noqa: N802 - Spark's name
+        self, schema: StructType
+    ) -> StreamReader | RefusedStream:
+        """A reader that follows the topics, or one that says why it cannot when it is asked."""
+        from rocketpipe.errors import RocketPipeError
         from rocketpipe.pipeline.options.read import ReadOptions
         from rocketpipe.pipeline.options.table import remembered
+        from rocketpipe.pipeline.refused_stream import RefusedStream
         from rocketpipe.pipeline.stream import StreamReader
 
-        return StreamReader(ReadOptions.parse(remembered(schema, self.options)), schema)
+        try:
+            return StreamReader(ReadOptions.parse(remembered(schema, self.options)), schema)
+        except RocketPipeError as error:
+            return RefusedStream(error)
 
     @plainly()
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

@@ -63,10 +63,10 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ImportError:  # Spark 4.0 and 4.1 have no limits, and tell no start
-    _BASES: tuple[type, ...] = (DataSourceStreamReader,)
+    STREAM_READER_BASES: tuple[type, ...] = (DataSourceStreamReader,)
     _ALL: tuple[type, ...] = ()
 else:
-    _BASES = (DataSourceStreamReader, SupportsTriggerAvailableNow)
+    STREAM_READER_BASES = (DataSourceStreamReader, SupportsTriggerAvailableNow)
     _ALL = (ReadAllAvailable,)
 
 log = logging.getLogger("rocketpipe.pipeline")
@@ -74,7 +74,7 @@ log = logging.getLogger("rocketpipe.pipeline")
 _lost: Final = LogBudget()
 
 
-class StreamReader(*_BASES):  # type: ignore[misc]
+class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
     """One query's reader."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
