@@ -272,7 +272,7 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         ]
         gone = places.deleted(shorter) if shorter else frozenset()
         for topic in sorted({queue.topic for queue in gone}):
-            if _lost.allows():
+            if _lost.allows(f"deleted: {topic}"):
                 log.warning("topic is deleted topic=%s%s", topic, _lost.suppressed())
         return gone
 
@@ -303,12 +303,12 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
             return self._options.selection.queues(places)
         except (ConnectionLost, CallTimeout) as error:
             # Without a NameServer nothing new is found; brokers that are known can be asked.
-            if _lost.allows():
+            if _lost.allows(error):
                 log.warning("topics not looked up reason=%s%s", error, _lost.suppressed())
             return sorted(start.ends)
         except UnknownTopic as error:
             # It was there when the query began. What is left of the others is still read.
-            if _lost.allows():
+            if _lost.allows(error):
                 log.warning("topic not found reason=%s%s", error, _lost.suppressed())
             found: list[MessageQueue] = []
             for topic in self._options.selection.topics:

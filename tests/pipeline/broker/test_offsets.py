@@ -14,10 +14,12 @@ from rocketpipe.client.admin.admin import Admin
 from rocketpipe.errors import ConnectionLost
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.broker import offsets
 from rocketpipe.pipeline.broker.offsets import SETTLING_MS, BrokerOffsets
 from rocketpipe.pipeline.planning.offset_reader import OffsetReader, UnknownTopic
 from rocketpipe.pipeline.planning.ranges import QueueRange
 from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
+from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.testing import Cluster
 from rocketpipe.testing.clock import ManualClock
 
@@ -73,6 +75,23 @@ def test_a_queue_that_cannot_be_asked_is_left_out(places: OffsetReader, send_raw
     send_raw("places-part", b"x")
     there, gone = queue_of("places-part", 0), queue_of("places-part", 0, "broker-z")
     assert places.ends([there, gone]) == {there: (0, 1)}
+
+
+def test_an_outage_is_one_line_however_many_queues_and_rounds(
+    places: BrokerOffsets,
+    send_raw: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    send_raw("places-outage", b"x")
+    for budget in ("_unreachable", "_uncommitted"):
+        monkeypatch.setattr(offsets, budget, LogBudget())
+    gone = [queue_of("places-outage", number, "broker-z") for number in range(4)]
+    for _ in range(3):
+        assert places.ends(gone) == {}
+        assert not places.commit(dict.fromkeys(gone, QueueOffset(1)))
+    said = [record.getMessage() for record in caplog.records if "broker-z" in record.getMessage()]
+    assert [line.split(" ")[:2] for line in said] == [["queues", "cannot"], ["progress", "not"]]
 
 
 def test_no_name_server_is_said() -> None:

@@ -171,12 +171,11 @@ class BrokerOffsets:
                 queue, GetMaxOffset(topic=topic, queue_id=number, broker_name=name)
             )
         except RocketPipeError as error:
-            if _unreachable.allows():
+            if _unreachable.allows(error):
                 log.warning(
-                    "queue cannot be asked topic=%s broker=%s queue=%d reason=%s%s",
+                    "queues cannot be asked topic=%s broker=%s reason=%s%s",
                     queue.topic,
                     queue.broker_name,
-                    queue.queue_id,
                     error,
                     _unreachable.suppressed(),
                 )
@@ -261,13 +260,12 @@ class BrokerOffsets:
         try:
             await self._update(queue, offset)
         except RocketPipeError as error:
-            if _uncommitted.allows():
+            if _uncommitted.allows(error):
                 log.warning(
-                    "progress not told group=%s topic=%s broker=%s queue=%d reason=%s%s",
+                    "progress not told group=%s topic=%s broker=%s reason=%s%s",
                     self._group,
                     queue.topic,
                     queue.broker_name,
-                    queue.queue_id,
                     error,
                     _uncommitted.suppressed(),
                 )

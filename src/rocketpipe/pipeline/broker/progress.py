@@ -33,7 +33,7 @@ class GroupProgress:
             if self._places.commit(changed):
                 self._told.update(changed)
         except RocketPipeError as error:
-            if _untold.allows():
+            if _untold.allows(error):
                 log.warning(
                     "progress not told group=%s reason=%s%s",
                     self._group,
