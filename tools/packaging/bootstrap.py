@@ -110,8 +110,10 @@ def is_finished(root: Path, environ: Mapping[str, str]) -> bool:
 
 
 def why_unusable(root: Path) -> str | None:
-    """Why the .venv that is there cannot be carried on with, or None when it can."""
+    """Why there is no .venv to be carried on with, or None when there is."""
     venv = root / ".venv"
+    if not (venv / "bin").exists():  # the directory itself is there: bytecode is kept in it
+        return "there is none yet"
     stamp = Stamp.read(venv)
     if stamp is not None and stamp.root != str(root):
         return f"it was made for {stamp.root}"
@@ -260,7 +262,8 @@ def run_showing_downloads(command: list[str]) -> tuple[int, list[str]]:
 def progress_in(line: str) -> str | None:
     """What an installer's line tells of progress: large downloads, builds, the unpacking of all."""
     if found := re.match(r"Installing collected packages: (.+)", line):
-        return f"Unpacking {found[1].count(',') + 1} packages"
+        count = found[1].count(",") + 1
+        return f"Unpacking {count} package{'s' if count > 1 else ''}"
     size = re.search(r"Downloading \S+ \((\d+)(?:\.\d+)? ?(MB|MiB|GB|GiB)\)", line)
     large = size is not None and (size[2].startswith("G") or int(size[1]) >= 10)
     slow = large or re.match(r"\s*(Building wheel for|Building) \S", line)
@@ -393,7 +396,7 @@ def set_up(root: Path) -> None:
         say(".venv is up to date")
         return
     inputs = inputs_of(root, os.environ)
-    reason = why_unusable(root) if venv.exists() else "there is none yet"
+    reason = why_unusable(root)
     if reason is not None:
         say(f"[1/5] making .venv with Python {platform.python_version()}: {reason}")
         create_venv(venv)
