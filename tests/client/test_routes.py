@@ -77,7 +77,7 @@ async def test_no_route_at_the_end_is_an_error_that_names_topic_servers_and_what
         with pytest.raises(NoRoute, match=rf"'new': asked {address}; .*create it first") as caught:
             await cache.get_for_send("new")
         assert caught.value.hint.startswith(
-            f"NameServer {address} knows 1 other topics, the nearest are 'news'; "
+            f"NameServer {address} knows 1 other topic, the nearest is 'news'; "
         )
         with pytest.raises(NoRoute, match="'new'"):
             await cache.get("new")

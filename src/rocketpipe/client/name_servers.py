@@ -176,7 +176,7 @@ class NameServerClient:
         if not known:
             what = "knows no topic at all: has a broker registered with it?"
         else:
-            what = _known(topic, users_topics(known, own))
+            what = knows(topic, users_topics(known, own))
         return f"NameServer {self._address()} {what}"
 
     def _address(self) -> str:
@@ -203,12 +203,15 @@ def users_topics(known: Collection[str], own: Collection[str]) -> list[str]:
     )
 
 
-def _known(topic: str, names: Sequence[str]) -> str:
+def knows(topic: str, names: Sequence[str]) -> str:
+    """What is known instead of a topic, the nearest first, for whoever mistyped it."""
     if len(names) > MAX_COMPARED:
         return f"knows {len(names)} other topics"
     near = difflib.get_close_matches(topic, names, MAX_NAMED)
     if near:
-        return f"knows {len(names)} other topics, the nearest are {_listed(near)}"
+        topics = "topics" if len(names) > 1 else "topic"
+        nearest = "the nearest are" if len(near) > 1 else "the nearest is"
+        return f"knows {len(names)} other {topics}, {nearest} {_listed(near)}"
     more = len(names) - MAX_NAMED
     rest = f" and {more} more" if more > 0 else ""
     return f"knows these topics: {_listed(names[:MAX_NAMED]) or 'none of users'}{rest}"

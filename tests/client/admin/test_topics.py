@@ -102,5 +102,5 @@ async def test_stats_count_every_queue(admin: Admin, session: Session) -> None:
 
 async def test_an_unknown_topic_is_answered_with_those_that_are_near(admin: Admin) -> None:
     await admin.topics.create("orders")
-    with pytest.raises(NoRoute, match="the nearest are 'orders'"):
+    with pytest.raises(NoRoute, match="the nearest is 'orders'"):
         await admin.topics.show("order")

@@ -90,6 +90,8 @@ def test_a_topic_that_is_not_there_is_named_with_where_it_was_looked_for(
     places = LogOffsets(tmp_path / "store")
     with pytest.raises(UnknownTopic, match=r"topic 'orders' is not known to .*store"):
         places.queues("orders")
+    with pytest.raises(UnknownTopic, match=r"this store knows .*the nearest is 'plain'"):
+        places.queues("plian")
     places.close()
 
 

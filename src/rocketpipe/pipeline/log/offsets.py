@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from rocketpipe.client.name_servers import knows, users_topics
 from rocketpipe.model.names import is_system_topic
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
@@ -47,9 +48,8 @@ class LogOffsets:
         """
         numbers = self._look().queue_ids.get(topic)
         if numbers is None:
-            raise UnknownTopic(
-                topic, str(self._path), "spell it as the broker does, or send to it first"
-            )
+            there = users_topics(self.topics(), ())
+            raise UnknownTopic(topic, str(self._path), f"this store {knows(topic, there)}")
         return [
             MessageQueue(topic=topic, broker_name=self._broker, queue_id=number)
             for number in sorted(numbers)
