@@ -98,7 +98,10 @@ def test_where_bodies_are_json_other_columns_are_their_fields() -> None:
             StructType().add("city", StringType(), nullable=False), options(decode="json")
         )
     with pytest.raises(ColumnError, match="has nothing to speak of: name the fields"):
-        check_columns(schema_of(options(decode="json")), options(decode="json"))
+        check_columns(StructType().add("decode_error", StringType()), options(decode="json"))
+    for columns in ((), ("body", "decode_error")):
+        with pytest.raises(ColumnError, match=r"name the fields of the bodies in .*decodeSchema"):
+            schema_of(options(decode="json", columns=columns))
 
 
 def test_arrow_gets_the_types_that_spark_takes() -> None:

@@ -35,6 +35,9 @@ def test_columns_as_sql_writes_them() -> None:
         .add("where", place)
     )
     assert parse_schema(schema.json()) == schema
+    plain = StructType().add("city", StringType()).add("where", place)
+    assert parse_schema(plain.simpleString()) == plain
+    assert parse_schema("struct string, b int").names == ["struct", "b"]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,10 @@ def test_columns_as_sql_writes_them() -> None:
         ("a int NOT nil", "NULL is missing"),
         ("a int; b int", "is not understood"),
         ("a " + "array<" * 100 + "int", "nested more than"),
+        ("struct<a int", "where '>' should|where ',' should"),
+        ("struct<a int>, b int", "',' stands behind the struct"),
+        ("struct<>", "names no column"),
+        ("StructType([StructField('a', IntegerType(), True)])", r"give schema\.json\(\)"),
         ('{"type": "struc"}', "no schema as JSON"),
         ("{", "no schema as JSON"),
     ],

@@ -137,15 +137,15 @@ def schema_of(options: ReadOptions) -> StructType:
 
     Raises:
         ColumnError: If ``columns`` names one that there is not, or ``decodeSchema`` one that
-            messages have already.
+            messages have already, or none.
     """
     there = StructType([*SCHEMA.fields, *_decoded(options).fields])
-    if not options.columns:
-        return there
     for name in options.columns:
         if name not in there.names:
             raise _unknown(name, there.names)
-    return StructType([there[name] for name in options.columns])
+    wanted = StructType([there[name] for name in options.columns]) if options.columns else there
+    _check_fields(wanted, options.decode)
+    return wanted
 
 
 def _decoded(options: ReadOptions) -> StructType:
@@ -188,12 +188,16 @@ def check_columns(schema: StructType, options: ReadOptions | None = None) -> Non
         if not field.nullable and field.name not in never_null:
             raise ColumnError(field.name, "may be NULL: leave out NOT NULL")
     arrow_schema(schema)
+    _check_fields(schema, decode)
+
+
+def _check_fields(schema: StructType, decode: str | None) -> None:
     fields = set(schema.names) - set(SCHEMA.names) - {ERROR_COLUMN}
     if decode == "json" and not fields and ERROR_COLUMN in schema.names:
         raise ColumnError(
             ERROR_COLUMN,
-            "has nothing to speak of: name the fields of the bodies in .schema(…) or in "
-            '.option("decodeSchema", "city STRING, amount DOUBLE")',
+            "has nothing to speak of: name the fields of the bodies in "
+            '.option("decodeSchema", "city STRING, amount DOUBLE") or in .schema(…)',
         )
 
 

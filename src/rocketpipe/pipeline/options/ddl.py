@@ -6,7 +6,7 @@ reads the same text for the types that a decoded body can have:
     boolean  tinyint  smallint  int  bigint  float  double  decimal(p, s)  string  binary
     date  timestamp  timestamp_ntz  array<type>  map<type, type>  struct<name: type, …>
 
-and the JSON that ``frame.schema.json()`` gives.
+and what ``frame.schema`` gives of itself: ``simpleString()``, which is one struct, and ``json()``.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ def parse_schema(text: str) -> StructType:
             return StructType.fromJson(json.loads(text))
         except Exception as error:  # Spark's reader of it fails in many ways
             raise SchemaTextError(f"no schema as JSON: {error}") from error
-    reader = _Reader(text)
-    fields = reader.fields("")
+    if text.lstrip().startswith("StructType("):
+        raise SchemaTextError("it is a schema of Python, and options are text: give schema.json()")
+    fields = _Reader(text).columns()
     if not fields:
         raise SchemaTextError("it names no column")
     return StructType(fields)
@@ -97,6 +98,17 @@ class _Reader:
         self._tokens.append("")
         self._at = 0
         self._depth = 0
+
+    def columns(self) -> list[StructField]:
+        """All of the text: columns, or the one struct that they are."""
+        if [word.lower() for word in self._tokens[:2]] != ["struct", "<"]:
+            return self.fields("")
+        self._at = 2
+        found = self.fields(">")
+        self._expect(">")
+        if self._peek():
+            raise SchemaTextError(f"{self._peek()!r} stands behind the struct")
+        return found
 
     def fields(self, closing: str) -> list[StructField]:
         found: list[StructField] = []
