@@ -78,6 +78,8 @@ def test_what_cannot_work_is_found_on_the_driver(servers: Cluster) -> None:
         batch_writer({"topic": "orders"}, BODY, False)
     with pytest.raises(BadColumn, match="'v' is unknown"):
         stream_writer(given, StructType([StructField("v", StringType())]), False)
+    with pytest.raises(OptionError, match=r"'txn' is for frame\.write.* known by its checkpoint"):
+        stream_writer({**given, "txn": "job"}, BODY, False)
     with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:1\b"):
         batch_writer({**given, "nameServer": "127.0.0.1:1"}, BODY, False)
 

@@ -193,6 +193,10 @@ def _checked(
         raise AppendOnly(stream=stream)
     parsed = WriteOptions.parse(options)
     check_columns(schema, parsed.topic)
+    if stream and parsed.txn is not None:
+        raise OptionError(
+            TXN, "is for frame.write: a stream is known by its checkpoint; leave it out"
+        )
     unnamed = not stream and parsed.txn is None
     if parsed.delivery is Delivery.STAGED and unnamed:
         raise OptionError(TXN, 'is missing: .option("txn", "a name for this job") makes it once')
@@ -331,4 +335,5 @@ def _commit(messages: Sequence[WriterCommitMessage | None], options: WriteOption
 def _aborted(messages: Sequence[WriterCommitMessage | None], batch: int | None) -> None:
     written = [message for message in messages if isinstance(message, Written)]
     stay = sum(each.rows for each in written if each.application is None)
-    log.warning("aborted batch=%s rows_that_show=%d", batch, stay)
+    which = "" if batch is None else f" batch={batch}"
+    log.warning("aborted%s rows_that_show=%d", which, stay)

@@ -62,7 +62,8 @@ def test_every_column_and_type_that_can_be_sent_is_let_through() -> None:
     [
         ("tags:string", "orders", "body", "is missing"),
         ("body:binary", None, "topic", "is missing"),
-        ("body:double", "orders", "body", "is double, not binary or string"),
+        ("body:double", "orders", "body", r"not binary or string: .*CAST\(body AS STRING\)"),
+        ("body:map", "orders", "body", r"map<string,string>, .*to_json\(body\) AS body"),
         ("body:binary tag:string", "orders", "tag", "did you mean 'tags'"),
         ("body:binary broker:string", "orders", "broker", "is unknown"),
         ("value:binary", "orders", "value", "did you mean 'body'"),

@@ -31,6 +31,7 @@ from pyspark.sql.types import (
     MapType,
     ShortType,
     StringType,
+    StructField,
     StructType,
 )
 
@@ -122,11 +123,19 @@ def check_columns(schema: StructType, default_topic: str | None) -> None:
         fits, wanted = _COLUMNS[field.name]
         if not fits(field.dataType):
             found = field.dataType.simpleString()
-            raise BadColumn(field.name, f"is {found}, not {wanted}: cast it, or leave it out")
+            raise BadColumn(field.name, f"is {found}, not {wanted}: {_instead(field)}")
     if "body" not in schema.names:
         raise BadColumn("body", "is missing: name what is to be sent, as in to_json(…) AS body")
     if default_topic is None and "topic" not in schema.names:
         raise BadColumn("topic", 'is missing: add it, or .option("topic", "orders")')
+
+
+def _instead(field: StructField) -> str:
+    if field.name != "body":
+        return "cast it, or leave it out"
+    if isinstance(field.dataType, ArrayType | MapType | StructType):
+        return "send it as JSON, to_json(body) AS body"
+    return "cast it, CAST(body AS STRING) AS body"
 
 
 def arrow_batch(rows: Sequence[Any], schema: StructType) -> pa.RecordBatch:
