@@ -383,3 +383,19 @@ def test_a_table_of_the_catalogue_is_read_with_its_options(
             spark.sql("INSERT INTO topic_table VALUES (1, 2)")
     finally:
         spark.sql("DROP TABLE topic_table")
+
+
+@pytest.mark.spark
+def test_a_table_with_columns_of_writing_is_written_to(
+    servers: Cluster, load: Any, spark: SparkSession
+) -> None:
+    spark.sql("CREATE TABLE written_table (body STRING, tags STRING) USING rocketpipe")
+    try:
+        spark.sql(
+            f"INSERT INTO written_table WITH (nameServer = '{servers.name_server}', "
+            "topic = 'source-written') VALUES ('one', 'new'), ('two', NULL)"
+        )
+    finally:
+        spark.sql("DROP TABLE written_table")
+    rows = load(subscribe="source-written").collect()
+    assert {(bytes(row.body), row.tags) for row in rows} == {(b"one", "new"), (b"two", None)}
