@@ -39,6 +39,8 @@ from pyspark.sql.types import (
 )
 
 from rocketpipe.errors import RocketPipeError
+from rocketpipe.pipeline.options.read import DECODE_SCHEMA
+from rocketpipe.pipeline.options.text import OptionError
 
 if TYPE_CHECKING:
     from rocketpipe.pipeline.options.read import ReadOptions
@@ -137,7 +139,8 @@ def schema_of(options: ReadOptions) -> StructType:
 
     Raises:
         ColumnError: If ``columns`` names one that there is not, or ``decodeSchema`` one that
-            messages have already, or none.
+            messages have already.
+        OptionError: If bodies are JSON, and no field of theirs is named.
     """
     there = StructType([*SCHEMA.fields, *_decoded(options).fields])
     for name in options.columns:
@@ -173,6 +176,7 @@ def check_columns(schema: StructType, options: ReadOptions | None = None) -> Non
 
     Raises:
         ColumnError: If one is unknown, of another type, or NOT NULL where messages may lack it.
+        OptionError: If bodies are JSON, and no field of theirs is named.
     """
     decode = options.decode if options is not None else None
     given = _decoded(options) if options is not None else StructType()
@@ -194,10 +198,10 @@ def check_columns(schema: StructType, options: ReadOptions | None = None) -> Non
 def _check_fields(schema: StructType, decode: str | None) -> None:
     fields = set(schema.names) - set(SCHEMA.names) - {ERROR_COLUMN}
     if decode == "json" and not fields and ERROR_COLUMN in schema.names:
-        raise ColumnError(
-            ERROR_COLUMN,
-            "has nothing to speak of: name the fields of the bodies in "
-            '.option("decodeSchema", "city STRING, amount DOUBLE") or in .schema(…)',
+        raise OptionError(
+            DECODE_SCHEMA,
+            f'is missing: name the fields of the bodies, as .option("{DECODE_SCHEMA}", '
+            '"city STRING, amount DOUBLE") does, or .schema(…)',
         )
 
 
