@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,12 @@ from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
 from rocketpipe.broker.core import Core
 from rocketpipe.broker.metrics import families, problem_of
 from rocketpipe.metrics import render
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
+from rocketpipe.protocol.requests.sending import SendMessageBack
+from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import StoreFull
 
@@ -82,6 +85,31 @@ async def test_the_lag_of_a_queue_without_an_offset_is_told_too(tmp_path: Path) 
             text = render(families(seen[0]))
     lag = [line for line in text.splitlines() if line.startswith("rocketmq_consumer_lag_messages{")]
     assert sum(int(line.rpartition(" ")[2]) for line in lag) == 1, lag
+
+
+async def test_retries_of_a_group_whose_members_have_gone_are_lag(tmp_path: Path) -> None:
+    seen: list[Core] = []
+    async with name_server(NamesrvConfig(port=0)) as names:
+        config = BrokerConfig(
+            data=tmp_path, name_servers=(names,), port=0, store=StoreConfig.embedded(tmp_path)
+        )
+        async with broker(config, watch=seen.append), Admin(names) as admin, Caller() as caller:
+            await admin.topics.create("orders", queues=1)
+            await admin.groups.create("shop")
+            async with Producer(names) as producer:
+                sent = await producer.send("orders", b"the first attempt failed")
+            await admin.offsets.commit("shop", {sent.queue: QueueOffset(1)})
+            failed = SendMessageBack(
+                offset=LogOffset(0), group="shop", delay_level=1, max_reconsume_times=16
+            )
+            await caller.call(next(iter((await admin.brokers.all())[0].addresses.values())), failed)
+            while not seen[0].store.max_offset("%RETRY%shop", 0):
+                await asyncio.sleep(0.02)
+            behind = await admin.progress.of_group("shop")
+            text = render(families(seen[0]))
+    assert behind.lag == 1, "it waits in the topic of its retries"
+    lag = [line for line in text.splitlines() if line.startswith("rocketmq_consumer_lag_messages{")]
+    assert [line.rpartition(" ")[2] for line in lag if "%RETRY%shop" in line] == ["1"], lag
 
 
 async def test_of_many_places_no_more_are_looked_at_than_are_told(

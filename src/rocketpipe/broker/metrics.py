@@ -16,6 +16,7 @@ from itertools import chain, islice, repeat
 from typing import Final, TypeAlias
 
 from rocketpipe.broker.core import Core
+from rocketpipe.broker.delivery.retry import begun_retries
 from rocketpipe.broker.replication.status import ReplicationStatus
 from rocketpipe.errors import RecordError, StoreError
 from rocketpipe.metrics import MAX_SERIES, Family, Kind, Series, single
@@ -313,6 +314,12 @@ def _places(core: Core) -> Iterator[tuple[str, str, int, int]]:
             for topic in online.subscriptions():
                 if not offsets.places(group, topic):
                     yield from _places_of(core, group, topic, {})
+    for group in core.tables.groups.all():
+        if connected.consumer_group(group) is not None:
+            continue
+        retries = begun_retries(group, core.tables.topics, core.store)
+        if retries and not offsets.places(group, retries):
+            yield from _places_of(core, group, retries, {})
 
 
 def _places_of(

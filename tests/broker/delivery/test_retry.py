@@ -131,7 +131,7 @@ async def test_a_groups_policy_chooses_the_level(
     ("changes", "reason"),
     [
         ({"message": put(reconsume_times=16)}, "17 attempts failed, 16 retries are allowed"),
-        ({"max_reconsume_times": 0}, "1 attempts failed, 0 retries are allowed"),
+        ({"max_reconsume_times": 0}, "1 attempt failed, 0 retries are allowed"),
         ({"delay_level": -1}, "the consumer gave up on it"),
     ],
 )

@@ -21,6 +21,7 @@ from rocketpipe.broker.intake.room import Room
 from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.queue_locks import QueueLocks
+from rocketpipe.broker.tables.topics import TopicTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError, RequestRejected, StoreError
 from rocketpipe.model import properties
@@ -88,7 +89,7 @@ class Retries:
         if request.delay_level < 0:
             reason = "the consumer gave up on it"
         elif message.reconsume_times >= most:
-            reason = f"{message.reconsume_times + 1} attempts failed, {most} retries are allowed"
+            reason = _used_up(message.reconsume_times + 1, most)
         else:
             queue_id = self._topic_provider.any_queue(group.retry_queues)
             level = request.delay_level or self._level(group.retry_policy, message.reconsume_times)
@@ -119,7 +120,7 @@ class Retries:
             return "a consumer in order gave up on it"
         most = attempts_allowed(asked, version, group)
         if reconsume_times > most:
-            return f"{reconsume_times} attempts failed, {most} retries are allowed"
+            return _used_up(reconsume_times, most)
         return None
 
     async def dead_letters(self, group: str) -> TopicSettings:
@@ -162,6 +163,19 @@ class Retries:
         return self._delays.level_for(policy.delay_ms(attempts))
 
 
+def begun_retries(group: str, topics: TopicTable, store: MessageStore) -> str | None:
+    """The topic of a group's retries, once something was put there.
+
+    A group has it to read even before it has a place there: its members may all have gone between
+    the failure and the next attempt.
+    """
+    topic = topics.get(retry_topic(group))
+    if topic is None:
+        return None
+    queues = range(max(topic.read_queues, topic.write_queues))
+    return topic.name if any(store.max_offset(topic.name, one) for one in queues) else None
+
+
 def attempts_allowed(asked: int | None, version: int, group: GroupSettings) -> int:
     """How many retries a message has: as many as its consumer says, else as its group has."""
     return group.max_retries if asked is None or version < COUNTING_VERSION else asked
@@ -176,6 +190,12 @@ def explained(put: Put, reason: str, *, topic: str | None, message_id: str | Non
     }
     text = properties.edited(put.properties, added)
     return put._replace(properties=text) if len(text) + SEAL_BYTES <= MAX_PROPERTIES_BYTES else put
+
+
+def _used_up(attempts: int, most: int) -> str:
+    failed = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    allowed = "1 retry is" if most == 1 else f"{most} retries are"
+    return f"{failed} failed, {allowed} allowed"
 
 
 def _kept(message: RecordView) -> dict[str, str]:

@@ -48,10 +48,10 @@ class Parts:
             self.store, self.topics, self.offsets, self.clients, self.stats, "broker-a"
         )
 
-    async def fill(self) -> None:
+    async def fill(self, topic: str = "t") -> None:
         for _ in range(3):
             put = Put(
-                topic="t",
+                topic=topic,
                 queue_id=0,
                 body=b"x",
                 properties=b"",
@@ -111,4 +111,15 @@ async def test_a_group_wants_what_its_members_subscribe_to(parts: Parts) -> None
     parts.offsets.commit("h", "t", 0, QueueOffset(1))
     assert parts.progress.groups_of("t") == {"g", "h"}
     assert parts.progress.topics_of("h") == ["t"]
-    assert parts.progress.topics_by_group() == {"h": {"t"}}
+
+
+async def test_retries_wait_for_a_group_that_has_no_place_among_them_yet(parts: Parts) -> None:
+    parts.offsets.commit("g", "t", 0, QueueOffset(0))
+    parts.topics.update(TopicSettings(name="%RETRY%g", read_queues=1, write_queues=1), 1)
+    assert parts.progress.to_read("g") == ["t"], "its retry topic is empty"
+    await parts.fill("%RETRY%g")
+    assert parts.progress.to_read("g") == ["%RETRY%g", "t"]
+    assert parts.progress.topics_of("g") == ["t"], "where it has places"
+    stats = await parts.progress.of_group("g", parts.progress.to_read("g"))
+    behind = sum(each.broker_offset - each.consumer_offset for each in stats.queues.values())
+    assert behind == 3

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
+from rocketpipe.broker.delivery.retry import begun_retries
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.offsets import OffsetTable
@@ -45,12 +46,10 @@ class Progress:
         """The topics that a group has offsets of, in order."""
         return sorted(self._offsets.topics_of(group))
 
-    def topics_by_group(self) -> dict[str, set[str]]:
-        """The same, of every group."""
-        found: dict[str, set[str]] = {}
-        for group, topic, *_ in self._offsets.all():
-            found.setdefault(group, set()).add(topic)
-        return found
+    def to_read(self, group: str) -> list[str]:
+        """The same, and its retries, where they wait before it has a place there."""
+        retries = begun_retries(group, self._topics, self._store)
+        return sorted({*self._offsets.topics_of(group), *([retries] if retries else [])})
 
     def groups_of(self, topic: str) -> set[str]:
         """The groups that subscribe to a topic now, or have offsets of it."""

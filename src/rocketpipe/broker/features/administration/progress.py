@@ -80,18 +80,17 @@ class ProgressHandlers:
         if request.topic:
             named = [request.topic]
         topics = named or [
-            name for name in self._progress.topics_of(group) if self._progress.wants(group, name)
+            name for name in self._progress.to_read(group) if self._progress.wants(group, name)
         ]
         return ConsumeStatsReply(stats=await self._progress.of_group(group, topics))
 
     @handles(GetBrokerConsumeStats)
     async def of_all(self, request: GetBrokerConsumeStats, call: Call) -> BrokerConsumeStatsReply:
-        topics_by_group = self._progress.topics_by_group()
         found: list[dict[str, tuple[ConsumeStats, ...]]] = []
         behind = 0
         for group in sorted(self._groups.all()):
             stats = []
-            for name in sorted(topics_by_group.get(group, ())):
+            for name in self._progress.to_read(group):
                 topic = self._topics.get(name)
                 if topic is None or (request.is_order and not topic.ordered):
                     continue
