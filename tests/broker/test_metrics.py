@@ -103,7 +103,7 @@ async def test_retries_of_a_group_whose_members_have_gone_are_lag(tmp_path: Path
                 offset=LogOffset(0), group="shop", delay_level=1, max_reconsume_times=16
             )
             await caller.call(next(iter((await admin.brokers.all())[0].addresses.values())), failed)
-            while not seen[0].store.max_offset("%RETRY%shop", 0):
+            while not seen[0].store.max_offset("%RETRY%shop", 0):  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.02)
             behind = await admin.progress.of_group("shop")
             text = render(families(seen[0]))

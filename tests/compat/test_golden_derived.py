@@ -14,8 +14,8 @@ import pytest
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, walk
-from rocketpipe.store.config import FlushMode, StoreConfig
-from rocketpipe.store.derived.dispatcher import Dispatcher, delays_ms
+from rocketpipe.store.config import FlushMode, StoreConfig, delays_ms
+from rocketpipe.store.derived.dispatcher import Dispatcher
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.open_files import OpenFiles
 from rocketpipe.store.index.key_index import KeyIndex

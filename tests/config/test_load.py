@@ -147,6 +147,21 @@ def test_toml_has_the_same_keys_or_our_names_and_tables_by_server(tmp_path: Path
     ]
 
 
+def test_a_table_that_no_server_reads_is_named(tmp_path: Path) -> None:
+    toml = tmp_path / "servers.toml"
+    toml.write_text("[brokr]\nport = 6\n[namesrv]\nlistenPort = 7\n")
+    (told,) = chosen(*given_in_file(toml, ("broker", "store"))).unknown()
+    assert told == f"{toml}: [brokr] is no table and has no effect: did you mean [broker]?"
+    assert given_in_file(toml, ("broker", "store"), outside=False) == []
+
+
+def test_a_value_without_a_name_is_told_with_its_line(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("listenPort=1\n= 3\n")
+    (told,) = chosen(*given_in_file(conf)).unknown()
+    assert told == f"{conf} line 2: what has no name is no setting and has no effect"
+
+
 def test_a_conf_file_has_no_tables(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("listenPort=1")

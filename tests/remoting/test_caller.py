@@ -202,7 +202,13 @@ def test_an_address_has_two_parts(text: str, parts: tuple[str, int]) -> None:
     assert split_address(text) == parts
 
 
-@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:65536", "host:-1", "host:1x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "host", "host:", ":1", "host:65536", "host:-1", "host:1x"),
+        *("http://host:1", "a:1,b:1", "a:1;b:1", "a b:1"),
+    ],
+)
 def test_what_is_no_address_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="is not host:port"):
         split_address(text)

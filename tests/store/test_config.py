@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketpipe.store.config import FlushMode, StoreConfig
+from rocketpipe.store.config import FlushMode, StoreConfig, delays_ms, hours_of
 
 
 def test_the_defaults_are_rocketmqs_but_for_the_flush_that_is_more_often() -> None:
@@ -39,8 +39,29 @@ def test_an_embedded_store_has_small_files_and_takes_changes() -> None:
         {"index_entries": 1},
         {"used_ratio": 90, "force_ratio": 85},
         {"full_ratio": 101},
+        {"delay_levels": "1s 5x"},
+        {"delay_levels": " "},
+        {"delete_hours": "25"},
     ],
 )
 def test_sizes_that_hold_nothing_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         StoreConfig(root=Path("store"), **wrong)
+
+
+@pytest.mark.parametrize("levels", ["1", "s", "1s 5", "x5s", "1y", "-1s", "1s 5x"])
+def test_a_delay_without_number_or_unit_is_refused(levels: str) -> None:
+    with pytest.raises(ValueError, match="is no delay"):
+        delays_ms(levels)
+
+
+def test_delay_levels_are_read_in_their_units() -> None:
+    assert delays_ms("1s 2m 3h 4d") == (1000, 120_000, 10_800_000, 345_600_000)
+
+
+def test_hours_of_the_day_are_read_whether_they_have_two_digits_or_one() -> None:
+    assert hours_of("04;16 ; 7;") == {4, 16, 7}
+    assert hours_of("") == frozenset()
+    for text in ("24", "4am", "04,16", "-1"):
+        with pytest.raises(ValueError, match="is no hour of the day: 00 to 23"):
+            hours_of(text)

@@ -27,6 +27,8 @@ T = TypeVar("T")
 PREFIX: Final = "ROCKETPIPE_"
 #: Variables with our prefix that are no settings.
 _NO_SETTINGS: Final = frozenset({"ROCKETPIPE_PURE", "ROCKETPIPE_NAMESRV"})
+#: The tables that a file of TOML may have, of all servers together.
+TABLES: Final = ("broker", "store", "namesrv")
 _TOML_PLACE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
@@ -43,7 +45,8 @@ def given_in_file(path: Path, tables: Collection[str] = (), *, outside: bool = T
     """Read what a file says; one named ``*.toml`` is TOML, any other is RocketMQ's ``.conf``.
 
     In TOML, the tables named in ``tables`` are read as well and count more than what stands
-    outside of them; other tables are somebody else's. Without ``outside`` they alone are read.
+    outside of them; the other ``TABLES`` are somebody else's. Without ``outside`` they alone are
+    read.
 
     Raises:
         ConfigError: If it cannot be read.
@@ -154,7 +157,18 @@ class Choice:
         try:
             return cls(**values)
         except ValueError as error:
-            raise ConfigError("settings", str(error)) from error
+            raise self.blamed(error) from error
+
+    def blamed(self, error: ValueError) -> ConfigError:
+        """What to raise for an error that begins with the name of a setting and a colon.
+
+        It says where that setting was given, as an error of its text alone would.
+        """
+        name, _, reason = str(error).partition(": ")
+        given = self._last.get(self._by_name.get(name, name))
+        if given is None:
+            return ConfigError("settings", str(error))
+        return ConfigError(given.origin, f"{given.name}={given.text!r}: {reason}")
 
     def warn(self, line: str) -> None:
         """Have ``warnings`` say this too, as whoever reads the values knows more of them."""
@@ -180,7 +194,10 @@ class Choice:
         return [one for key, one in self._last.items() if key not in used]
 
     def _unknown(self, one: Given) -> str:
-        if one.name.startswith(PREFIX):
+        kind = "setting"
+        if one.name.startswith("["):
+            kind, candidates = "table", {f"[{name}]": f"[{name}]" for name in TABLES}
+        elif one.name.startswith(PREFIX):
             candidates = {_variable(name): _variable(name) for name in self._by_name}
         else:
             candidates = {name.lower(): name for name in (*self._known, *self._by_name)}
@@ -188,7 +205,8 @@ class Choice:
             one.name if one.name.startswith(PREFIX) else one.name.lower(), candidates, n=1
         )
         hint = f": did you mean {candidates[near[0]]}?" if near else ""
-        return f"{one.origin}: {one.name[:100]} is no setting and has no effect{hint}"
+        name = one.name[:100] or "what has no name"
+        return f"{one.origin}: {name} is no {kind} and has no effect{hint}"
 
 
 def _given_in_toml(
@@ -207,6 +225,8 @@ def _given_in_toml(
     for name, value in content.items():
         if outside and not isinstance(value, dict):
             yield Given(name, _toml_text(value, path, name), str(path))
+        elif outside and name not in {*TABLES, *tables}:
+            yield Given(f"[{name}]", "", str(path))
     for table in tables:
         inner = content.get(table, {})
         if not isinstance(inner, dict):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar
@@ -23,6 +24,7 @@ ReplyT = TypeVar("ReplyT")
 CONNECT_TIMEOUT_MS: Final = 3000
 CALL_TIMEOUT_MS: Final = 3000
 MAX_CONNECTIONS: Final = 1024
+_NO_HOST: Final = re.compile(r"\A\Z|[\s/,;]")
 
 
 class _Here:
@@ -233,9 +235,10 @@ def split_address(address: str) -> tuple[str, int]:
     """``host:port`` or ``[v6]:port`` → its two parts.
 
     Raises:
-        ValueError: If there is no port, or it is not a number from 0 to 65535.
+        ValueError: If there is no port, or it is not a number from 0 to 65535, or what stands
+            before it is no host: a URL, or several addresses.
     """
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+    if not colon or _NO_HOST.search(host) or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"{address!r} is not host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
+
+_LAST_HOUR: Final = 23
 
 
 class FlushMode(Enum):
@@ -80,6 +82,11 @@ class StoreConfig:
             raise ValueError("an index needs a slot and two entries, of which the first is unused")
         if not 0 < self.used_ratio <= self.force_ratio <= self.full_ratio <= 100:
             raise ValueError("used_ratio, force_ratio and full_ratio are percents in this order")
+        for attribute, read in (("delay_levels", delays_ms), ("delete_hours", hours_of)):
+            try:
+                read(getattr(self, attribute))
+            except ValueError as error:
+                raise ValueError(f"{attribute}: {error}") from error
 
     @classmethod
     def embedded(cls, root: Path, **changes: Any) -> Self:
@@ -92,3 +99,33 @@ class StoreConfig:
             "timer_log_bytes": 1 << 20,
         }
         return cls(root=root, **{**small, **changes})
+
+
+def delays_ms(levels: str) -> tuple[int, ...]:
+    """Read delay levels such as ``1s 5s 2h``.
+
+    Raises:
+        ValueError: One is not a number with s, m, h or d behind it, or there is none.
+    """
+    unit_ms = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+    delays = []
+    for level in levels.split():
+        if level[-1:] not in unit_ms or not level[:-1].isdecimal():
+            raise ValueError(f"{level!r} is no delay: a number with s, m, h or d behind it")
+        delays.append(int(level[:-1]) * unit_ms[level[-1]])
+    if not delays:
+        raise ValueError("there is no level: leave it out, or write such as 1s")
+    return tuple(delays)
+
+
+def hours_of(text: str) -> frozenset[int]:
+    """Read hours of the day such as ``04`` or ``04;16``; none at all is no hour.
+
+    Raises:
+        ValueError: One is not an hour.
+    """
+    parts = [part.strip() for part in text.split(";") if part.strip()]
+    for part in parts:
+        if not part.isdecimal() or int(part) > _LAST_HOUR:
+            raise ValueError(f"{part!r} is no hour of the day: 00 to 23, several with ';' between")
+    return frozenset(map(int, parts))

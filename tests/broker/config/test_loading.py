@@ -234,8 +234,14 @@ def test_what_this_broker_cannot_keep_is_refused(
 @pytest.mark.parametrize(
     ("key", "text", "reason"),
     [
-        ("namesrvAddr", "10.0.0.1", "namesrvAddr: '10.0.0.1' is not host:port"),
-        ("brokerName", "", "brokerName: broker '': is not made of"),
+        ("namesrvAddr", "10.0.0.1", "f namesrvAddr: namesrvAddr='10.0.0.1': '10.0.0.1' is not"),
+        ("namesrvAddr", "http://a:9876", "'http://a:9876' is not host:port"),
+        ("namesrvAddr", "a:9876,b:9876", "'a:9876,b:9876' is not host:port"),
+        ("zookeeperAddr", "zk", "f zookeeperAddr: zookeeperAddr='zk': 'zk' is not host:port"),
+        ("brokerName", "", "f brokerName: brokerName='': broker '': is not made of"),
+        ("messageDelayLevel", "1s 5x", "messageDelayLevel='1s 5x': '5x' is no delay"),
+        ("messageDelayLevel", "", "there is no level"),
+        ("deleteWhen", "25", "deleteWhen='25': '25' is no hour of the day: 00 to 23"),
         ("diskSpaceWarningLevelRatio", "50", "be no less than"),
     ],
 )

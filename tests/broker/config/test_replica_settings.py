@@ -123,8 +123,8 @@ def test_the_placeholders_of_an_elected_group_are_taken() -> None:
         ((("haListenPort", "10911"),), "f haListenPort: haListenPort='10911': clients connect"),
         ((("haListenPort", "10909"),), "fastPortEnable"),
         ((("brokerRole", "ASYNC_MASTER"), ("listenPort", "65535")), "set haListenPort"),
-        ((("zookeeperAddr", "nowhere"),), "zookeeperAddr: 'nowhere'"),
-        ((("haMasterAddress", "nowhere"),), "haMasterAddress: 'nowhere'"),
+        ((("zookeeperAddr", "nowhere"),), "zookeeperAddr='nowhere': 'nowhere'"),
+        ((("haMasterAddress", "nowhere"),), "haMasterAddress='nowhere': 'nowhere'"),
         ((("brokerRole", "ASYNC_MASTER"), ("brokerIP2", "two words")), "HOST or HOST:PORT"),
         (
             (("brokerRole", "ASYNC_MASTER"), ("haSendHeartbeatInterval", "20s")),

@@ -85,12 +85,6 @@ async def test_the_level_for_a_time_lasts_at_least_as_long(
     assert opened().delays.level_for(delay_ms) == level
 
 
-async def test_settings_without_a_level_are_refused(opened: Open) -> None:
-    opened()
-    with pytest.raises(ValueError, match="messageDelayLevel names no level"):
-        opened(delay_levels=" ")
-
-
 async def test_a_message_shows_when_its_level_is_over_and_not_before(opened: Open) -> None:
     parts = opened()
     await park(parts, 2, queue_id=3, flag=9, reconsume_times=2)

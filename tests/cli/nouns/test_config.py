@@ -71,8 +71,9 @@ def test_all_that_is_wrong_is_said_by_how_bad_it_is(tmp_path: Path, capsys: Capt
     lines = capsys.readouterr().out.splitlines()
     levels = [line.split()[0] for line in lines[:-1]]
     assert levels == ["problem"] * 5 + ["warning", "note"]
-    for key in ("listenPort", "fileReservedTime", "aclEnable", "namesrvAddr", "brokerNam "):
-        assert any(key in line for line in lines[:5]), key
+    keys = ("listenPort", "fileReservedTime", "aclEnable", "namesrvAddr", "brokerNam ")
+    for number, (key, line) in enumerate(zip(keys, lines, strict=False), 2):
+        assert f"{file} line {number}: {key}" in line, "in the order of the file"
     assert "diskMaxUsedSpaceRatio=88: 85 counts" in lines[5]
     assert "no effect here: waitTimeMillsInSendQueue" in lines[6]
     assert lines[-1].endswith("; 5 problems, 1 warning, 1 note")

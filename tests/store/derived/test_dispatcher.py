@@ -12,9 +12,9 @@ from rocketpipe.model.flags import Transaction
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record import checksum, hot
-from rocketpipe.store.config import FlushMode
+from rocketpipe.store.config import FlushMode, delays_ms
 from rocketpipe.store.derived.derivation import Arrival
-from rocketpipe.store.derived.dispatcher import Dispatcher, delays_ms
+from rocketpipe.store.derived.dispatcher import Dispatcher
 from rocketpipe.store.derived.repairs import Repairs
 from rocketpipe.store.errors import RecordCorrupt
 from rocketpipe.store.files.disk import DiskError
@@ -209,16 +209,6 @@ def test_an_entry_of_the_schedule_topic_has_its_due_time(
     due = 2598919 if delay_ms is None else NOW_MS + at + delay_ms
     assert store.entries(SCHEDULE_TOPIC, 2)[0][2] == due
     assert store.entries("orders")[0][2] == 2598919
-
-
-@pytest.mark.parametrize("levels", ["1", "s", "1s 5", "x5s", "1y", "-1s"])
-def test_a_delay_without_number_or_unit_is_refused(levels: str) -> None:
-    with pytest.raises(ValueError, match="is no delay"):
-        delays_ms(levels)
-
-
-def test_delay_levels_are_read_in_their_units() -> None:
-    assert delays_ms("1s 2m 3h 4d") == (1000, 120_000, 10_800_000, 345_600_000)
 
 
 def test_nothing_beyond_the_confirmed_end_is_dispatched() -> None:

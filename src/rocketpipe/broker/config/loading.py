@@ -267,7 +267,7 @@ def _store_config(choice: Choice, base: StoreConfig) -> StoreConfig:
     try:
         return dataclasses.replace(base, **values)
     except ValueError as error:
-        raise ConfigError("settings", str(error)) from error
+        raise choice.blamed(error) from error
 
 
 def _warn_of_limits(choice: Choice, config: BrokerConfig, store: StoreConfig) -> None:

@@ -46,7 +46,7 @@ from rocketpipe.model import properties
 from rocketpipe.model.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.codec import RecordView, view_records
-from rocketpipe.store.derived.dispatcher import delays_ms
+from rocketpipe.store.config import delays_ms
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
 from rocketpipe.store.log.puts import Put
 from rocketpipe.store.message_store import MessageStore
@@ -82,13 +82,8 @@ class DelayLevels:
 
         What waits is held in ``pins`` once `hold_log` was called; what goes to a topic that was
         deleted is not delivered.
-
-        Raises:
-            ValueError: The settings name no level, or one that is no delay.
         """
         self.delays_ms: Final = delays_ms(store.config.delay_levels)
-        if not self.delays_ms:
-            raise ValueError("messageDelayLevel names no level: leave it out, or write such as 1s")
         self._store = store
         self._intake = intake
         self._table = table

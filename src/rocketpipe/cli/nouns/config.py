@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -98,8 +100,10 @@ def _show(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     problems, items, choice = _tried(options.server, options.file)
     told = {
-        "problem": [*problems, *(choice.unknown() if choice else ())],
-        "warning": [line for line in choice.warnings() if line not in choice.unknown()]
+        "problem": sorted([*problems, *(choice.unknown() if choice else ())], key=_line),
+        "warning": sorted(
+            (line for line in choice.warnings() if line not in choice.unknown()), key=_line
+        )
         if choice
         else [],
         "note": choice.notes() if choice else [],
@@ -144,6 +148,12 @@ def _tried(server: str, file: Path) -> tuple[list[str], list[Item], Choice | Non
             given = left
         else:
             return problems, items, choice
+
+
+def _line(told: str) -> int:
+    """In which line of the file it is; what concerns no line comes behind those that do."""
+    found = re.search(r" line ([0-9]+): ", told)
+    return int(found[1]) if found else sys.maxsize
 
 
 def _blamed(one: Given, error: ConfigError) -> bool:

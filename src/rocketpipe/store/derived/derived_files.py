@@ -18,8 +18,8 @@ from rocketpipe.errors import RecordError
 from rocketpipe.model.names import TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record.codec import RecordView
-from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.derived.dispatcher import Dispatcher, OnArrival, delays_ms
+from rocketpipe.store.config import StoreConfig, delays_ms
+from rocketpipe.store.derived.dispatcher import Dispatcher, OnArrival
 from rocketpipe.store.derived.repairs import Repairs, drop_index
 from rocketpipe.store.errors import IndexDamaged, QueueDamaged, RecordCorrupt, RecordMissing
 from rocketpipe.store.files.background_sync import PendingSync, Steps

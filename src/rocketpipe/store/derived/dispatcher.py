@@ -53,21 +53,6 @@ _MANY: Final = 512
 _MAX_TOPICS: Final = 65536
 
 
-def delays_ms(levels: str) -> tuple[int, ...]:
-    """Read delay levels such as ``1s 5s 2h``.
-
-    Raises:
-        ValueError: One is not a number with s, m, h or d behind it.
-    """
-    unit_ms = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-    delays = []
-    for level in levels.split():
-        if level[-1:] not in unit_ms or not level[:-1].isdecimal():
-            raise ValueError(f"{level!r} is no delay: a number with s, m, h or d behind it")
-        delays.append(int(level[:-1]) * unit_ms[level[-1]])
-    return tuple(delays)
-
-
 def _as_it_is(queue: Queue, damage: QueueDamaged) -> None:
     raise damage
 

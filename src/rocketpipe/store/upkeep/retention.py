@@ -32,6 +32,7 @@ from rocketpipe.errors import StoreError
 from rocketpipe.model.flags import BORN_HOST_V6
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.layout import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
+from rocketpipe.store.config import hours_of
 from rocketpipe.store.errors import StoreFull
 from rocketpipe.store.files.background_sync import Steps, pause, run_steps_blocking
 from rocketpipe.store.files.disk import Closing, Disk
@@ -265,8 +266,7 @@ class Retention:
         self._store.health.watermark(StoreFull(root, 0, reason, free))
 
     def _is_hour_to_delete(self, hour: int) -> bool:
-        parts = self._config.delete_hours.split(";")
-        return any(part.strip().isdecimal() and int(part) == hour for part in parts)
+        return hour in hours_of(self._config.delete_hours)
 
     def _see(self, bases: Sequence[LogOffset], now_ms: int) -> None:
         """Note how old segments are that were not seen before."""
