@@ -59,15 +59,30 @@ async def test_what_is_closed_behind_and_given_up_is_found(
     await admin.topics.create(dlq_topic("shop"), queues=1)
     await send(session, dlq_topic("shop"), b"x")
     await admin.topics.update("orders", perm=Perm.READ)
-    (broker,) = await admin.brokers.all()
-    await admin.brokers.change(broker.name, {"brokerPermission": "4"})
     found = worst(await looked_over(session))
     assert all(each.level is Level.WARNING for each in found.values())
     assert found["group shop"].detail == "11 messages behind, 0 members"
     assert found["dead letters of shop"].detail == "1 message"
     assert found["topic orders"].detail == "may not be written anywhere"
-    assert f"permission of {broker.name}" in found
     assert all(each.remedy for each in found.values())
+
+
+async def test_a_broker_that_may_not_be_written_is_found_and_its_topics_are_not_blamed(
+    session: Session, admin: Admin, servers: Cluster
+) -> None:
+    await admin.topics.create("orders", queues=1)
+    (broker,) = await admin.brokers.all()
+    await admin.brokers.stop_writes(broker.name)
+    found = worst(await looked_over(session))
+    assert found.keys() == {f"permission of {broker.name} at NameServers"}
+    (wiped,) = found.values()
+    assert wiped.remedy is not None
+    assert f"mqadmin addWritePerm -b {broker.name}" in wiped.remedy
+    await admin.brokers.allow_writes(broker.name)
+    assert worst(await looked_over(session)) == {}
+    await admin.brokers.change(broker.name, {"brokerPermission": "4"})
+    found = worst(await looked_over(session))
+    assert found.keys() == {f"permission of {broker.name}"}
 
 
 async def test_members_that_subscribe_to_different_things_are_found(

@@ -30,6 +30,7 @@ def test_a_broker_that_is_set_to_make_room_later_is_judged_by_that() -> None:
     facts = {"commitLogDiskRatio": "0.80"}
     assert findings.disk("b", facts, {"diskMaxUsedSpaceRatio": "85"}).level is Level.OK
     assert findings.disk("b", facts, {"diskMaxUsedSpaceRatio": "70"}).level is Level.WARNING
+    assert findings.disk("b", facts, {"diskSpaceWarningLevelRatio": "80"}).level is Level.PROBLEM
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,8 @@ def test_topics_that_are_closed_are_told_with_where() -> None:
     partly, nowhere = findings.topic_permissions({"t": {"a": 6, "b": 4}, "u": {"a": 2}})
     assert (partly.what, partly.detail) == ("topic t", "may not be written at b")
     assert (nowhere.what, nowhere.detail) == ("topic u", "may not be read anywhere")
+    (only,) = findings.topic_permissions({"t": {"a": 6, "b": 4}, "u": {"a": 2}}, {"b"})
+    assert only == nowhere, "it is not t that keeps writers away from b"
 
 
 def test_members_that_want_different_things_are_a_problem() -> None:

@@ -14,15 +14,17 @@ from typing import Final, TypeVar
 from rocketpipe.client.admin import findings, replica_findings
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.clients import ConnectedGroup, NotOnline
-from rocketpipe.client.admin.findings import Finding, Wants, ok, problem, unknown, warning
+from rocketpipe.client.admin.findings import Finding, Level, Wants, ok, problem, unknown, warning
 from rocketpipe.client.admin.fleet import Fleet, each
 from rocketpipe.client.admin.replicas import ReplicaInfo
 from rocketpipe.client.name_servers import is_broker
 from rocketpipe.client.session import Session
 from rocketpipe.config.conf_file import read_conf
 from rocketpipe.errors import RocketPipeError
+from rocketpipe.model.names import SELF_TEST_TOPIC
 from rocketpipe.model.route import ClusterBrokers, TopicRoute
 from rocketpipe.model.subscription import MessageModel
+from rocketpipe.model.topic import Perm
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.brokers import GetBrokerConfig, GetBrokerRuntimeInfo
 from rocketpipe.protocol.requests.routes import (
@@ -53,6 +55,8 @@ class _Seen:
     versions: dict[str, str | None] = field(default_factory=dict)
     #: Leaders that do not answer, by broker.
     silent: list[str] = field(default_factory=list)
+    #: Brokers whose own settings keep writers away.
+    shut: set[str] = field(default_factory=set)
 
 
 class Diagnosis:
@@ -196,7 +200,10 @@ class Diagnosis:
             yield findings.damage(label, facts)
         if broker_id == 0:
             yield findings.delayed(label, facts)
-            yield findings.broker_permission(name, settings)
+            permission = findings.broker_permission(name, settings)
+            if permission.level is Level.WARNING:
+                seen.shut.add(name)
+            yield permission
 
     async def _settings(self, address: str) -> dict[str, str] | None:
         reply = await self._attempt(address, GetBrokerConfig())
@@ -231,10 +238,23 @@ class Diagnosis:
                 )
             if len(set(map(_shape, by_server.values()))) > 1:
                 apart.append(name)
-        for finding in findings.topic_permissions(perms):
+        closed = await self._closed(seen)
+        for name in sorted(closed - seen.shut):
+            yield findings.wiped(name)
+        for finding in findings.topic_permissions(perms, closed):
             yield finding
         for finding in _apart(apart, len(perms), len(seen.known)):
             yield finding
+
+    async def _closed(self, seen: _Seen) -> set[str]:
+        """Brokers of which no topic may be written: not even the one that is there to test it."""
+        by_server = await self._routes(SELF_TEST_TOPIC, seen.known)
+        return {
+            held.broker_name
+            for route in by_server.values()
+            for held in route.queues
+            if not held.perm & Perm.WRITE
+        }
 
     async def _routes(self, topic: str, servers: Iterable[str]) -> dict[str, TopicRoute]:
         found = {}

@@ -15,7 +15,8 @@ from typing import Final, TypeAlias
 from rocketpipe.model.names import is_retry_topic
 from rocketpipe.model.topic import Perm
 
-#: Brokers remove old files early from here on, and refuse to write from there on, in percent.
+#: Brokers remove old files early from here on, and refuse to write from there on, in percent, if
+#: they do not say otherwise.
 DISK_EARLY: Final = 75
 DISK_FULL: Final = 90
 #: Clocks further apart than these are worth a look, and wrong.
@@ -83,13 +84,18 @@ def disk(broker: str, facts: Mapping[str, str], settings: Mapping[str, str]) -> 
     ratio = _real(facts.get("commitLogDiskRatio"))
     if ratio is None or ratio < 0:
         return unknown(what, "the broker does not say how full it is")
-    early = _whole(settings.get("diskMaxUsedSpaceRatio"))
-    early = DISK_EARLY if early is None else early
+    early, full = (
+        usual if (set_to := _whole(settings.get(key))) is None else set_to
+        for key, usual in (
+            ("diskMaxUsedSpaceRatio", DISK_EARLY),
+            ("diskSpaceWarningLevelRatio", DISK_FULL),
+        )
+    )
     percent = ratio * 100
     detail = f"{percent:.0f}% used"
     remedy = "make room, or keep messages for less long (fileReservedTime)"
-    if percent >= DISK_FULL:
-        return problem(what, f"{detail}; from {DISK_FULL}% on brokers refuse to write", remedy)
+    if percent >= full:
+        return problem(what, f"{detail}; from {full}% on brokers refuse to write", remedy)
     if percent >= early:
         return warning(what, f"{detail}; from {early}% on old files go before their time", remedy)
     return ok(what, detail)
@@ -190,6 +196,15 @@ def broker_permission(broker: str, settings: Mapping[str, str] | None) -> Findin
     return ok(what, "read and written")
 
 
+def wiped(broker: str) -> Finding:
+    """A broker that lets itself be written, which NameServers tell nobody."""
+    return warning(
+        f"permission of {broker} at NameServers",
+        "it may not be written: its write permission was wiped there",
+        f"if that is not meant: rocketpipe mqadmin addWritePerm -b {broker}",
+    )
+
+
 def versions(by_broker: Mapping[str, str | None]) -> Finding:
     """Whether all brokers are of one version."""
     silent = sorted(name for name, version in by_broker.items() if version is None)
@@ -221,12 +236,19 @@ def agreement(what: str, by_server: Mapping[str, object]) -> Finding:
     return ok(what, f"the same at {len(answers)} NameServers")
 
 
-def topic_permissions(perms: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
-    """Topics that cannot be read or written, given what each broker permits of each."""
+def topic_permissions(
+    perms: Mapping[str, Mapping[str, int]], closed_brokers: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Topics that cannot be read or written, given what each broker permits of each.
+
+    That nothing can be written at ``closed_brokers`` is not for the topics to mend.
+    """
     limited = 0
     for topic, by_broker in sorted(perms.items()):
         for word, bit in (("written", Perm.WRITE), ("read", Perm.READ)):
             closed = sorted(name for name, perm in by_broker.items() if not perm & bit)
+            if bit is Perm.WRITE:
+                closed = [name for name in closed if name not in closed_brokers]
             if closed:
                 limited += 1
                 where = "anywhere" if len(closed) == len(by_broker) else f"at {_names(closed)}"
@@ -235,7 +257,7 @@ def topic_permissions(perms: Mapping[str, Mapping[str, int]]) -> Iterator[Findin
                     f"may not be {word} {where}",
                     f"if that is not meant: rocketpipe topic update {topic} --perm rw",
                 )
-    if not limited:
+    if not limited and not closed_brokers:
         yield ok("permissions of topics", f"{counted(len(perms), 'topic')}, all read and written")
 
 

@@ -133,7 +133,7 @@ class PublishRoutes:
             raise NoRoute(
                 topic,
                 str(self._session.name_servers),
-                "none of its queues may be written now: look at its permissions",
+                "none of its queues may be written now: `rocketpipe doctor` says why",
             )
         return line
 
