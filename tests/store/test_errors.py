@@ -16,6 +16,7 @@ def test_each_is_a_store_error_that_names_its_facts() -> None:
             FILE, 9, "full", free=3
         ),
         "no room at commitlog/0 for 9 bytes: full": errors.StoreFull(FILE, 9, "full"),
+        "no room at commitlog/0, 3 bytes free: full": errors.StoreFull(FILE, 0, "full", free=3),
         "commitlog/0 is damaged at log offset 7: torn; whole records go on at 9": (
             errors.StoreDamaged(FILE, 7, "torn", 9)
         ),

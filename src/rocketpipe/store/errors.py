@@ -48,8 +48,9 @@ class StoreFull(StoreError):
     retryable = True
 
     def __init__(self, path: Path, needed: int, reason: str, free: int | None = None) -> None:
+        wanted = f" for {needed} bytes" if needed else ""
         left = "" if free is None else f", {free} bytes free"
-        super().__init__(f"no room at {path} for {needed} bytes{left}: {reason}")
+        super().__init__(f"no room at {path}{wanted}{left}: {reason}")
         self.path = path
         self.needed = needed
         self.reason = reason

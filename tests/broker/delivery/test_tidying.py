@@ -19,6 +19,7 @@ async def test_retention_runs_again_and_again_whatever_it_says(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     runs: list[int] = []
+    looks: list[int] = []
     clock = ManualClock()
 
     def run() -> Iterator[Any]:
@@ -28,10 +29,13 @@ async def test_retention_runs_again_and_again_whatever_it_says(
         yield from ()
 
     began_ms = clock.now_ms()
-    async with running(keep_tidy(cast("Any", SimpleNamespace(running=run)), clock), "retention"):
+    retention = SimpleNamespace(running=run, heed_room=lambda: looks.append(clock.now_ms()))
+    async with running(keep_tidy(cast("Any", retention), clock), "retention"):
         await asyncio.sleep(0)
-        for wait_ms in (TIDY_FIRST_MS, TIDY_EVERY_MS):
-            await clock.advance(wait_ms)
+        assert looks == [began_ms], "a full disk is full from the start on"
+        for _ in range(0, TIDY_FIRST_MS + TIDY_EVERY_MS, TIDY_EVERY_MS):
+            await clock.advance(TIDY_EVERY_MS)
     first_ms = began_ms + TIDY_FIRST_MS
     assert runs == [first_ms, first_ms + TIDY_EVERY_MS]
+    assert looks == list(range(began_ms, first_ms, TIDY_EVERY_MS))
     assert "nothing could be removed reason=no such disk" in caplog.text

@@ -253,10 +253,15 @@ class Retention:
             expired = self._expired(bases, now_ms)
             forced = watermark >= Watermark.FORCE
             removed = yield from self._remove(bases, expired, forced=forced)
-        self._refuse_or_take_appends()
+        self.heed_room()
         return removed
 
-    def _refuse_or_take_appends(self) -> None:
+    def heed_room(self) -> None:
+        """Refuse appends if the disk is too full by now, and take them if it no longer is.
+
+        Raises:
+            DiskError: It cannot be asked for its room.
+        """
         if self.watermark() < Watermark.FULL:
             self._store.health.watermark(None)
             return
