@@ -1,8 +1,9 @@
 """Concurrent consumption: so many handlers at a time, whatever queues their messages are from.
 
 What handlers were done with in a turn of the loop leaves the ``ProcessQueue`` at its end, and the
-offset follows the smallest message that is left. What failed goes back to the broker first, so that nothing is committed that would be
-lost; where no broker takes it, it stays in hand and is tried again here.
+offset follows the smallest message that is left. What failed goes back to the broker first, so that
+nothing is committed that would be lost; where no broker takes it, it stays in hand and is tried
+again here.
 """
 
 from __future__ import annotations
