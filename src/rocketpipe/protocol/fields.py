@@ -94,6 +94,8 @@ class Codec(Generic[T]):
             for field in dataclasses.fields(kind)  # type: ignore[arg-type]
             if place_of(field) == _HEADER
         )
+        self._names = tuple((row.attribute, row.name) for row in self.rows)
+        self._letters = tuple((row.attribute, row.short) for row in self.rows)
 
     def decode(self, fields: Mapping[str, str], *, short: bool = False) -> dict[str, Any]:
         """Read the constructor arguments of ``kind`` that travel in the header.
@@ -123,10 +125,15 @@ class Codec(Generic[T]):
     def encode(self, value: T, *, short: bool = False) -> dict[str, str]:
         """Write the fields that are set, under their long names or their letters."""
         texts: dict[str, str] = {}
-        for row in self.rows:
-            item = getattr(value, row.attribute)
-            if item is not None:
-                texts[row.short if short else row.name] = _text(item)
+        for attribute, name in self._letters if short else self._names:
+            item = getattr(value, attribute)
+            if item is None:
+                continue
+            kind = type(item)
+            if kind is str:
+                texts[name] = item
+            else:
+                texts[name] = str(item) if kind is int else _text(item)
         return texts
 
 

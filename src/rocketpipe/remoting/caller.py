@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeVar
 
 from rocketpipe.errors import ConnectionLost, ProcessForked
 from rocketpipe.protocol.request import Request
-from rocketpipe.remoting.connection import Answer, ConnectionLimits, PeerConnection
+from rocketpipe.remoting.connection import Answer, ConnectionLimits, PeerConnection, Write
 from rocketpipe.remoting.router import Router
 
 ReplyT = TypeVar("ReplyT")
@@ -95,9 +95,15 @@ class Caller:
         self._process = None
 
     async def call(
-        self, address: str, request: Request[ReplyT], timeout_ms: int = CALL_TIMEOUT_MS
+        self,
+        address: str,
+        request: Request[ReplyT],
+        timeout_ms: int = CALL_TIMEOUT_MS,
+        write: Write | None = None,
     ) -> ReplyT:
         """Ask the peer at ``address``; the time covers connecting, if that is needed.
+
+        ``write`` is for who has another way to the frame of this request.
 
         Raises:
             ConnectionLost: If it cannot be reached, or the connection ends before the answer.
@@ -111,7 +117,7 @@ class Caller:
             began_s = loop.time()
             peer = await self._connect(address, timeout_ms)
             timeout_ms = max(1, timeout_ms - round((loop.time() - began_s) * 1000))
-        return await peer.call(request, timeout_ms)
+        return await peer.call(request, timeout_ms, write)
 
     async def tell(self, address: str, request: Request[Any]) -> None:
         """Send a request that wants no answer.

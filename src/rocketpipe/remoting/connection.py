@@ -32,6 +32,9 @@ ReplyT = TypeVar("ReplyT")
 
 Answer = Callable[[Command, "PeerConnection"], Awaitable[Command]]
 
+#: Gives the frame of a request that is to have this number.
+Write = Callable[[int], bytes]
+
 #: Is given what one read brought: answers what it knows how to, and has the peer `take` the rest.
 Lane = Callable[[bytes, list[Frame], "PeerConnection"], None]
 
@@ -214,8 +217,13 @@ class PeerConnection(asyncio.Protocol):
         """The peer's address as records have it: 8 bytes, or 20 for IPv6."""
         return Host.parse(self.address).pack()
 
-    async def call(self, request: Request[ReplyT], timeout_ms: int) -> ReplyT:
+    async def call(
+        self, request: Request[ReplyT], timeout_ms: int, write: Write | None = None
+    ) -> ReplyT:
         """Ask the peer and wait for its answer.
+
+        Whoever writes the frame of a request for less gives how; it leaves with others of this
+        turn of the loop.
 
         Raises:
             RequestRejected: If the peer refuses.
@@ -223,16 +231,20 @@ class PeerConnection(asyncio.Protocol):
             ConnectionLost: If the connection ends first.
         """
         opaque = next(self._opaques) & 0x7FFF_FFFF
-        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Command] = self.loop.create_future()
         self._waiting[opaque] = answer
+        timer: asyncio.TimerHandle | None = None
         try:
-            self._write(to_command(request, opaque))
-            async with asyncio.timeout(timeout_ms / 1000):
-                command = await answer
-        except TimeoutError:
-            raise CallTimeout(self.address, type(request).__name__, timeout_ms) from None
+            if write is None:
+                self._write(to_command(request, opaque))
+            else:
+                self.ask(opaque, write(opaque), answer)
+            timer = self.loop.call_later(timeout_ms / 1000, self._late, answer, request, timeout_ms)
+            command = await answer
         finally:
             self._waiting.pop(opaque, None)
+            if timer is not None:
+                timer.cancel()
         return read_reply(request, command)
 
     def tell(self, request: Request[Any]) -> None:
@@ -358,6 +370,12 @@ class PeerConnection(asyncio.Protocol):
         self._regulate()
 
     # Inside
+
+    def _late(
+        self, answer: asyncio.Future[Command], request: Request[Any], timeout_ms: int
+    ) -> None:
+        if not answer.done():
+            answer.set_exception(CallTimeout(self.address, type(request).__name__, timeout_ms))
 
     async def _respond(self, command: Command) -> None:
         if self.is_slow:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from rocketpipe.client.consumer.group.offsets import OffsetStore
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue
+from rocketpipe.client.consumer.pushing.pull_template import PullTemplate
 from rocketpipe.client.consumer.pushing.workers import Workers
 from rocketpipe.client.consumer.received import ReceivedMessage, received
 from rocketpipe.client.consumer.replica_choice import Replica, ReplicaChoice
@@ -24,6 +26,7 @@ from rocketpipe.client.session import Session
 from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import Subscription
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.pulling import PullMessage, PullMessageReply
@@ -37,6 +40,9 @@ PATIENCE_MS: Final = 15_000
 HURRIED_MS: Final = 50
 #: How long a broker is left alone that says it is given too much to do.
 FLOW_CONTROL_MS: Final = 20
+
+_WAITING: Final = int(PullFlag.SUSPEND)
+_COMMITTING: Final = int(PullFlag.SUSPEND | PullFlag.COMMIT_OFFSET)
 
 #: A broker that answers so does not know, or knows an older version of, what we subscribe to.
 _NOT_TOLD: Final = frozenset(
@@ -90,6 +96,7 @@ class FetchLoop:
         """
         offset, clock = start, self._session.clock
         replicas = ReplicaChoice(self._session, held.queue)
+        pulls = _Pulls(self._group, held.queue, self._tuning)
         while True:
             await self._resumed.wait()
             await self._wait_for_room(held)
@@ -97,7 +104,7 @@ class FetchLoop:
                 return None
             asked_ms = clock.monotonic_ms()
             try:
-                reply = await self._pull(held, offset, replicas.next())
+                reply = await self._pull(held, pulls, offset, replicas.next())
                 messages = list(received(reply.messages, held.queue))
             except RocketPipeError as error:
                 await self._rest(held, error, replicas)
@@ -129,30 +136,18 @@ class FetchLoop:
             await held.shrinking()
 
     async def _pull(
-        self, held: HeldQueue, offset: QueueOffset, replica: Replica
+        self, held: HeldQueue, pulls: _Pulls, offset: QueueOffset, replica: Replica
     ) -> PullMessageReply:
-        queue, tuning = held.queue, self._tuning
-        subscription = self._subscription(queue.topic)
-        flags = PullFlag.SUSPEND
+        template = pulls.like(self._subscription(held.queue.topic))
         commit = held.committable if self._commits and replica.leads else None
-        if commit:
-            flags |= PullFlag.COMMIT_OFFSET
-        request = PullMessage(
-            consumer_group=self._group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=tuning.pull_count,
-            sys_flag=int(flags),
-            commit_offset=commit or QueueOffset(0),
-            suspend_timeout_millis=tuning.pull_suspend_ms,
-            sub_version=subscription.version,
-            expression_type=subscription.expression_type,
-            max_msg_bytes=tuning.pull_bytes,
-            broker_name=queue.broker_name,
+        flags = _COMMITTING if commit else _WAITING
+        timeout_ms = self._tuning.pull_suspend_ms + PATIENCE_MS
+        return await self._session.caller.call(
+            replica.address,
+            template.request,
+            timeout_ms,
+            partial(template.frame, offset, flags, commit or 0),
         )
-        timeout_ms = tuning.pull_suspend_ms + PATIENCE_MS
-        return await self._session.caller.call(replica.address, request, timeout_ms)
 
     async def _take(
         self, held: HeldQueue, messages: list[ReceivedMessage], next_offset: QueueOffset
@@ -187,3 +182,38 @@ class FetchLoop:
                 reason,
                 self._lines.suppressed(),
             )
+
+
+class _Pulls:
+    """How one queue is pulled, for as long as what is wanted of it stays the same."""
+
+    def __init__(self, group: str, queue: MessageQueue, tuning: PushTuning) -> None:
+        self._group = group
+        self._queue = queue
+        self._tuning = tuning
+        self._wanted: Subscription | None = None
+        self._template: PullTemplate | None = None
+
+    def like(self, wanted: Subscription) -> PullTemplate:
+        """The pulls by which that much of the queue is asked for."""
+        if self._template is None or wanted is not self._wanted:
+            self._wanted = wanted
+            self._template = PullTemplate(self._request(wanted))
+        return self._template
+
+    def _request(self, wanted: Subscription) -> PullMessage:
+        queue, tuning = self._queue, self._tuning
+        return PullMessage(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=QueueOffset(0),
+            max_msg_nums=tuning.pull_count,
+            sys_flag=_WAITING,
+            commit_offset=QueueOffset(0),
+            suspend_timeout_millis=tuning.pull_suspend_ms,
+            sub_version=wanted.version,
+            expression_type=wanted.expression_type,
+            max_msg_bytes=tuning.pull_bytes,
+            broker_name=queue.broker_name,
+        )
