@@ -16,7 +16,6 @@ from rocketpipe.store.queues.reader import (
     MAX_READ_BYTES,
     MAX_SCAN_ENTRIES,
     Boundary,
-    FoundRun,
     Reader,
     ReadResult,
     everything,
@@ -45,7 +44,8 @@ class StoreReading:
         self.damaged = damaged
         queues = derived.queues
         reader = Reader(commit_log, queues, positions, verify=verify, damaged=damaged)
-        self._run = reader.run
+        #: Finds what `read` would give, if it lies close together: see `Reader.run`.
+        self.run = reader.run
         self._reader = CarefulReader(
             reader,
             queues,
@@ -81,19 +81,6 @@ class StoreReading:
             matches=matches,
             max_scan=max_scan,
         )
-
-    def run(
-        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int
-    ) -> FoundRun | None:
-        """Find what `read` would give, if it is all that follows and lies close together.
-
-        None if it is not, or there is nothing: `read` says what there is.
-
-        Raises:
-            QueueDamaged: `read` has it put right.
-            DiskError: The queue cannot be read.
-        """
-        return self._run(topic, queue_id, offset, max_count, max_bytes)
 
     def find_by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[LogOffset]:
         """Find the messages of a topic that have a key and were stored between two times.

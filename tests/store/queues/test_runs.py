@@ -193,7 +193,7 @@ def test_a_flipped_bit_is_never_given(stored: Stored) -> None:
     run = stored.store.run("t", 0, 0, 3, 1 << 18)
     assert run is not None
     assert run.behind(b"") is not None
-    start, end = run.span[:2]
+    start, end = run._span[:2]
     for at in range(start, end):
         stored.flip(at)
         # Nor where it was found right before: every time that it is read, it is checked.
@@ -240,7 +240,7 @@ def test_a_log_that_ends_too_early_or_cannot_be_read_is_left_to_others(stored: S
     assert segment is not None
     file = segment.opened()
     with stored.store.commit_log.path_of(0).open("r+b") as cut:
-        cut.truncate(run.span[1] - 1)
+        cut.truncate(run._span[1] - 1)
         assert run.behind(b"") is None
         cut.truncate(segment.size)
     file.close()
@@ -255,9 +255,9 @@ def test_entries_that_are_not_those_of_the_span_give_nothing(stored: Stored) -> 
     segment = stored.store.commit_log.run.find(0)
     assert run is not None
     assert segment is not None
-    start, end, _, size = run.span
+    start, end, _, size = run._span
     other = entries((start, size + 40), (end, 100), (end, 100))
-    assert read_run(segment.opened(), 0, b"", other, run.span, True) is None
+    assert read_run(segment.opened(), 0, b"", other, run._span, True) is None
 
 
 def test_a_damaged_queue_is_for_who_puts_it_right(stored: Stored) -> None:

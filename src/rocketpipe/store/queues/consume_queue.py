@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class ConsumeQueue:
     """The entries of one queue. What is appended is read at once, and written when asked."""
 
-    __slots__ = ("_files", "_log_end", "_max", "_min", "_min_at", "_pending")
+    __slots__ = ("_files", "_log_end", "_max", "_min", "_min_at", "_pending", "rewrites")
 
     def __init__(self, disk: Disk, files: OpenFiles, directory: Path, file_bytes: int) -> None:
         self._files = QueueFiles(disk, files, directory, file_bytes)
@@ -42,6 +42,8 @@ class ConsumeQueue:
         self._min_at = -1
         self._max = 0
         self._log_end = 0
+        #: How often entries went that were there, or were put right: who kept some reads again.
+        self.rewrites = 0
 
     @property
     def min_offset(self) -> QueueOffset:
@@ -92,6 +94,15 @@ class ConsumeQueue:
         """
         start, end = offset * QUEUE_ENTRY_BYTES, (offset + count) * QUEUE_ENTRY_BYTES
         self._files.check_again(max(start, self._files.first), min(end, self._files.end))
+
+    def mend(self, found: FileSum, crc: int, changes: Sequence[tuple[int, bytes]]) -> None:
+        """Write what was found to be right where it is not; see `QueueFiles.mend`.
+
+        Raises:
+            DiskError: It cannot be written.
+        """
+        self.rewrites += 1
+        self._files.mend(found, crc, changes)
 
     def append(self, entries: bytes, first_offset: QueueOffset) -> int:
         """Add entries, the first at ``first_offset``. To add again what is there is no harm.
@@ -281,6 +292,7 @@ class ConsumeQueue:
         """
         if offset >= self._max:
             return
+        self.rewrites += 1
         at = offset * QUEUE_ENTRY_BYTES
         del self._pending[max(0, at - self._files.end) :]
         if at < self._files.end:
@@ -335,6 +347,7 @@ class ConsumeQueue:
         self._start_anew()
 
     def _start_anew(self) -> None:
+        self.rewrites += 1
         self._pending.clear()
         self._min = self._max = self._log_end = 0
         self._min_at = -1

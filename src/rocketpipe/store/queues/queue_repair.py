@@ -128,7 +128,7 @@ class FileRepair:
                 number += 1
         if self._doubtful:
             yield from self._look(end, behind, self._start_behind(end))
-        self._entries.files.mend(self._file, self._crc, self._changes)
+        self._entries.mend(self._file, self._crc, self._changes)
         return sum(len(data) // QUEUE_ENTRY_BYTES for _, data in self._changes)
 
     def _read(self, step: list[tuple[int, int, int]], records: list[bytes]) -> None:

@@ -32,6 +32,7 @@ from rocketpipe.store.queues.entries import (
     window_end,
 )
 from rocketpipe.store.queues.queue_set import QueueSet
+from rocketpipe.store.queues.read_ahead import ReadAhead
 from rocketpipe.store.queues.runs import (
     MAX_GAP_BYTES,
     MAX_WINDOW_BYTES,
@@ -92,29 +93,18 @@ class ReadResult:
 class FoundRun(msgspec.Struct, frozen=True, gc=False):
     """Records that can be read and checked as one, and where to read on behind them."""
 
+    #: Where the log has the first of them, how many they are, and how many bytes they have.
+    start: int
+    count: int
+    size: int
     next_offset: int
     min_offset: int
     max_offset: int
-    span: Span
+    _span: Span
     _file: Readable
     _at: int
     _entries: bytes
     _verify: bool
-
-    @property
-    def start(self) -> LogOffset:
-        """Where the log has the first of them."""
-        return LogOffset(self.span[0])
-
-    @property
-    def count(self) -> int:
-        """How many they are."""
-        return self.span[2]
-
-    @property
-    def size(self) -> int:
-        """How many bytes they have."""
-        return self.span[3]
 
     def behind(self, head: bytes) -> bytes | None:
         """Read them, and give them behind ``head``; None if one has to be looked at more closely.
@@ -122,7 +112,7 @@ class FoundRun(msgspec.Struct, frozen=True, gc=False):
         Raises:
             DiskError: The log cannot be read.
         """
-        return read_run(self._file, self._at, head, self._entries, self.span, self._verify)
+        return read_run(self._file, self._at, head, self._entries, self._span, self._verify)
 
 
 def everything(tag_code: int) -> bool:
@@ -148,6 +138,7 @@ class Reader:
         self._positions = positions
         self._verify = verify
         self._damaged = damaged or DamagedRecords(skip=False)
+        self._ahead = ReadAhead()
 
     def read(
         self,
@@ -225,17 +216,28 @@ class Reader:
         low, high = queue.min_offset, queue.max_offset
         if not low <= offset < high:
             return None
-        entries = queue.entries(QueueOffset(offset), max_count)
+        entries = self._ahead.entries(queue, offset, max_count)
         span = find_run(entries, self._log.first_offset, max_count, max_bytes)
         if span is None:
             return None
-        start, end, count, _ = span
+        start, end, count, size = span
         segment = self._log.run.find(start)
         if segment is None or end > segment.end or end > self._positions.confirmed:
             return None
         file = segment.opened()
-        at = start - segment.base
-        return FoundRun(offset + count, low, high, span, file, at, entries, self._verify)
+        return FoundRun(
+            start,
+            count,
+            size,
+            offset + count,
+            low,
+            high,
+            span,
+            file,
+            start - segment.base,
+            entries,
+            self._verify,
+        )
 
     def _records(self, wanted: list[Wanted]) -> tuple[bytes, int, int | None]:
         """Read them, neighbours at once; how many there are, and which one is not as written."""
