@@ -34,6 +34,7 @@ TWINS: Final = (
     "rocketpipe.store.queues._runs",
     "rocketpipe.store.index._entries",
     "rocketpipe.store.derived._derivation",
+    "rocketpipe.broker.fast_path._asks",
     "rocketpipe.broker.fast_path._frames",
 )
 SWITCH: Final = "ROCKETPIPE_PURE"

@@ -33,15 +33,15 @@ class SlaveReads:
         if not records:
             return MASTER
         head = split(records, 0, len(records))[0]
-        return self.suggested_at(group, LogOffset(head[_LOG_OFFSET]))
+        return self.suggested_at(group, head[_LOG_OFFSET])
 
-    def suggested_at(self, group: str, start: LogOffset) -> int:
+    def suggested_at(self, group: str, start: int) -> int:
         """The same, by where the log has the first of it."""
         if not self._readable():
             return MASTER
         settings = self._groups.get(group)
         if settings is None:
             return MASTER
-        if self._cold.is_cold(start):
+        if self._cold.is_cold(LogOffset(start)):
             return settings.which_broker_when_consume_slowly
         return settings.broker_id

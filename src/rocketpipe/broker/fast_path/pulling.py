@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+import msgspec
+
 from rocketpipe.broker.delivery.pull_plan import PullPlan, read_limits
 from rocketpipe.broker.delivery.slave_reads import SlaveReads
+from rocketpipe.broker.fast_path.asks import Ask, read_ask
 from rocketpipe.broker.fast_path.outbox import Outbox
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.offsets import OffsetTable
@@ -19,7 +22,7 @@ from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.connection import Frame
 from rocketpipe.protocol.frame import bounds_at, decode_frame
-from rocketpipe.protocol.hot import PullHeader, PullNames, pull_reply_head, read_pull
+from rocketpipe.protocol.hot import pull_reply_head, read_pull
 from rocketpipe.protocol.request import from_command
 from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.remoting.connection import PeerConnection
@@ -31,6 +34,19 @@ _COMMIT: Final = int(PullFlag.COMMIT_OFFSET)
 
 #: A whole frame, how many messages it has, and how many bytes of them.
 Answer: TypeAlias = tuple[bytes, int, int]
+
+
+class LanePlan(msgspec.Struct, frozen=True, gc=False):
+    """What all pulls of a consumer from a queue have in common, but for where they read."""
+
+    group: str
+    topic: str
+    queue_id: int
+    matches: Callable[[int], bool]
+    max_count: int
+    max_bytes: int
+    #: Whether they tell how far the group has come.
+    commits: bool
 
 
 class PullFastPath:
@@ -55,89 +71,80 @@ class PullFastPath:
         self._plan = plan
         self._stamp = stamp
         self._stats = stats
-        self._plans: dict[tuple[object, ...], PullPlan] = {}
+        #: By what is left of a header, see ``asks``.
+        self._plans: dict[bytes, LanePlan] = {}
         self._made_at: tuple[object, ...] = ()
 
     def take(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
         """Answer a pull at once; False if it is for the router."""
         at, body, _ = frame
-        header = read_pull(buffer, at, body)
-        if header is None:
+        ask = read_ask(buffer, at, body)
+        if ask is None:
             return False
-        asked = header.fields
-        plan = self._plan_of(header.code, asked, buffer, at)
+        rest, opaque, offset, commit_offset = ask
+        stamp = self._stamp()
+        if stamp != self._made_at or len(self._plans) > MAX_PLANS:
+            self._plans.clear()
+            self._made_at = stamp
+        plan = self._plans.get(rest) or self._planned(ask, buffer, at, body)
         if plan is None:
             return False
         resets = self._offsets.resets
-        if resets and (asked.consumer_group, asked.topic, asked.queue_id) in resets:
+        if resets and (plan.group, plan.topic, plan.queue_id) in resets:
             return False
-        count, size = read_limits(asked.max_msg_nums, asked.max_msg_bytes, asked.bulk)
         try:
             answer = None
             if plan.matches is everything:
-                answer = self._run(header, count, size)
+                answer = self._run(plan, opaque, offset)
             if answer is None:
-                answer = self._read(header, plan, count, size)
+                answer = self._read(plan, opaque, offset)
             if answer is None:
                 return False
-            if asked.sys_flag & _COMMIT and asked.commit_offset >= 0:
-                self._offsets.commit(
-                    asked.consumer_group,
-                    asked.topic,
-                    asked.queue_id,
-                    QueueOffset(asked.commit_offset),
-                )
+            if plan.commits and commit_offset >= 0:
+                place = QueueOffset(commit_offset)
+                self._offsets.commit(plan.group, plan.topic, plan.queue_id, place)
         except RocketPipeError:
             return False
         reply, count, size = answer
         if self._stats is not None:
-            self._stats.get(asked.consumer_group, asked.topic, count, size)
+            self._stats.get(plan.group, plan.topic, count, size)
         self._outgoing.post(peer, reply)
         peer.posted_much(size)
         return True
 
-    def _run(self, header: PullHeader, count: int, size: int) -> Answer | None:
+    def _run(self, plan: LanePlan, opaque: int, offset: int) -> Answer | None:
         """Answer with what lies close together in the log, as most that is wanted does."""
-        asked = header.fields
-        run = self._store.run(asked.topic, asked.queue_id, asked.queue_offset, count, size)
+        run = self._store.run(plan.topic, plan.queue_id, offset, plan.max_count, plan.max_bytes)
         if run is None:
             return None
         suggested = 0
         if self._slaves is not None:
-            suggested = self._slaves.suggested_at(asked.consumer_group, run.start)
+            suggested = self._slaves.suggested_at(plan.group, run.start)
         size = run.size
         head = pull_reply_head(
-            header.opaque,
-            0,
-            suggested,
-            run.next_offset,
-            run.min_offset,
-            run.max_offset,
-            b"FOUND",
-            size,
+            opaque, 0, suggested, run.next_offset, run.min_offset, run.max_offset, b"FOUND", size
         )
         reply = run.behind(head)
         return None if reply is None else (reply, run.count, size)
 
-    def _read(self, header: PullHeader, plan: PullPlan, count: int, size: int) -> Answer | None:
+    def _read(self, plan: LanePlan, opaque: int, offset: int) -> Answer | None:
         """Answer with what a filter lets through, or with what has to be looked at closely."""
-        asked = header.fields
         found = self._store.read(
-            asked.topic,
-            asked.queue_id,
-            QueueOffset(asked.queue_offset),
-            max_count=count,
-            max_bytes=size,
+            plan.topic,
+            plan.queue_id,
+            QueueOffset(offset),
+            max_count=plan.max_count,
+            max_bytes=plan.max_bytes,
             matches=plan.matches,
         )
         if found.status is not ReadStatus.FOUND:
             return None
         suggested = 0
         if self._slaves is not None:
-            suggested = self._slaves.suggested(asked.consumer_group, found.records)
+            suggested = self._slaves.suggested(plan.group, found.records)
         size = len(found.records)
         head = pull_reply_head(
-            header.opaque,
+            opaque,
             0,
             suggested,
             found.next_offset,
@@ -148,33 +155,34 @@ class PullFastPath:
         )
         return head + found.records, found.count, size
 
-    def _plan_of(self, code: int, asked: PullNames, buffer: bytes, at: int) -> PullPlan | None:
-        stamp = self._stamp()
-        if stamp != self._made_at or len(self._plans) > MAX_PLANS:
-            self._plans.clear()
-            self._made_at = stamp
-        key = (
-            code,
+    def _planned(self, ask: Ask, buffer: bytes, at: int, body: int) -> LanePlan | None:
+        """Read a header the long way, and keep what its consumer's next pulls say as well."""
+        rest, *numbers = ask
+        header = read_pull(buffer, at, body)
+        bounds = bounds_at(buffer, at, len(buffer))
+        if header is None or bounds is None:
+            return None
+        asked = header.fields
+        if [header.opaque, asked.queue_offset, asked.commit_offset] != numbers:
+            return None
+        try:
+            request = from_command(PullMessage, decode_frame(buffer, bounds))
+            plan = self._plan(request, header.code)
+        except RocketPipeError:
+            return None
+        if plan.accepts or plan.topic_sys_flag is not None or plan.group_sys_flag is not None:
+            return None
+        max_count, max_bytes = read_limits(asked.max_msg_nums, asked.max_msg_bytes, asked.bulk)
+        made = LanePlan(
             asked.consumer_group,
             asked.topic,
             asked.queue_id,
-            asked.sys_flag,
-            asked.subscription,
-            asked.expression_type,
-            asked.sub_version,
+            plan.matches,
+            max_count,
+            max_bytes,
+            bool(asked.sys_flag & _COMMIT),
         )
-        plan = self._plans.get(key)
-        if plan is None:
-            bounds = bounds_at(buffer, at, len(buffer))
-            assert bounds is not None
-            try:
-                request = from_command(PullMessage, decode_frame(buffer, bounds))
-                plan = self._plan(request, code)
-            except RocketPipeError:
-                return None
-            if plan.accepts or plan.topic_sys_flag is not None or plan.group_sys_flag is not None:
-                return None
-            # Not before: to make a plan may make a group, which is a change.
-            self._made_at = self._stamp()
-            self._plans[key] = plan
-        return plan
+        # Not before: to make a plan may make a group, which is a change.
+        self._made_at = self._stamp()
+        self._plans[rest] = made
+        return made
