@@ -40,10 +40,19 @@ def queue(tmp_path: Path) -> Counted:
 
 def test_those_that_follow_are_not_read_again(queue: Counted) -> None:
     ahead = ReadAhead()
-    for offset in range(0, AHEAD, 32):
+    for offset in range(0, AHEAD - 32, 32):
         assert ahead.entries(queue, offset, 32) == entries(offset, 32)
     assert queue.reads == 1
-    assert ahead.entries(queue, AHEAD - 1, 2) == entries(AHEAD - 1, 2)
+    for offset in range(AHEAD - 32, 2 * AHEAD, 32):
+        assert ahead.entries(queue, offset, 32) == entries(offset, 32)
+    assert queue.reads <= 3
+
+
+def test_each_reads_on_at_its_own_place_and_pace(queue: Counted) -> None:
+    ahead = ReadAhead()
+    for turn in range(5):
+        assert ahead.entries(queue, 32 * turn, 32) == entries(32 * turn, 32)
+        assert ahead.entries(queue, 500 + 7 * turn, 7) == entries(500 + 7 * turn, 7)
     assert queue.reads == 2
 
 
@@ -86,10 +95,10 @@ def test_entries_that_were_put_right_are_read_again(queue: Counted) -> None:
     assert queue.reads == 2
 
 
-def test_no_more_queues_are_kept_than_may_be(tmp_path: Path) -> None:
+def test_no_more_readers_are_kept_than_may_be(tmp_path: Path) -> None:
     disk = Disk()
     files = OpenFiles(disk, 8)
-    ahead = ReadAhead(max_queues=2)
+    ahead = ReadAhead(max_readers=2)
     queues = [Counted(disk, files, tmp_path / str(n), 20 * 1000) for n in range(3)]
     for queue in queues:
         queue.append(entries(0, 100), QueueOffset(0))
