@@ -238,6 +238,32 @@ def test_a_signal_to_the_main_thread_holds_nobody_else_up(
         assert all(each.result(PATIENCE_S) > 0 for each in working)
 
 
+def test_a_signals_handler_may_call_too_whatever_it_interrupts(loop: BackgroundLoop) -> None:
+    asked, answered = threading.Event(), asyncio.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+    got: list[int] = []
+
+    async def beneath() -> int:
+        signal.pthread_kill(main, signal.SIGUSR1)
+        await asyncio.to_thread(asked.wait)
+        answered.set()
+        return 1
+
+    async def above() -> int:
+        asked.set()
+        await answered.wait()  # so the call beneath is settled first, and its thread cannot go on
+        await asyncio.sleep(0.01)
+        return 2
+
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: got.append(loop.run(above())))
+    try:
+        got.append(loop.run(beneath()))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert got == [2, 1]
+
+
 def test_all_lives_share_one_thread_that_ends_with_the_last() -> None:
     shared = SharedLoop()
     one, two = Life("one"), Life("two")

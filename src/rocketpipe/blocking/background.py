@@ -133,7 +133,9 @@ class BackgroundLoop:
                 self._refuse_calls()
             if threading.get_ident() == self._main_id:
                 while not call.done.acquire(timeout=LOOK_UP_S):
-                    pass
+                    # This may be a signal's handler. The call that it interrupts was perhaps told
+                    # to wake the next one, and does not go on before this one has its answer.
+                    self._pass_on()
             else:
                 call.done.acquire()
             self._pass_on()
