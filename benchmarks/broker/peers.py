@@ -19,8 +19,10 @@ from benchmarks.broker.scenarios import Kind, Scenario
 from tests.compat.support.apache import VERSION as APACHE_VERSION
 from tests.compat.support.apache import find_apache
 
-#: What the generator calls the three requests of RocketMQ.
-ROCKETMQ: Final[Mapping[Kind, str]] = {"send": "send", "batch": "batch", "pull": "pull"}
+#: What the generator calls the requests of RocketMQ.
+ROCKETMQ: Final[Mapping[Kind, str]] = {
+    kind: kind for kind in ("send", "batch", "pull", "pop", "popbatch")
+}
 TALK_TIMEOUT_S: Final = 10
 
 

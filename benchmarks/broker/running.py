@@ -25,7 +25,7 @@ RETRY_S: Final = 0.02
 SETTLE_S: Final = 1.0
 #: Each load that is to come is tried at least this long.
 WARMUP_RUN_S: Final = 0.5
-#: What pulls read, over and over.
+#: What pulls and pops read, over and over.
 PULLED_MESSAGES: Final = 64_000
 
 
@@ -76,7 +76,7 @@ class Server:
             protocol=self.peer.protocols[scenario.kind],
             pid=self.pid,
             seconds=seconds,
-            **({"topic": pulled_topic(scenario)} if scenario.kind == "pull" else {}),
+            **({"topic": pulled_topic(scenario)} if scenario.reads else {}),
         )
 
     def warm_up(self, scenarios: Sequence[Scenario], generator: Generator, seconds: float) -> None:
@@ -86,7 +86,7 @@ class Server:
             RunFailed: If it does not take the messages.
         """
         for topic, body_bytes in sorted(
-            {(pulled_topic(each), each.body_bytes) for each in scenarios if each.kind == "pull"}
+            {(pulled_topic(each), each.body_bytes) for each in scenarios if each.reads}
         ):
             generator.send(
                 self.port,

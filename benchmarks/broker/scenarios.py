@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Final, Literal
 
-Kind = Literal["send", "batch", "pull"]
+Kind = Literal["send", "batch", "pull", "pop", "popbatch"]
 
-#: Messages in a batch, and as many as a pull asks for.
+#: Messages in a batch, and as many as a pull or a pop asks for.
 BATCH: Final = 32
 
 
@@ -33,10 +33,21 @@ class Scenario:
         return f"{kind}-{self.connections}x{self.window}-{self.body_bytes}"
 
     @property
+    def reads(self) -> bool:
+        """Whether it reads a topic that was filled before."""
+        return self.kind in ("pull", "pop", "popbatch")
+
+    @property
     def title(self) -> str:
         """For people."""
         size = f"{self.body_bytes} B" if self.body_bytes < 1024 else f"{self.body_bytes >> 10} KB"
-        what = {"send": "sends", "batch": f"batches of {BATCH}", "pull": f"pulls of {BATCH}"}
+        what = {
+            "send": "sends",
+            "batch": f"batches of {BATCH}",
+            "pull": f"pulls of {BATCH}",
+            "pop": f"pops of {BATCH}, each acknowledged",
+            "popbatch": f"pops of {BATCH}, acknowledged together",
+        }
         flush = ", on disk" if self.sync else ""
         return f"{what[self.kind]}, {self.connections} x {self.window}, {size}{flush}"
 
@@ -57,6 +68,8 @@ SCENARIOS: Final = (
     Scenario(kind="batch", connections=16, window=1, body_bytes=1024),
     Scenario(kind="pull", connections=8, window=1, body_bytes=100),
     Scenario(kind="pull", connections=8, window=1, body_bytes=1024, quick=True),
+    Scenario(kind="pop", connections=8, window=1, body_bytes=1024),
+    Scenario(kind="popbatch", connections=8, window=1, body_bytes=1024),
     Scenario(kind="send", connections=1, window=1, body_bytes=1024, sync=True),
     Scenario(kind="send", connections=64, window=1, body_bytes=1024, sync=True, quick=True),
 )

@@ -144,6 +144,19 @@ async def test_pulls_read_what_a_topic_holds_and_the_server_is_measured(
     assert sample.cpu_us > 0
 
 
+@pytest.mark.parametrize("protocol", ["pop", "popbatch"])
+async def test_pops_are_acknowledged_to_the_last_and_begin_anew_with_another_group(
+    tmp_path: Path, generator: Generator, protocol: str
+) -> None:
+    async with cluster(tmp_path) as servers:
+        port = port_of(servers.broker)
+        await asyncio.to_thread(generator.send, port, "batch", 256)
+        sample = await asyncio.to_thread(
+            generator.measure, LOAD, port=port, protocol=protocol, pid=os.getpid(), seconds=0.3
+        )
+    assert sample.messages_s > 0
+
+
 async def test_an_empty_topic_cannot_be_pulled_from(tmp_path: Path, generator: Generator) -> None:
     async with cluster(tmp_path) as servers:
         port = port_of(servers.broker)

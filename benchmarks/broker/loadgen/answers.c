@@ -32,19 +32,27 @@ double percentile_us(double share)
     return 0;
 }
 
-static void finish(struct connection *from, int slot, int count, uint64_t now)
+/* Count an answer, and those messages that are done with by it. */
+void answered(struct connection *from, int slot, int count, int is_done, uint64_t now)
 {
     if (measuring) {
         requests++;
         messages += (uint64_t)count;
         count_latency(now - from->started[slot]);
     }
+    answered_ns = now;
+    if (!is_done)
+        return;
     from->started[slot] = 0;
     if (protocol == XADD)
         from->oldest++;
     else
         from->free_slots[from->free_count++] = slot;
-    answered_ns = now;
+}
+
+static void finish(struct connection *from, int slot, int count, uint64_t now)
+{
+    answered(from, slot, count, 1, now);
 }
 
 /* The number behind a name of a header; names in nested objects would be found too, but the
@@ -90,6 +98,10 @@ static size_t take_remoting(struct connection *from, const char *frame, size_t h
     if (!(header_number(frame + 8, header, "\"flag\"") & 1))
         return total; /* the broker's own request: who is in the group has changed */
     long opaque = header_number(frame + 8, header, "\"opaque\"");
+    if (protocol == POP || protocol == POP_BATCH) {
+        take_pop(from, frame, header, total, opaque, now);
+        return total;
+    }
     int slot = opaque < FIRST_OPAQUE ? 0 : (int)((opaque - FIRST_OPAQUE) % window);
     if (!from->started[slot] || from->opaques[slot] != opaque) {
         count_error("an answer to nothing", frame + 8, header);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum protocol { SEND, BATCH, PULL, XADD, JETSTREAM };
+enum protocol { SEND, BATCH, PULL, POP, POP_BATCH, XADD, JETSTREAM };
 
 enum {
     MAX_WINDOW = 1000,
@@ -55,6 +55,12 @@ char *room(struct connection *to, size_t length);
 size_t take_answer(struct connection *from, const char *bytes, size_t have, uint64_t now);
 long header_number(const char *header, size_t length, const char *name);
 double percentile_us(double share);
+void answered(struct connection *from, int slot, int count, int is_done, uint64_t now);
+
+/* popping.c: requests and answers of pops */
+void add_pop(struct connection *to, int slot);
+void take_pop(struct connection *from, const char *frame, size_t header, size_t total, long opaque,
+              uint64_t now);
 
 /* joining.c: what is said before the load */
 void join(struct connection *at);

@@ -8,6 +8,8 @@
  *     send       RocketMQ, code 310: one message a request, as Java producers 5.3 write it
  *     batch      RocketMQ, code 320: BATCH messages a request
  *     pull       RocketMQ, code 11: BATCH messages a request, over and over what the topic holds
+ *     pop        RocketMQ, codes 200050 and 200051: BATCH messages, each acknowledged by itself
+ *     popbatch   the same, acknowledged together by code 200151
  *     xadd       Redis, one stream a queue
  *     jetstream  NATS, one subject a queue, each message acknowledged by its stream
  *
@@ -28,7 +30,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-static const char *const NAMES[] = {"send", "batch", "pull", "xadd", "jetstream"};
+static const char *const NAMES[] = {"send",     "batch", "pull",     "pop",
+                                    "popbatch", "xadd",  "jetstream"};
 
 enum { DRAIN_S = 5 };
 
@@ -105,7 +108,7 @@ static void fill(struct connection *to)
     uint64_t now = now_ns(CLOCK_MONOTONIC);
     while (!draining && (!wanted || asked < wanted) && open_requests(to) < window) {
         add_request(to, now);
-        asked += protocol == BATCH || protocol == PULL ? (unsigned)batch : 1;
+        asked += protocol == SEND || protocol >= XADD ? 1 : (unsigned)batch;
     }
     write_out(to);
 }
@@ -243,12 +246,12 @@ static void take_option(const char *name, const char *value)
             return;
         }
     if (strcmp(name, "--protocol") == 0) {
-        for (int i = 0; i < 5; i++)
+        for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
             if (strcmp(value, NAMES[i]) == 0) {
                 protocol = (enum protocol)i;
                 return;
             }
-        fail("--protocol takes send, batch, pull, xadd or jetstream, not %s", value);
+        fail("--protocol takes send, batch, pull, pop, popbatch, xadd or jetstream, not %s", value);
     }
     if (strcmp(name, "--topic") == 0 && strlen(value) < 128)
         topic = value;

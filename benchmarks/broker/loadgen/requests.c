@@ -192,8 +192,8 @@ void add_request(struct connection *to, uint64_t now)
         FIRST_OPAQUE + to->sequence % rounds * (unsigned)window + (unsigned)slot;
     to->started[slot] = now;
     to->sequence++;
-    if (protocol == PULL) {
-        add_pull(to, slot);
+    if (protocol == PULL || protocol == POP || protocol == POP_BATCH) {
+        (protocol == PULL ? add_pull : add_pop)(to, slot);
         return;
     }
     const struct template *from = &templates[to->turn++ % TEMPLATES];
