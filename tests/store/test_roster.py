@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.store import roster
-from rocketpipe.store.errors import RosterUnreadable
+from rocketpipe.store.errors import RosterUnreadable, StoreLocked
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.roster import FILE_NAME, WHOLE, Member, Roster
+from rocketpipe.store.state.run_files import locked
 
 
 def test_new_brokers_are_numbered_and_each_has_a_directory_of_its_name(tmp_path: Path) -> None:
@@ -66,6 +69,16 @@ def test_a_flipped_bit_changes_nobody(tmp_path: Path) -> None:
         try:
             assert roster.load(tmp_path) == made, at  # it was in the name of the checksum
         except RosterUnreadable:
+            pass
+
+
+def test_one_supervises_at_a_time_and_none_where_a_broker_runs_alone(tmp_path: Path) -> None:
+    with roster.claimed(tmp_path), pytest.raises(StoreLocked), roster.claimed(tmp_path):
+        pass
+    with roster.claimed(tmp_path):
+        pass
+    with locked(Disk(), StoreLayout(tmp_path)), pytest.raises(StoreLocked, match="lock is locked"):
+        with roster.claimed(tmp_path):
             pass
 
 

@@ -18,7 +18,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
 from rocketpipe import compiled
 from rocketpipe._version import __version__
@@ -39,8 +39,24 @@ _END: Final = b"\r\n\r\n"
 log = logging.getLogger(__name__)
 
 
+class Told(Protocol):
+    """What the port tells."""
+
+    async def problems(self) -> list[str]:
+        """What keeps it from its work now."""
+        ...
+
+    async def metrics(self, clock: Clock) -> str:
+        """All measurements, as Prometheus reads them."""
+        ...
+
+    async def finish(self) -> None:
+        """Collect nothing any more."""
+        ...
+
+
 class Watched:
-    """What the port tells of: the parts of a process, as far as they have started."""
+    """The parts of a process, as far as they have started."""
 
     def __init__(self) -> None:
         self._checks: list[Callable[[], str | None]] = []
@@ -56,7 +72,7 @@ class Watched:
         self._checks.append(check)
         self._families.append(families)
 
-    def problems(self) -> list[str]:
+    async def problems(self) -> list[str]:
         """What keeps the process from its work now."""
         if not self.started:
             return ["it is still starting"]
@@ -100,7 +116,7 @@ class Watched:
 
 @asynccontextmanager
 async def health_port(
-    host: str, port: int, watched: Watched, *, clock: Clock | None = None
+    host: str, port: int, watched: Told, *, clock: Clock | None = None
 ) -> AsyncIterator[str]:
     """Answer on a port inside the block, which is given the address.
 
@@ -125,7 +141,7 @@ async def health_port(
 
 
 class _Answering:
-    def __init__(self, watched: Watched, clock: Clock) -> None:
+    def __init__(self, watched: Told, clock: Clock) -> None:
         self._watched = watched
         self._clock = clock
         self._peers: set[asyncio.Task[object]] = set()
@@ -192,7 +208,7 @@ class _Answering:
         if path == "/healthz":
             return HTTPStatus.OK, _PLAIN, b"ok\n"
         if path == "/readyz":
-            return _readiness(self._watched.problems())
+            return _readiness(await self._watched.problems())
         if path == "/metrics":
             text = await self._watched.metrics(self._clock)
             return HTTPStatus.OK, CONTENT_TYPE, text.encode()

@@ -30,6 +30,8 @@ says on which port a broker listens, ten further for each, and is part of its na
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -38,11 +40,12 @@ import msgspec
 
 from rocketpipe.errors import InvalidName, StoreError
 from rocketpipe.model.names import check_broker
-from rocketpipe.store.errors import RosterUnreadable
+from rocketpipe.store.errors import RosterUnreadable, StoreLocked
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.files.snapshot import sealed, unsealed
 from rocketpipe.store.files.whole_file import write_whole
-from rocketpipe.store.layout import UNFINISHED
+from rocketpipe.store.layout import UNFINISHED, StoreLayout
+from rocketpipe.store.state.run_files import locked
 
 FILE_NAME: Final = "brokers.json"
 LOCK_NAME: Final = "brokers.lock"
@@ -137,6 +140,26 @@ def load(data: Path, disk: Disk | None = None) -> Roster | None:
     except (StoreError, InvalidName, ValueError) as error:
         raise RosterUnreadable(path, str(error)) from error
     return roster
+
+
+@contextmanager
+def claimed(data: Path, disk: Disk | None = None) -> Iterator[None]:
+    """Be the only one who supervises the brokers of a directory, inside the block.
+
+    Raises:
+        StoreLocked: Somebody else does, or a broker has the directory alone.
+        DiskError: It cannot be locked.
+    """
+    disk = disk or Disk()
+    path = data / LOCK_NAME
+    with disk.open(path) if LOCK_NAME in disk.names(data) else disk.create(path) as file:
+        if not file.lock():
+            raise StoreLocked(path)
+        layout = StoreLayout(data)
+        if layout.lock.name in disk.names(data):
+            with locked(disk, layout):
+                pass  # nobody has it: the brokers take it, each its own
+        yield
 
 
 def stores_in(data: Path, alone: str, disk: Disk | None = None) -> dict[str, Path]:

@@ -60,7 +60,7 @@ class TableFile(Generic[T]):
             DiskError: the disk refused.
         """
         try:
-            return self._snapshot.load(self._parse)
+            return self.read()
         except SnapshotDamaged as damage:
             self.was_lost = True
             log.error(
@@ -72,6 +72,15 @@ class TableFile(Generic[T]):
                 damage,
             )
             return None
+
+    def read(self) -> T | None:
+        """What was saved last; None if nothing ever was. Nothing is set aside.
+
+        Raises:
+            SnapshotDamaged: neither version can be read.
+            DiskError: the disk refused.
+        """
+        return self._snapshot.load(self._parse)
 
     def _parse(self, text: bytes) -> T:
         # A broker's tables may hold more than a request body ever does, so the plain reader goes

@@ -239,7 +239,7 @@ class Child:
             text += f", starts again in {self._rest_ms(self.deaths) / 1000:g} s"
             if not was_ready:
                 text += f"; {self.output.last_words()}"
-            facts = {"reason": reason, "deaths": self.deaths}
+            facts = {"reason": reason, "deaths": self.deaths, "served": was_ready}
             self._tell(Event(self.name, "died", text, facts))
         elif self.state is not State.KILLED:
             self.state = State.STOPPED

@@ -7,6 +7,7 @@ same facts, one a line. Both end with the line that begins with ``ready``. JSON 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import platform
 import shutil
@@ -141,7 +142,7 @@ def found_in(root: Path) -> Found:
 
 def data(core: Core, found: Found) -> Fact:
     """Where data lives, and how much is in it."""
-    store, table, root = core.store, core.tables.topics, core.config.data.absolute()
+    store, table = core.store, core.tables.topics
     users = {
         name
         for name in table.all()
@@ -154,16 +155,21 @@ def data(core: Core, found: Found) -> Fact:
         if topic in users
     )
     size = store.positions.written - store.first_offset
+    return data_of(core.config.data, found, topics=topics, messages=messages, size=size)
+
+
+def data_of(root: Path, found: Found, *, topics: int, messages: int, size: int) -> Fact:
+    """The same, in numbers that are known."""
     content = (
         f"{counted(topics, 'topic')}, {counted(messages, 'message')}, {size_text(size)}; "
         f"{found.value}"
     )
     return Fact(
         "Data",
-        f"{root} ({'new' if found is Found.NEW else content})",
+        f"{root.absolute()} ({'new' if found is Found.NEW else content})",
         "data",
         {
-            "directory": str(root),
+            "directory": str(root.absolute()),
             "found": found.name.lower(),
             "topics": topics,
             "messages": messages,
@@ -256,6 +262,30 @@ def group(config: BrokerConfig, place: str) -> list[Fact]:
     if replication.elected or replication.role is not BrokerRole.SLAVE:
         text += f"; slaves connect to {place}"
     return [Fact("Replication", text, "replication", told)]
+
+
+def cores(brokers: int, usable: int, pinned: Sequence[int | None] = ()) -> Fact:
+    """How much of the machine its brokers can use, and how to have them use more."""
+    used = min(brokers, usable)
+    text = f"{counted(brokers, 'broker')} on {used} of {counted(usable, 'core')}"
+    kept = [core for core in pinned if core is not None]
+    if kept:
+        text += f", kept on {', '.join(map(str, kept))}"
+    if used < usable:
+        text += "; `rocketpipe serve --brokers auto` uses all of them"
+    return Fact("Cores", text, "cores", {"brokers": brokers, "usable": usable, "kept_on": kept})
+
+
+def faster() -> list[Fact]:
+    """What this installation lacks that would have it do more with a core, if it lacks anything."""
+    lacking = []
+    if not compiled.describe().startswith("compiled"):
+        lacking.append("the compiled engine (install a wheel, or a C compiler and again)")
+    if importlib.util.find_spec("uvloop") is None:
+        lacking.append("uvloop (`pip install uvloop`)")
+    if not lacking:
+        return []
+    return [Fact("Faster with", " and ".join(lacking), "faster_with", lacking)]
 
 
 def http(address: str | None) -> list[Fact]:

@@ -17,6 +17,7 @@ from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.core import Core
 from rocketpipe.cli.serving import banner, host_checks, http_option, process, settings
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
+from rocketpipe.cli.serving.fleet import cores, directory
 from rocketpipe.descriptors import raise_limit
 from rocketpipe.errors import ConfigError
 from rocketpipe.store.config import StoreConfig
@@ -87,6 +88,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="print_important",
         help="the same, for what matters most",
     )
+    parser.add_argument(
+        "--no-fast-port",
+        action="store_true",
+        help="do not serve the port two below --port as well (fastPortEnable=false)",
+    )
+    # Of a child of `serve --brokers`: what that has said already need not be said again.
+    parser.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
     parser.set_defaults(run=run)
 
 
@@ -174,6 +182,7 @@ def run(options: argparse.Namespace) -> int:
             ("namesrvAddr", options.namesrvAddr, "-n"),
             ("bindAddress", options.bind, "--bind"),
             ("listenPort", options.port, "--port"),
+            ("fastPortEnable", "false" if options.no_fast_port else None, "--no-fast-port"),
         ],
     )
     loaded = load_broker(
@@ -190,9 +199,11 @@ def run(options: argparse.Namespace) -> int:
     )
     http_option.refuse_strangers(options)
     _refuse_lost_slave(loaded)
+    directory.refuse_unless_alone(config.data, loaded.choice.origin("storePathRootDir"))
     with settings.claimed_directory(config.data, loaded.choice.origin("storePathRootDir")):
-        settings.tell_of(loaded.choice)
-        settings.warn_of_no_access_control()
+        if not options.supervised:
+            settings.tell_of(loaded.choice)
+            settings.warn_of_no_access_control()
         if not config.name_servers:
             settings.warn(
                 ["no NameServer to register with, so no client finds this broker: add -n"]
@@ -228,8 +239,9 @@ def serve_broker(
     found = banner.found_in(config.data)
     raise_limit()
     settings.warn(host_checks.too_few_files(config))
+    facts = [banner.cores(1, cores.usable())] if own is not None else []
     #: The parts of the moment, once there are any.
-    cores: list[Core] = []
+    parts: list[Core] = []
     hosts = [config.host, *([options.http[0]] if options.http else [])]
     if own is not None:
         hosts.insert(0, own.host)
@@ -244,17 +256,18 @@ def serve_broker(
             boot, ready = [own.boot_line(names)], {"namesrv": names}
 
         def watch(core: Core) -> None:
-            if not cores:
-                http_option.watch_broker(watched, lambda: cores[0])
-            cores[:] = [core]  # one with replicas may be built anew; the old one goes
+            if not parts:
+                http_option.watch_broker(watched, lambda: parts[0])
+            parts[:] = [core]  # one with replicas may be built anew; the old one goes
 
         address = await stack.enter_async_context(broker(served, watch=watch))
         watched.started = True
         told = _banner(
-            cores[0],
+            parts[0],
             address,
             boot=boot,
             before=[before],
+            after=[*facts, *banner.faster()],
             ready={**ready, "broker": address},
             hosts=hosts,
             http=http,
@@ -262,7 +275,7 @@ def serve_broker(
         )
         return told.lines(options.output)
 
-    return process.serve_until_signal(start, partial(http_option.given_up, cores))
+    return process.serve_until_signal(start, partial(http_option.given_up, parts))
 
 
 def _registered_with(config: BrokerConfig) -> Fact:
@@ -276,13 +289,14 @@ def _banner(
     address: str,
     *,
     before: Sequence[Fact],
+    after: Sequence[Fact],
     ready: Mapping[str, str],
     hosts: Sequence[str],
     http: str | None,
     found: Found,
     boot: Sequence[str],
 ) -> Banner:
-    """What a broker says when it serves, with what is said ``before`` it."""
+    """What a broker says when it serves, with what is said ``before`` and ``after`` it."""
     config = core.config
     facts = [
         banner.version(),
@@ -295,6 +309,7 @@ def _banner(
         banner.data(core, found),
         banner.durability(config.store or StoreConfig(root=config.data)),
         banner.access(hosts),
+        *after,
     ]
     return Banner(
         boot=[*boot, boot_line(config, address)],

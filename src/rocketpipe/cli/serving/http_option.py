@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from rocketpipe.cli.serving import settings
-from rocketpipe.health.http_port import Watched, health_port
+from rocketpipe.health.http_port import Told, Watched, health_port
 
 if TYPE_CHECKING:
     from rocketpipe.broker.core import Core
@@ -31,11 +31,19 @@ async def opened(stack: AsyncExitStack, options: argparse.Namespace) -> tuple[Wa
         OSError: If the port is taken.
     """
     watched = Watched()
+    return watched, await opened_for(stack, options, watched)
+
+
+async def opened_for(stack: AsyncExitStack, options: argparse.Namespace, told: Told) -> str | None:
+    """Open the port for what is ``told`` there; gives its address.
+
+    Raises:
+        OSError: If the port is taken.
+    """
     if options.http is None:
-        return watched, None
+        return None
     host, port = options.http
-    address = await stack.enter_async_context(health_port(host, port, watched))
-    return watched, address
+    return await stack.enter_async_context(health_port(host, port, told))
 
 
 def given_up(cores: Sequence[Core]) -> str | None:

@@ -1,4 +1,4 @@
-"""``rocketpipe serve``: a NameServer and a broker in one process."""
+"""``rocketpipe serve``: a NameServer and a broker in one process, or several as its children."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rocketpipe.cli.serving.broker import (
     broker_flags,
     serve_broker,
 )
+from rocketpipe.cli.serving.fleet import directory
+from rocketpipe.cli.serving.fleet.serving import serve_fleet
 from rocketpipe.cli.serving.namesrv import boot_line, bound_host, load_namesrv
 from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import settings_of
@@ -24,8 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser this command."""
     parser.description = (
         "Run a NameServer and a broker in one process until SIGINT or SIGTERM, by itself with "
-        "profile dev. When both serve, they say so, and last comes a line that begins with "
-        "'ready' and names their addresses."
+        "profile dev; or several brokers, each in a process of its own, to use as many cores. When "
+        "all serve, they say so, and last comes a line that begins with 'ready' and names their "
+        "addresses."
     )
     parser.add_argument(
         "--data",
@@ -42,7 +45,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--broker",
         type=settings.address,
         metavar="HOST:PORT",
-        help="where the broker listens (127.0.0.1:10911); port 0 takes a free one",
+        help="where the broker listens (127.0.0.1:10911), each further one ten behind; port 0 "
+        "takes free ones",
+    )
+    parser.add_argument(
+        "--brokers",
+        type=_brokers,
+        metavar="N|auto",
+        help="so many brokers, each a process with a part of the directory; auto: one for each "
+        "core. A directory keeps those it has, and may be opened with more",
+    )
+    parser.add_argument(
+        "--pin-cores",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep each of several brokers on a core of its own, while there are enough (yes)",
     )
     add_broker_flags(parser, "serve")
     settings.add_shared_flags(parser)
@@ -69,7 +86,17 @@ def run(options: argparse.Namespace) -> int:
                 [f"{given.origin}: serve registers with its own NameServer, not with others"]
             )
         own = OwnNameServer(partial(name_server, names), bound_host(names), boot_line)
+        if (wished := directory.wanted(loaded.config, options.brokers)) is not None:
+            return serve_fleet(options, loaded, wished, own)
         return serve_broker(options, loaded.config, own)
+
+
+def _brokers(text: str) -> int | str:
+    if text == directory.AUTO:
+        return text
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= directory.MOST):
+        raise argparse.ArgumentTypeError(f"{text!r}: 1 to {directory.MOST}, or auto, is expected")
+    return int(text)
 
 
 def _load_broker(options: argparse.Namespace) -> LoadedBroker:
