@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from rocketpipe.cli.parsers import Parser, VerbParser, add_words, without_help
+from rocketpipe.cli.parsers import Help, Parser, VerbParser, add_words, without_help
 
 
 def parser() -> Parser:
@@ -16,6 +16,17 @@ def parser() -> Parser:
     make.add_argument("--kind", choices=("red", "blue"))
     make.set_defaults(run=lambda options: 7)
     return made
+
+
+def test_paragraphs_fit_the_terminal_and_examples_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    example = f"examples:\n  thing make {'x' * 40}"
+    made = Parser(prog="thing", description="word " * 20, epilog=example, formatter_class=Help)
+    told = made.format_help()
+    assert example in told
+    assert max(map(len, told.replace(example, "").splitlines())) <= 40
 
 
 def refused(capsys: pytest.CaptureFixture[str], *given: str) -> str:

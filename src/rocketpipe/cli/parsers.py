@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from rocketpipe.model.misnomers import meaning_of, meant_by
@@ -17,8 +18,20 @@ from rocketpipe.model.misnomers import meaning_of, meant_by
 HELP: Final = "help"
 
 
+class Help(argparse.HelpFormatter):
+    """Fits paragraphs to the terminal, and leaves what has lines of its own as it is: examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" in text.strip():
+            return "".join(f"{indent}{line}" for line in text.splitlines(keepends=True))
+        return super()._fill_text(text, width, indent)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser of one word of the command, with the words that may follow it."""
+
+    #: Words that somebody may expect here, and what to do instead.
+    elsewhere: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         # ``--queue`` may be a slip for ``--queues``, and another flag of the next version.
@@ -46,6 +59,11 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
+        elsewhere = {name.lower(): name for name in self.elsewhere}.get(str(value).lower())
+        if elsewhere is not None:
+            raise argparse.ArgumentError(
+                action, f"{elsewhere} is not here: {self.elsewhere[elsewhere]}"
+            )
         known = [str(choice) for choice in action.choices]
         meant = _meant(str(value), known) or f" (choose from {', '.join(known)})"
         raise argparse.ArgumentError(action, f"invalid choice: {str(value)!r}{meant}")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from rocketpipe.cli.parsers import VerbParser, add_words
+from rocketpipe.cli.parsers import Help, VerbParser, add_words
 from rocketpipe.cli.terminal import connecting
 from rocketpipe.cli.terminal.printing import Printer
 from rocketpipe.client.admin.admin import Admin
@@ -21,7 +21,7 @@ class Verbs:
     def __init__(self, parser: argparse.ArgumentParser, examples: str) -> None:
         """Take the noun's parser, and what to print below its help."""
         parser.epilog = examples
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.formatter_class = Help
         self._examples = examples
         self._noun = parser.prog.rpartition(" ")[2]
         self._verbs = add_words(parser, "verb", "VERB", VerbParser)
@@ -53,7 +53,7 @@ class Verbs:
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
             epilog="\n".join(["examples:", *mine]) if mine else None,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=Help,
         )
 
 

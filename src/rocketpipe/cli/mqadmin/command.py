@@ -19,7 +19,9 @@ from rocketpipe.cli.mqadmin import (
     topics,
     upkeep,
 )
+from rocketpipe.cli.mqadmin.elsewhere import ELSEWHERE
 from rocketpipe.cli.mqadmin.flags import OriginalVerbs
+from rocketpipe.cli.parsers import Help, Parser
 
 EXAMPLES: Final = """\
 examples:
@@ -36,7 +38,9 @@ Unlike our own commands these ask nothing before they destroy, as the original.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser the original verbs."""
     parser.epilog = EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.formatter_class = Help
+    if isinstance(parser, Parser):
+        parser.elsewhere = ELSEWHERE
     verbs = OriginalVerbs(parser)
     for noun in (brokers, upkeep, replicas, topics, groups, clients, messages, name_servers):
         noun.add_verbs(verbs)

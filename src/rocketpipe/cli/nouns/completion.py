@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from string import Template
 from typing import Final
 
+from rocketpipe.cli.parsers import Help
+
 #: By shell, the file that its users put the line into, and the line.
 SHELLS: Final = {
     "bash": ("~/.bashrc", 'eval "$(rocketpipe completion bash)"'),
@@ -132,7 +134,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser this command."""
     lines = (f"  {line:<38}  # in {file}" for file, line in SHELLS.values())
     parser.epilog = "\n".join(["examples:", *lines])
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.formatter_class = Help
     parser.add_argument(
         "shell", choices=[*SHELLS, NAMES], help=f"for which shell; {NAMES} is what scripts ask for"
     )

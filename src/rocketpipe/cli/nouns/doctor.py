@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
+from rocketpipe.cli.parsers import Help
 from rocketpipe.cli.serving import host_checks
 from rocketpipe.cli.terminal import connecting
 from rocketpipe.cli.terminal.printing import Printer, on_one_line
@@ -39,7 +40,7 @@ _WIDTH: Final = max(len(level) for level in Level)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Teach the parser this command."""
     parser.epilog = EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.formatter_class = Help
     connecting.add_flags(parser)
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="look at this directory of a store here too"
