@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,6 +36,8 @@ def test_brokers_are_listed_shown_and_told_otherwise(
     shown = answer("broker", "show", "broker-a")
     assert shown["brokerActive"] == "true"
     assert len(answer("broker", "show", "broker-a", "--all")) > len(shown)
+    told = command("broker", "show", "broker-a")
+    assert re.search(r"^PUT TPS +\d+\.\d in 10 s, \d+\.\d in a minute, ", told, re.MULTILINE)
     change = ("broker", "config", "broker-a", "--set", "autoCreateTopicEnable=false")
     key = ("broker", "config", "broker-a", "--key", "autoCreateTopicEnable")
     assert answer(*change, "--dry-run")[0]["then"] == "false"

@@ -46,6 +46,7 @@ def test_columns_give_way_but_for_numbers_and_times(room: int) -> None:
 
 
 def test_where_nothing_can_go_the_terminal_has_to_wrap() -> None:
-    (row,) = fitted(TITLES, [ROW], 10, FIXED)
-    assert list(map(len, row)) == [8, 20, 10, 7]
+    (row,) = fitted(TITLES, [[*ROW[:3], "a body " * 10]], 10, FIXED)
+    assert row[2] == ID, "half an id would not make it fit either"
+    assert list(map(len, row)) == [8, 20, 32, 40]
     assert fitted(TITLES, [], 10, FIXED) == []

@@ -113,6 +113,35 @@ def test_a_table_fits_a_terminal_unless_it_is_to_be_wide(monkeypatch: pytest.Mon
     assert rows[0]["id"] in wide.getvalue()
 
 
+def test_on_a_narrow_terminal_columns_that_say_nothing_go_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    rows = [{"broker": "broker-a", "epoch": None, "address": "127.0.0.1:10911"}]
+    shown = {}
+    for width in ("32", "30"):
+        monkeypatch.setenv("COLUMNS", width)
+        out = Terminal()
+        Printer(out=out).rows(rows, ["broker", "epoch", "address"])
+        shown[width] = out.getvalue().splitlines()
+    assert shown["32"][0].split() == ["BROKER", "EPOCH", "ADDRESS"]
+    assert shown["30"] == ["BROKER    ADDRESS", "broker-a  127.0.0.1:10911"]
+
+
+def test_pairs_of_a_record_are_on_as_many_lines_as_they_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "24")
+    out = Terminal()
+    Printer(out=out).record({"msgBody": "a b " * 10, "pairs": {"KEYS": "A1", "TAGS": "paid"}})
+    assert out.getvalue().splitlines() == [
+        f"MSG BODY  {'a b ' * 10}",
+        "PAIRS     KEYS=A1",
+        "          TAGS=paid",
+    ]
+
+
 def test_numbers_keep_their_decimals_together() -> None:
     out = io.StringIO()
     Printer(out=out).rows([{"rate": 1.0}, {"rate": 2.5}, {"rate": None}], ["rate"])

@@ -136,12 +136,12 @@ async def _list(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
 async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     facts = await admin.brokers.runtime(options.broker)
     names = sorted(facts) if options.all else _FACTS
-    printer.record(
-        {
-            "broker": options.broker,
-            **{name: _fact(name, facts.get(name)) for name in names},
+    shown = {name: _fact(name, facts.get(name)) for name in names}
+    if printer.form == "table":
+        shown = {
+            name: _rates(text) if name.endswith("Tps") else text for name, text in shown.items()
         }
-    )
+    printer.record({"broker": options.broker, **shown})
     return 0
 
 
@@ -239,6 +239,18 @@ def _rate(text: str | None) -> float | None:
         return float(text.split()[0]) if text else None
     except ValueError:
         return None
+
+
+def _rates(text: str | None) -> str | None:
+    """Three rates as people read them: to a decimal, and of what."""
+    try:
+        rates = [f"{float(each):.1f}" for each in text.split()] if text else []
+    except ValueError:
+        return text
+    spans = ("10 s", "a minute", "10 minutes")
+    if len(rates) != len(spans):
+        return text
+    return ", ".join(f"{rate} in {span}" for rate, span in zip(rates, spans, strict=True))
 
 
 def _fact(name: str, text: str | None) -> str | None:

@@ -1,8 +1,9 @@
 """Columns of a table, made to fit the width of a terminal.
 
-Times lose their milliseconds first. Then the widest column gives way, a character at a time, down
-to its title or ``_LEAST`` characters: an id keeps its beginning and its end, other text its
-beginning.
+Columns that say nothing go first, and times lose their milliseconds. Then the widest column gives
+way, a character at a time, down to its title or ``_LEAST`` characters: an id keeps its beginning
+and its end, other text its beginning. A table that would not fit even so wraps, and then has names,
+ids and addresses whole: half of them would be no help to anybody.
 """
 
 from __future__ import annotations
@@ -13,7 +14,19 @@ from typing import Final
 
 _ELLIPSIS: Final = "…"
 _LEAST: Final = 7
+#: Names, ids and addresses have no more, as a rule.
+_MOST: Final = 40
 _MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.\d{3}\+00:00")
+
+
+def telling(
+    titles: Sequence[str], texts: Sequence[Sequence[str]], width: int, gap: int, nothing: str
+) -> list[int]:
+    """The columns to show: all, or if these are too wide those that say more than ``nothing``."""
+    every = list(range(len(titles)))
+    if not texts or sum(_widths(titles, texts)) + gap * (len(titles) - 1) <= width:
+        return every
+    return [one for one in every if any(row[one] != nothing for row in texts)] or every
 
 
 def fitted(
@@ -27,15 +40,22 @@ def fitted(
     if sum(_widths(titles, rows)) > room:
         rows = [[_MOMENT.sub(r"\1Z", cell) for cell in row] for row in rows]
     widths = _widths(titles, rows)
-    least = [
-        width if is_fixed or _is_moment(rows, column) else min(width, max(len(title), _LEAST))
-        for column, (width, title, is_fixed) in enumerate(zip(widths, titles, fixed, strict=True))
+    may_give = [
+        not is_fixed and not _is_moment(rows, column) for column, is_fixed in enumerate(fixed)
     ]
-    while sum(widths) > room:
-        wide = max(range(len(widths)), key=lambda column: widths[column] - least[column])
-        if widths[wide] == least[wide]:
-            break  # it cannot be: the terminal has to wrap
-        widths[wide] -= 1
+
+    def least(characters: int) -> list[int]:
+        return [
+            min(width, max(len(title), characters)) if gives else width
+            for width, title, gives in zip(widths, titles, may_give, strict=True)
+        ]
+
+    floor = least(_LEAST)
+    if sum(floor) > room:
+        widths = least(_MOST)
+    else:
+        while sum(widths) > room:
+            widths[max(range(len(widths)), key=lambda at: widths[at] - floor[at])] -= 1
     return [
         [shortened(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows
     ]

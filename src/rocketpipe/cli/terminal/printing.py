@@ -11,13 +11,15 @@ import argparse
 import csv
 import json
 import os
+import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Self, TextIO
 
-from rocketpipe.cli.terminal.fitting import fitted
+from rocketpipe.cli.terminal.fitting import fitted, telling
 
 FORMATS: Final = ("table", "json", "csv")
 UNKNOWN: Final = "-"
@@ -77,10 +79,12 @@ class Printer:
         elif self.form == "csv":
             self._csv([record], list(record))
         else:
-            wide = max(map(len, record), default=0)
+            wide = max((len(_title(name)) for name in record), default=0)
             for name, value in record.items():
                 label = self.styled(f"{_title(name):<{wide}}", "head")
-                self._line(f"{label}{_GAP}{_shown(value)}")
+                for line in self._lines(value, wide + len(_GAP)):
+                    self._line(f"{label}{_GAP}{line}")
+                    label = " " * wide
 
     def stream(self, row: Mapping[str, Any], columns: Sequence[str], text: str) -> None:
         """Print one row of many as it comes: ``text`` for people, a line of JSON or CSV else.
@@ -118,6 +122,14 @@ class Printer:
         writer.writerow(columns)
         writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
 
+    def _lines(self, value: object, margin: int) -> list[str]:
+        """A value behind a margin; of pairs no more in a line than a terminal has room for."""
+        text = _shown(value)
+        if self._wide or not isinstance(value, Mapping):
+            return [text]
+        room = max(1, shutil.get_terminal_size().columns - margin)
+        return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+
     def _table(
         self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], titles: Sequence[str]
     ) -> None:
@@ -128,8 +140,11 @@ class Printer:
                 for row in texts:
                     row[column] = row[column].removesuffix(".0")
         if not self._wide:
-            room = shutil.get_terminal_size().columns - len(_GAP) * (len(columns) - 1)
-            texts = fitted(titles, texts, room, right)
+            width = shutil.get_terminal_size().columns
+            kept = telling(titles, texts, width, len(_GAP), UNKNOWN)
+            titles, right = [titles[one] for one in kept], [right[one] for one in kept]
+            texts = [[row[one] for one in kept] for row in texts]
+            texts = fitted(titles, texts, width - len(_GAP) * (len(kept) - 1), right)
         wide = [max(map(len, column)) for column in zip(titles, *texts, strict=True)]
 
         def aligned(cells: Sequence[str]) -> str:
@@ -191,7 +206,7 @@ def moment(timestamp_ms: int | None) -> str | None:
 
 
 def _title(name: str) -> str:
-    return name.replace("_", " ").upper()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").upper()
 
 
 def _shown(value: object) -> str:
