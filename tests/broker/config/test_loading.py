@@ -91,8 +91,9 @@ def test_a_file_of_rocketmq_is_taken_as_it_is(tmp_path: Path) -> None:
     assert store is not None
     assert (store.root, store.flush, store.reserved_hours) == (tmp_path, FlushMode.SYNC, 48)
     assert (store.segment_bytes, store.queue_file_bytes) == (1 << 30, 300_000)
-    (warning,) = result.choice.warnings()
-    assert "diskMaxUsedSpaceRatio=88: 85 counts" in warning
+    ratio, address = result.choice.warnings()
+    assert "diskMaxUsedSpaceRatio=88: 85 counts" in ratio
+    assert "brokerIP1=10.0.0.5: clients are told so, but only this machine" in address
     assert result.choice.notes() == [
         "these keys are known but have no effect here: "
         + ("brokerIP1, " if "advertise" in NOT_READ_YET else "")
@@ -136,6 +137,7 @@ def test_the_size_of_queue_files_is_rounded_up_to_entries(tmp_path: Path) -> Non
         ("registerNameServerPeriod", "5m", "60000 counts"),
         ("maxMessageSize", "100m", "67108864 bytes"),
         ("mappedFileSizeCommitLog", "32m", "have 16 bytes"),
+        ("brokerIP1", "10.0.0.5", "only this machine reaches it, at 127.0.0.1"),
     ],
 )
 def test_a_value_that_is_not_kept_is_warned_of(
@@ -146,6 +148,15 @@ def test_a_value_that_is_not_kept_is_warned_of(
     (warning,) = loaded(tmp_path, (key, text)).choice.warnings()
     assert f"{key}={text}" in warning
     assert counts in warning
+
+
+def test_an_address_that_clients_reach_is_not_warned_of(tmp_path: Path) -> None:
+    for given in (
+        (("brokerIP1", "10.0.0.5"), ("bindAddress", "0.0.0.0")),
+        (("brokerIP1", "127.0.0.1:20911"),),
+        (("brokerIP1", "localhost"),),
+    ):
+        assert loaded(tmp_path, *given).choice.warnings() == []
 
 
 def test_the_oldest_files_go_before_sends_are_refused(tmp_path: Path) -> None:

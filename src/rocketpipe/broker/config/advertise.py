@@ -101,6 +101,14 @@ async def problem_with(address: str, caller: Caller, *, group: str, client_id: s
     return None
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens on ``host``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _is_any(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_unspecified

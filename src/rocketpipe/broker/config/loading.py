@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rocketpipe.broker.config.advertise import advertised_address
+from rocketpipe.broker.config.advertise import advertised_address, is_loopback
 from rocketpipe.broker.config.config import (
     NOT_READ_YET,
     PROFILES,
@@ -33,6 +33,7 @@ from rocketpipe.config.known_keys import BROKER_KEYS, ORPHANED_KEYS
 from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import Setting, setting_for, settings_of
 from rocketpipe.errors import ConfigError
+from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.layout import StoreLayout
 
@@ -272,6 +273,13 @@ def _store_config(choice: Choice, base: StoreConfig) -> StoreConfig:
 
 def _warn_of_limits(choice: Choice, config: BrokerConfig, store: StoreConfig) -> None:
     """Say which values were taken, and cannot be what counts."""
+    _warn_if(
+        choice,
+        "brokerIP1",
+        is_loopback(config.host) and not is_loopback(_told(config)),
+        f"clients are told so, but only this machine reaches it, at {config.host}: to have others "
+        "reach it, add --bind and --insecure",
+    )
     least, most = REGISTER_EVERY_MS
     every_ms = config.register_every_ms
     counts = least if every_ms < least else most
@@ -301,6 +309,12 @@ def _warn_of_limits(choice: Choice, config: BrokerConfig, store: StoreConfig) ->
             there != wanted,
             f"a store keeps the size of its files, and those in {store.root} have {there} bytes",
         )
+
+
+def _told(config: BrokerConfig) -> str:
+    """The host that clients are told to connect to."""
+    bound = f"{config.host}:{config.port}"
+    return split_address(advertised_address(config.advertise, bound))[0]
 
 
 def _warn_if(choice: Choice, key: str, wrong: bool, what: str) -> None:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from rocketpipe import compiled
 from rocketpipe._version import __version__
+from rocketpipe.broker.config.advertise import is_loopback
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import BrokerRole
-from rocketpipe.cli.serving import settings
 from rocketpipe.cli.terminal.printing import has_colours, painted
 from rocketpipe.client.admin.findings import counted
 from rocketpipe.model.names import is_dlq_topic, is_retry_topic
@@ -214,7 +214,7 @@ def profile(config: BrokerConfig) -> Fact:
 
 def access(hosts: Iterable[str]) -> Fact:
     """Who may do what: everybody who reaches a port may do everything."""
-    outside = sorted({host for host in hosts if not settings.is_loopback(host)})
+    outside = sorted({host for host in hosts if not is_loopback(host)})
     if not outside:
         text = "no access control; only this machine reaches the ports"
         return Fact("Access", text, "access", {"control": False, "reachable": "this machine"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import logging
 import os
 import sys
@@ -12,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from rocketpipe.broker.config.advertise import is_loopback
 from rocketpipe.config.load import Choice, Given, given_in_environment, given_in_file
 from rocketpipe.config.setting import Setting
 from rocketpipe.errors import ConfigError
@@ -155,14 +155,6 @@ def claim_directory(path: Path, origin: str) -> None:
         raise ConfigError(
             origin, f"this user may not use {path}: change its owner, or name another with --data"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens on ``host``."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def tell(lines: Iterable[str]) -> None:
