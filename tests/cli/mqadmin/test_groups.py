@@ -32,6 +32,7 @@ def test_a_group_is_made_moved_copied_and_deleted(
     group = ("-g", "shop", "-t", topic)
     moved = command("mqadmin", "resetOffsetByTime", *group, "-s", "0")
     assert moved.splitlines()[-1].split() == ["broker-a", "0", "0", "-"]
+    assert "no group 'nobody'" in command("mqadmin", "consumerProgress", "-g", "nobody", code=1)
     shown = command("mqadmin", "consumerProgress", "-g", "shop")
     assert shown.splitlines()[0].split()[0] == "#Topic"
     assert "Consume Diff Total: 3" in shown

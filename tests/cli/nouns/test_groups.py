@@ -32,6 +32,12 @@ def test_a_group_and_how_far_behind_it_is(command: Command, answer: Answer) -> N
     assert answer("group", "lag", "shop", "--summary") == [
         {"topic": "orders", "queues": 1, "lag": 2}
     ]
+    command("topic", "create", "%RETRY%shop", "-q", "1")
+    assert len(answer("group", "lag", "shop")) == 1, "there are no retries yet"
+    command("message", "send", "%RETRY%shop", "failed once")
+    retries, _ = answer("group", "lag", "shop")
+    assert (retries["topic"], retries["committed"], retries["lag"]) == ("%RETRY%shop", None, 1)
+    assert {"group": "shop", "members": 0, "topics": 1, "lag": 3} in answer("group", "list")
     assert "--yes" in command("group", "delete", "shop", code=1)
     command("group", "delete", "shop", "--offsets", "--yes")
     assert "shop" in command("group", "show", "shop", code=1)

@@ -186,6 +186,8 @@ async def _progress(admin: Admin, printer: Printer, options: argparse.Namespace)
         printer.rows(rows, list(_GROUPS), list(_GROUPS.values()))
         return 0
     found = await admin.progress.of_group(options.groupName, options.topicName)
+    if not found.queues:
+        await admin.groups.show(options.groupName)
     clients: dict[MessageQueue, str] = {}
     if options.showClientIP:
         for topic in sorted({each.queue.topic for each in found.queues}):

@@ -15,7 +15,7 @@ from rocketpipe.client.admin.fleet import each
 from rocketpipe.client.admin.groups import GroupChanges
 from rocketpipe.client.admin.offsets import GroupPlace
 from rocketpipe.errors import CallTimeout, ConnectionLost, NoRoute
-from rocketpipe.model.names import is_retry_topic
+from rocketpipe.model.names import is_retry_topic, retry_topic
 from rocketpipe.model.route import MessageQueue
 
 EXAMPLES: Final = """\
@@ -110,7 +110,10 @@ _Places = dict[MessageQueue, GroupPlace | None]
 
 async def _places(admin: Admin, group: str, topic: str | None) -> dict[str, _Places]:
     found = {}
-    for name in [topic] if topic else await admin.progress.topics_of(group):
+    # Its retries wait for a group before it has a place among them.
+    retries = retry_topic(group)
+    names = [topic] if topic else sorted({*await admin.progress.topics_of(group), retries})
+    for name in names:
         try:
             places = await admin.offsets.known_of_group(group, name)
         except NoRoute:
@@ -118,7 +121,10 @@ async def _places(admin: Admin, group: str, topic: str | None) -> dict[str, _Pla
                 raise
             continue
         known = [place for place in places.values() if place is not None]
-        if topic or len(known) < len(places) or any(each.committed is not None for each in known):
+        has_begun = any(
+            each.committed is not None or (name == retries and each.end) for each in known
+        )
+        if topic or len(known) < len(places) or has_begun:
             found[name] = places
     return found
 
