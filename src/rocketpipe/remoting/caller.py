@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar
@@ -224,7 +225,7 @@ class Caller:
             reason = f"no connection within {CONNECT_TIMEOUT_MS} ms"
             raise ConnectionLost(address, reason) from None
         except OSError as error:
-            reason = f"cannot connect ({error.strerror or error})"
+            reason = f"cannot connect ({_reason(error)})"
             raise ConnectionLost(address, reason) from error
         self._links[address] = _Link(peer)
         self._on_connected(address)
@@ -235,6 +236,13 @@ class Caller:
             if link.peer is peer:
                 del self._links[address]
                 return
+
+
+def _reason(error: OSError) -> str:
+    """What the operating system says; asyncio puts the address there, which is known."""
+    if error.errno is None or isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 def split_address(address: str) -> tuple[str, int]:
