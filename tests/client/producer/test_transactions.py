@@ -189,20 +189,25 @@ async def test_what_others_began_is_for_the_check_to_say(
         assert [each.commit_or_rollback for each in here["a"].ended] == codes
 
 
-async def test_a_check_that_fails_or_does_not_know_leaves_it_open() -> None:
+async def test_a_check_that_fails_or_does_not_know_leaves_it_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     said: list[str] = []
 
-    def check(message: RecordView) -> Decision:
+    def check(message: RecordView) -> Any:
         said.append(message.message_id)
+        if message.message_id == "no decision":
+            return True
         if message.message_id == "fails":
             raise LookupError
         return Decision.COMMIT if message.message_id == "last" else Decision.UNKNOWN
 
     async with world("a") as here, producing(here, check):
-        for message_id in ("fails", "open", "last"):
+        for message_id in ("fails", "no decision", "open", "last"):
             ask(here["a"], message_id)
         await until(lambda: len(here["a"].ended) == 1)
-        assert said == ["fails", "open", "last"]
+        assert said == ["fails", "no decision", "open", "last"]
+        assert "the check returned True: Decision.COMMIT, ROLLBACK or UNKNOWN" in caplog.text
         assert here["a"].ended[0].msg_id == "last"
 
 

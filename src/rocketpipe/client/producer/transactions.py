@@ -213,8 +213,14 @@ class Transactions:
             return known
         if self._check is None:
             return Decision.UNKNOWN
-        decided = self._check(message)
-        return await decided if inspect.isawaitable(decided) else decided
+        decided: object = self._check(message)
+        if inspect.isawaitable(decided):
+            decided = await decided
+        if not isinstance(decided, Decision):
+            raise TypeError(
+                f"the check returned {decided!r}: Decision.COMMIT, ROLLBACK or UNKNOWN is expected"
+            )
+        return decided
 
 
 class Transaction:
