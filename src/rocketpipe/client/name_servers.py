@@ -162,8 +162,9 @@ class NameServerClient:
         if isinstance(failure, ConnectionLost) and not failure.retryable:
             return failure
         hint = "is one running there? `rocketpipe serve` starts one, with a broker"
-        only = len(self.servers.addresses) == 1 and isinstance(failure, ConnectionLost)
-        reason = failure.reason if only else failure
+        reason = str(failure)
+        if isinstance(failure, ConnectionLost) and len(self.servers.addresses) == 1:
+            reason = failure.reason
         error = ConnectionLost(str(self.servers), f"no NameServer answers: {reason}; {hint}")
         error.hint = hint
         return error

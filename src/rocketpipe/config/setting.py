@@ -229,7 +229,7 @@ def _expected_number(of: Setting) -> str:
         case "bytes":
             text += " (bytes, or as 64k, 4m, 1g)"
         case "percent":
-            text += " (percent)"
+            text += " (percent: 85, not 0.85)"
     return text
 
 

@@ -27,6 +27,9 @@ def test_a_store_is_checked_dumped_exported_rebuilt_backed_up_and_restored(
 
     assert main(["store", "dump", root, "--topic", "orders", "--count", "2"]) == 0
     assert capsys.readouterr().out.count("KEYS='A1'") == 2
+    assert main(["store", "dump", root, "--topic", "nobodys"]) == 0
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", f"there is nothing of topic 'nobodys' in {root}\n")
     entries = 0
     for queue in (stopped_store / "consumequeue" / "orders").iterdir():
         assert main(["store", "dump", root, "--topic", "orders", "--queue", queue.name]) == 0

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from rocketpipe.cli.terminal.arguments import Place, Where, count, duration_ms, time_ms
+from rocketpipe.cli.terminal.arguments import Place, Where, count, delay_level, duration_ms, time_ms
 
 NOW = 1_700_000_000_000
 
@@ -64,3 +64,10 @@ def test_a_count_is_one_or_more() -> None:
     for wrong in ("0", "-1", "x", "1.5", "٣", "99999999999"):
         with pytest.raises(argparse.ArgumentTypeError, match="1 or more"):
             count(wrong)
+
+
+def test_a_level_of_delay_is_one_of_rocketmqs() -> None:
+    assert [delay_level(text) for text in ("1", "18")] == [1, 18]
+    for text in ("0", "19", "-1", "x"):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"is no level: .* --delay"):
+            delay_level(text)

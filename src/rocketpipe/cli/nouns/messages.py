@@ -9,7 +9,7 @@ from typing import Final
 
 from rocketpipe.cli.nouns import tailing
 from rocketpipe.cli.nouns.message_rows import COLUMNS, body_text, message_row
-from rocketpipe.cli.terminal.arguments import duration_ms, time_ms
+from rocketpipe.cli.terminal.arguments import delay_level, duration_ms, time_ms
 from rocketpipe.cli.terminal.connecting import name_servers
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
@@ -78,7 +78,7 @@ def _add_send(parser: argparse.ArgumentParser) -> None:
     later.add_argument("--delay", type=duration_ms, metavar="30s", help="deliver after so long")
     later.add_argument("--at", metavar="TIME", help="deliver at this moment")
     later.add_argument(
-        "--delay-level", type=int, default=0, metavar="1-18", help="deliver later, by level"
+        "--delay-level", type=delay_level, default=0, metavar="1-18", help="deliver later, by level"
     )
     parser.add_argument("--order-by", metavar="KEY", help="same key, same queue, in order")
     parser.add_argument("--timeout", type=duration_ms, default=3000, metavar="3s", help="give up")

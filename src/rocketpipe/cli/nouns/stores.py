@@ -213,8 +213,13 @@ def _dump(options: argparse.Namespace) -> int:
             for each in dump(Disk(), root, _offset(options.start), _offset(options.to))
             if each.record is None or options.topic in (None, each.record.topic)
         )
+    found = False
     for line in islice(lines, options.count):
+        found = True
         sys.stdout.write(f"{line}\n")
+    if not found:
+        of_topic = f" of topic {options.topic!r}" if options.topic else ""
+        sys.stderr.write(f"there is nothing{of_topic} in {root}\n")
     return 0
 
 

@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from rocketpipe.model.group import DELAYS_MS
+
 _UNITS_MS: Final[Mapping[str, int]] = {
     "ms": 1,
     "s": 1000,
@@ -42,6 +44,21 @@ def count(text: str) -> int:
     """
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
         raise argparse.ArgumentTypeError(f"{text!r}: a whole number of 1 or more is expected")
+    return int(text)
+
+
+def delay_level(text: str) -> int:
+    """Read one of RocketMQ's levels of delay for a flag.
+
+    Raises:
+        ArgumentTypeError: If there is no such level.
+    """
+    most = len(DELAYS_MS)
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= most):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no level: they go from 1 (a second) to {most} (two hours); --delay and "
+            "--at take any time"
+        )
     return int(text)
 
 

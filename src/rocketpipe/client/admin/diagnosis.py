@@ -20,7 +20,7 @@ from rocketpipe.client.admin.replicas import ReplicaInfo
 from rocketpipe.client.name_servers import is_broker
 from rocketpipe.client.session import Session
 from rocketpipe.config.conf_file import read_conf
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.errors import ConnectionLost, RocketPipeError
 from rocketpipe.model.names import SELF_TEST_TOPIC
 from rocketpipe.model.route import ClusterBrokers, TopicRoute
 from rocketpipe.model.subscription import MessageModel
@@ -104,7 +104,8 @@ class Diagnosis:
                 remedy = "start it, or take it from the list of NameServers; is a firewall between?"
                 names = await self._fleet.session.directory.names_of(address)
                 if names is None:
-                    yield problem(what, str(error), remedy)
+                    reason = error.reason if isinstance(error, ConnectionLost) else str(error)
+                    yield problem(what, reason, remedy)
                 else:
                     yield problem(what, is_broker(names), "name the NameServers with -n instead")
                 continue
