@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,6 +187,16 @@ def test_a_path_without_a_store_is_refused_with_what_to_give(made: str, tmp_path
     with pytest.raises(LogNotFound, match=r"option 'path'.*storePathRootDir.*executors") as caught:
         LogDirectory(path)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize("given", [".", "store/commitlog", "store/config"])
+def test_a_directory_beside_the_store_gets_the_one_that_was_meant(
+    store: MessageStore, tmp_path: Path, given: str
+) -> None:
+    (tmp_path / "store" / "config").mkdir(exist_ok=True)
+    meant = re.escape(str(tmp_path / "store"))
+    with pytest.raises(LogNotFound, match=f"has no commitlog/ in it, but {meant} has;"):
+        LogDirectory(tmp_path / given)
 
 
 def test_a_store_of_a_newer_version_is_not_guessed_at(store: MessageStore, tmp_path: Path) -> None:

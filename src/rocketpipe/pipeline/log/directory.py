@@ -19,7 +19,9 @@ import errno
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +39,8 @@ from rocketpipe.store.state.format_version import check_format
 from rocketpipe.store.upkeep.log_scan import LogFiles
 
 _CHUNK_BYTES: Final = 8 << 20
+#: Of a directory that is no store, where one is looked for.
+_MOST_LOOKED_AT: Final = 100
 #: Files go one after the other: who looks so often sees them as they are.
 _LOOKS: Final = 10
 _HEAD_BYTES: Final = 76
@@ -74,7 +78,9 @@ class LogDirectory(Closing):
         if not path.is_dir():
             raise LogNotFound(path, "is not a directory that this machine can see")
         if not self._layout.commit_log.is_dir():
-            raise LogNotFound(path, "has no commitlog/ in it")
+            near = _store_beside(path)
+            meant = f", but {near} has" if near is not None else ""
+            raise LogNotFound(path, f"has no commitlog/ in it{meant}")
         try:
             check_format(self._disk, path)
             # First of all: whatever it speaks of is in the files that are looked at afterwards.
@@ -229,6 +235,15 @@ class LogDirectory(Closing):
             )
             for queue, pieces in found.items()
         }
+
+
+def _store_beside(path: Path) -> Path | None:
+    """The store that a directory is in, or holds: one step too deep, or too high."""
+    with suppress(OSError):
+        for near in (path.parent, *islice(path.iterdir(), _MOST_LOOKED_AT)):
+            if StoreLayout(near).commit_log.is_dir():
+                return near
+    return None
 
 
 def log_files(disk: Disk, directory: Path) -> LogFiles:
