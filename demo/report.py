@@ -31,7 +31,7 @@ def figures(run: Run, setup_s: float) -> list[str]:
         f"senders lost the broker {plural(replay.interruptions, 'time')} and found "
         f"{plural(replay.found_stored, 'unanswered flight')} stored; none was sent again",
         f"Spark wrote {run.spark.batches} batches to the end",
-        f"the last boarding call came {calls.latest_ms:,} ms after its moment",
+        f"the last boarding call came {calls.latest_ms / 1000:,.1f} s after its moment",
     ]
     if small.guest_name and small.guests.found:
         lines.append(
