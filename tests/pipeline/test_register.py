@@ -103,11 +103,14 @@ def test_what_goes_to_a_connect_server_carries_us(
     assert [path.name for path in directory.iterdir()] == ["rocketpipe.zip"]
 
 
-def test_a_python_that_has_us_nowhere_says_what_to_install() -> None:
+@pytest.mark.parametrize(
+    "asked", ["reader(StructType())", "streamReader(StructType()).initialOffset()"]
+)
+def test_a_python_that_has_us_nowhere_says_what_to_install(asked: str) -> None:
     said = run(
         "from pyspark.sql.types import StructType\n"
         "try:\n"
-        "    pickle.loads(pickled)({}).streamReader(StructType())\n"
+        f"    pickle.loads(pickled)({{}}).{asked}\n"
         "except ImportError as error:\n"
         "    print(error)\n",
         pickled=cloudpickle.dumps(source_found_at("/nowhere")),
@@ -121,7 +124,7 @@ def test_what_is_registered_is_unpickled_without_us_and_then_finds_us(archive: P
         "source = pickle.loads(pickled)({'subscribe': 'a'})\n"
         "assert 'rocketpipe' not in sys.modules\n"
         "try:\n"
-        "    source.streamReader(StructType())\n"
+        "    source.streamReader(StructType()).initialOffset()\n"
         "except ValueError as error:\n"
         "    print(source.name(), type(error).__module__, error)\n",
         pickled=cloudpickle.dumps(source_found_at(str(archive))),

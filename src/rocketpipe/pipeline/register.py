@@ -163,6 +163,25 @@ def source_found_at(root: str, carried: bytes | None = None) -> type[DataSource]
         part.__class__ = Carried
         return part
 
+    def lacking(error: ImportError) -> Any:
+        """A stream's reader that says so when it is asked: Spark hides what is raised earlier."""
+        from pyspark.sql.datasource import DataSourceStreamReader
+
+        class Lacking(DataSourceStreamReader):
+            def initialOffset(self) -> Any:  # noqa: N802 - Spark's name
+                raise error
+
+            def latestOffset(self, start: Any = None, limit: Any = None) -> Any:  # noqa: N802
+                raise error
+
+            def partitions(self, start: Any, end: Any) -> Any:
+                raise error
+
+            def read(self, partition: Any) -> Any:
+                raise error
+
+        return Lacking()
+
     class Source(DataSource):
         """What Spark finds under the name ``rocketpipe``."""
 
@@ -196,7 +215,11 @@ def source_found_at(root: str, carried: bytes | None = None) -> type[DataSource]
             return carrying(source.reader(schema))
 
         def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
-            return carrying(self._here().streamReader(schema))
+            try:
+                source = self._here()
+            except ImportError as error:
+                return lacking(error)
+            return carrying(source.streamReader(schema))
 
         def writer(self, schema: Any, overwrite: bool) -> Any:
             return carrying(self._here().writer(schema, overwrite))
