@@ -271,7 +271,7 @@ def log_stage(evidence: Evidence, later: Tally) -> Stage:
         lost += never
     gaps = sum(queue["last"] + 1 - queue["flights"] for queue in queues)
     return Stage(
-        "acknowledged, then read from the log, broker down",
+        "read from the log, broker down",
         sum(evidence.acknowledged),
         found,
         lost + gaps + evidence.taken_back,

@@ -88,7 +88,7 @@ def no_log(evidence: Evidence) -> None:
 RAW = "Delta table of flights"
 BY_CARRIER = "flights and miles by carrier are those of the file"
 WINDOWS = "delays by carrier and hour are those of the file"
-FROM_LOG = "acknowledged, then read from the log, broker down"
+FROM_LOG = "read from the log, broker down"
 LOG = "the log, read while the broker was down, has each queue's flights in order"
 
 
