@@ -82,7 +82,3 @@ class Outcome:
         if type(said) is int and said == DEAD_LETTER:
             return cls(0, DEAD_LETTER, reason="the handler gave it up")
         return cls(count)
-
-
-#: What most calls come to: one message, and it is done.
-ONE_DONE: Final = Outcome(1)

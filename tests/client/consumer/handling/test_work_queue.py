@@ -18,8 +18,8 @@ async def turns(count: int = 5) -> None:
 async def test_first_come_first_taken_and_who_brings_too_much_waits() -> None:
     line: WorkQueue[int] = WorkQueue(2)
     for number in (1, 2):
-        await line.put([number])
-    bringing = asyncio.create_task(line.put([3]))
+        await line.put(number)
+    bringing = asyncio.create_task(line.put(3))
     await turns()
     assert not bringing.done()
     assert [await line.take(), await line.take()] == [1, 2]
@@ -28,20 +28,30 @@ async def test_first_come_first_taken_and_who_brings_too_much_waits() -> None:
     assert len(line) == 0
 
 
-async def test_many_are_brought_as_far_as_there_is_room_and_the_rest_follows() -> None:
-    line: WorkQueue[int] = WorkQueue(3)
+async def test_what_counts_for_more_leaves_less_room_and_what_is_given_back_is_next() -> None:
+    line: WorkQueue[str] = WorkQueue(4)
     assert line.take_now() is None
-    bringing = asyncio.create_task(line.put(range(8)))
+    await line.put("five", 5)  # in line alone it may be any size
+    bringing = asyncio.create_task(line.put("one"))
     await turns()
-    assert len(line) == 3
-    taken = [line.take_now()]
+    assert not bringing.done()
+    assert line.take_now() == "five"
+    line.put_first("three of five", 3)
+    await bringing
+    late = asyncio.create_task(line.put("late"))
     await turns()
-    assert len(line) == 3
-    while not bringing.done() or len(line):
-        assert len(line) <= 3
-        taken.append(line.take_now())
-        await turns()
-    assert taken == list(range(8))
+    assert not late.done()
+    assert line.take_now() == "three of five"
+    await late
+    assert [line.take_now(), line.take_now(), line.take_now()] == ["one", "late", None]
+
+
+async def test_one_who_waits_is_woken_by_what_is_given_back() -> None:
+    line: WorkQueue[int] = WorkQueue(1)
+    taking = asyncio.create_task(line.take())
+    await turns()
+    line.put_first(7)
+    assert await taking == 7
 
 
 async def test_a_worker_that_never_waits_takes_all_and_one_that_does_is_helped() -> None:
@@ -59,12 +69,12 @@ async def test_a_worker_that_never_waits_takes_all_and_one_that_does_is_helped()
     workers = [asyncio.create_task(work(name)) for name in taken]
     await turns()
     for number in range(6):
-        await line.put([number])
+        await line.put(number)
     await turns()
     assert sorted(taken.values()) == [[], [], list(range(6))]
     gate.clear()
     for number in range(3):
-        await line.put([number])
+        await line.put(number)
     await turns(10)
     assert len(line) == 0  # each of the three has one, and waits
     for worker in workers:
@@ -76,13 +86,13 @@ async def test_one_who_leaves_when_woken_passes_it_on() -> None:
     line: WorkQueue[int] = WorkQueue(1)
     leaving, staying = (asyncio.create_task(line.take()) for _ in range(2))
     await turns()
-    await line.put([7])
+    await line.put(7)
     leaving.cancel()
     assert await staying == 7
     with pytest.raises(asyncio.CancelledError):
         await leaving
-    await line.put([1])
-    giving_up, bringing = (asyncio.create_task(line.put([number])) for number in (2, 3))
+    await line.put(1)
+    giving_up, bringing = (asyncio.create_task(line.put(number)) for number in (2, 3))
     await turns()
     assert await line.take() == 1
     giving_up.cancel()
@@ -104,11 +114,8 @@ async def test_whatever_happens_everything_is_taken_once(seed: int) -> None:
                 await asyncio.sleep(0)
 
     async def bring(first: int) -> None:
-        number, end = first, first + 20
-        while number < end:
-            many = min(chance.randint(1, 6), end - number)
-            await line.put(range(number, number + many))
-            number += many
+        for number in range(first, first + 20):
+            await line.put(number)
             await turns(chance.randint(0, 2))
 
     workers = [asyncio.create_task(work()) for _ in range(4)]

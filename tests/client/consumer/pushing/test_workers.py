@@ -116,6 +116,41 @@ async def test_no_more_handlers_run_than_were_asked_for() -> None:
         assert most == 3
 
 
+async def test_who_waits_holds_up_none_behind_it_and_its_first_step_is_taken_once() -> None:
+    gate = asyncio.Event()
+    seen: list[int] = []
+
+    async def handle(one: Any) -> None:
+        seen.append(one.queue_offset)
+        if one.queue_offset == 6:
+            await gate.wait()
+
+    async with bench(handle, concurrency=2) as at:
+        await at.submit(5, 6, 7, 8)
+        await until(lambda: seen == [5, 6, 7, 8])
+        await until(lambda: len(at.held.messages) == 1)
+        assert at.offset == 6
+        assert not at.held.is_quiet
+        gate.set()
+        await until(lambda: at.offset == 9)
+        assert at.held.is_quiet
+        assert seen == [5, 6, 7, 8]
+
+
+async def test_one_that_fails_at_once_holds_up_none_behind_it() -> None:
+    seen: list[int] = []
+
+    async def handle(one: Any) -> bool:
+        seen.append(one.queue_offset)
+        return one.queue_offset != 6
+
+    async with bench(handle, concurrency=1) as at:
+        await at.submit(5, 6, 7)
+        await until(lambda: at.offset == 8)
+        assert seen == [5, 6, 7]
+        assert at.returns.sent_back == [(6, 0)]
+
+
 async def test_what_fails_is_sent_back_before_its_offset_is_passed() -> None:
     async def handle(one: Any) -> Any:
         if one.queue_offset == 6:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rocketpipe.client.consumer.handling.handler_stats import HandlerStats
+from rocketpipe.client.consumer.handling.stepping import Begun
 from rocketpipe.client.consumer.handling.trace import HandlingTrace
-from rocketpipe.client.consumer.outcome import ONE_DONE, Outcome
+from rocketpipe.client.consumer.outcome import Outcome
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.filter.sql_eval import compile_sql
 from rocketpipe.filter.tags import parse_tags
@@ -129,27 +130,41 @@ class Handlers:
         return self._by_topic.get(topic)
 
     def call(
-        self, chosen: Handler, messages: Sequence[ReceivedMessage], began_ms: int | None = None
+        self,
+        chosen: Handler,
+        messages: Sequence[ReceivedMessage],
+        began_ms: int | None = None,
+        begun: Begun | None = None,
     ) -> Awaitable[Outcome]:
         """Have messages handled, and tell what became of them; nothing is raised but cancelling.
 
-        ``began_ms`` is the time now on the monotonic clock, for who has it already.
+        ``began_ms`` is the time now on the monotonic clock, for who has it already; ``begun`` is a
+        call that took its first step, and is gone on with.
         """
         trace = self.trace
-        if trace is None:
-            return self._call(chosen, messages, began_ms)
+        if trace is None or begun is not None:
+            return self._call(chosen, messages, began_ms, begun)
         return self._call_and_tell(trace, chosen, messages)
+
+    def count(self, chosen: Handler, done: int, given: int, began_ms: int) -> None:
+        """Note calls that began then, and are done with so many of the messages given to them."""
+        if self._counts is not None:
+            self._counts.count(chosen.topic, done, given, began_ms)
 
     async def _call_and_tell(
         self, trace: HandlingTrace, chosen: Handler, messages: Sequence[ReceivedMessage]
     ) -> Outcome:
         told = trace.before(messages)
-        outcome = await self._call(chosen, messages, None)
+        outcome = await self._call(chosen, messages)
         trace.after(told, outcome)
         return outcome
 
     async def _call(
-        self, chosen: Handler, messages: Sequence[ReceivedMessage], began_ms: int | None
+        self,
+        chosen: Handler,
+        messages: Sequence[ReceivedMessage],
+        began_ms: int | None = None,
+        begun: Begun | None = None,
     ) -> Outcome:
         count = len(messages)
         assert 0 < count <= (chosen.batch or 1)
@@ -157,7 +172,9 @@ class Handlers:
         if began_ms is None:
             began_ms = self._counts.now_ms() if self._counts is not None else 0
         try:
-            if chosen.waits:
+            if begun is not None:
+                said = await begun.end()
+            elif chosen.waits:
                 said = await chosen.handle(given)
             else:
                 said = await in_thread(self._executor(), chosen.handle, given)
@@ -172,12 +189,10 @@ class Handlers:
                 raise
             # Something that the handler waited for was cancelled, not we.
             return self._ended(chosen, Outcome.of(error, count), count, began_ms)
-        outcome = ONE_DONE if said is None and count == 1 else Outcome.of(said, count)
-        return self._ended(chosen, outcome, count, began_ms)
+        return self._ended(chosen, Outcome.of(said, count), count, began_ms)
 
     def _ended(self, chosen: Handler, outcome: Outcome, count: int, began_ms: int) -> Outcome:
-        if self._counts is not None:
-            self._counts.count(chosen.topic, outcome.done, count, began_ms)
+        self.count(chosen, outcome.done, count, began_ms)
         return outcome
 
     def close(self) -> None:

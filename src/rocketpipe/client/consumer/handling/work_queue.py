@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -19,10 +18,12 @@ class WorkQueue(Generic[T]):
     """A line that workers take from, in order."""
 
     def __init__(self, most: int) -> None:
-        """Take how many may stand in line; who brings one more waits."""
+        """Take how much may stand in line; who brings more waits until there is less."""
         assert most > 0
         self._most = most
-        self._items: deque[T] = deque()
+        #: Each with how much it counts.
+        self._items: deque[tuple[T, int]] = deque()
+        self._weight = 0
         self._takers: deque[asyncio.Future[None]] = deque()
         self._bringers: deque[asyncio.Future[None]] = deque()
         #: Whether a taker was woken that has not looked yet.
@@ -31,29 +32,31 @@ class WorkQueue(Generic[T]):
     def __len__(self) -> int:
         return len(self._items)
 
-    async def put(self, brought: Sequence[T]) -> None:
-        """Bring some, in their order, and wait for room if need be."""
-        items, done = self._items, 0
-        while done < len(brought):
-            room = self._most - len(items)
-            if room > 0:
-                items.extend(brought[done : done + room])
-                done += room
-                self._wake()
-                continue
+    async def put(self, item: T, weight: int = 1) -> None:
+        """Bring one that counts for so much, and wait for room if need be."""
+        while self._weight >= self._most:
             try:
                 await _turn(self._bringers)
             except asyncio.CancelledError:
                 self._make_room_known()  # it may have been told, and there is room for another
                 raise
+        self._items.append((item, weight))
+        self._weight += weight
+        self._wake()
+
+    def put_first(self, item: T, weight: int = 1) -> None:
+        """Give one back that was taken, or what is left of it: it is the next to be taken."""
+        self._items.appendleft((item, weight))
+        self._weight += weight
+        self._wake()
 
     def take_now(self) -> T | None:
         """Take the first, if there is one."""
-        items = self._items
-        if not items:
+        if not self._items:
             return None
-        item = items.popleft()
-        if items and not self._is_woken:
+        item, weight = self._items.popleft()
+        self._weight -= weight
+        if self._items:
             self._wake()
         if self._bringers:
             self._make_room_known()
@@ -61,13 +64,12 @@ class WorkQueue(Generic[T]):
 
     async def take(self) -> T:
         """Take the first, and wait for one if there is none."""
-        items = self._items
-        while not items:
+        while not self._items:
             try:
                 await _turn(self._takers)
             except asyncio.CancelledError:
                 self._is_woken = False
-                if items:
+                if self._items:
                     self._wake()  # another takes the place of who leaves
                 raise
             self._is_woken = False
@@ -80,7 +82,7 @@ class WorkQueue(Generic[T]):
             self._is_woken = _wake_first(self._takers)
 
     def _make_room_known(self) -> None:
-        if len(self._items) < self._most:
+        if self._weight < self._most:
             _wake_first(self._bringers)
 
 

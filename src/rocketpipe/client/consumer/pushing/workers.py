@@ -1,9 +1,11 @@
 """Concurrent consumption: so many handlers at a time, whatever queues their messages are from.
 
-What handlers were done with in a turn of the loop leaves the ``ProcessQueue`` at its end, and the
-offset follows the smallest message that is left. What failed goes back to the broker first, so that
-nothing is committed that would be lost; where no broker takes it, it stays in hand and is tried
-again here.
+What handlers are done with leaves the ``ProcessQueue``, and the offset follows the smallest message
+that is left. What failed goes back to the broker first, so that nothing is committed that would be
+lost; where no broker takes it, it stays in hand and is tried again here.
+
+Messages of one pull stay together: one worker has them handled one after the other, as long as no
+call waits. While one does, the rest is for the other workers.
 """
 
 from __future__ import annotations
@@ -13,10 +15,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-import msgspec
-
 from rocketpipe.client.consumer.group.offsets import OffsetStore
 from rocketpipe.client.consumer.handling.handlers import Handler, Handlers, runs
+from rocketpipe.client.consumer.handling.stepping import Begun, done_at_once
 from rocketpipe.client.consumer.handling.work_queue import WorkQueue
 from rocketpipe.client.consumer.outcome import DEAD_LETTER, Outcome
 from rocketpipe.client.consumer.pushing.held_queue import HeldQueue
@@ -44,14 +45,34 @@ class SendsBack(Protocol):
     async def resend(self, message: ReceivedMessage, delay_level: int = 0) -> bool: ...
 
 
-# A struct where the house has dataclasses: one is made for each message, in a fifth of the time.
-class Batch(msgspec.Struct, frozen=True):
-    """What one call of a handler gets, and the queue that it is from."""
+class Run:
+    """Messages of one queue for one handler: all for one call, or one call after the other."""
 
-    held: HeldQueue
-    #: None where this consumer has no handler for it.
-    chosen: Handler | None
-    messages: list[ReceivedMessage]
+    __slots__ = ("at", "chosen", "held", "messages", "steps")
+
+    def __init__(
+        self,
+        held: HeldQueue,
+        chosen: Handler | None,
+        messages: Sequence[ReceivedMessage],
+        *,
+        steps: bool = False,
+    ) -> None:
+        """Take messages; with ``steps`` each is for a call of its own, which may be done at once.
+
+        ``chosen`` is None where this consumer has no handler for them.
+        """
+        self.held = held
+        self.chosen = chosen
+        self.messages = messages
+        self.steps = steps
+        #: The first that no handler was called with.
+        self.at = 0
+
+    @property
+    def calls(self) -> int:
+        """How many calls are left in it."""
+        return len(self.messages) - self.at if self.steps else 1
 
 
 class Workers(Protocol):
@@ -94,9 +115,7 @@ class ConcurrentWorkers:
         self._clock = clock
         self._tuning = tuning
         self._concurrency = concurrency
-        self._waiting: WorkQueue[Batch] = WorkQueue(concurrency)
-        #: Done in this turn of the loop, and not noted yet.
-        self._finished: list[Batch] = []
+        self._waiting: WorkQueue[Run] = WorkQueue(concurrency)
         self._later: set[asyncio.Task[None]] = set()
         self._lines = LogBudget()
 
@@ -113,20 +132,18 @@ class ConcurrentWorkers:
     async def submit(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
         """Have messages consumed that are in hand by now; waits while every worker is busy."""
         held.messages.put(messages)
-        await self._waiting.put(self._batches(held, messages))
+        for run in self._runs(held, messages):
+            await self._waiting.put(run, run.calls)
 
-    def _batches(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> list[Batch]:
+    def _runs(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> list[Run]:
         handlers, topic = self._handlers, held.queue.topic
         if is_retry_topic(topic):  # of each message another
-            return [Batch(held, handlers.of(run[0].topic), run) for run in runs(messages, handlers)]
+            return [Run(held, handlers.of(run[0].topic), run) for run in runs(messages, handlers)]
         chosen = handlers.of(topic)
+        if chosen is not None and chosen.waits and chosen.batch is None and not handlers.trace:
+            return [Run(held, chosen, messages, steps=True)]
         most = chosen.count if chosen is not None else 1
-        if most == 1:
-            return [Batch(held, chosen, [message]) for message in messages]
-        return [
-            Batch(held, chosen, list(messages[at : at + most]))
-            for at in range(0, len(messages), most)
-        ]
+        return [Run(held, chosen, messages[at : at + most]) for at in range(0, len(messages), most)]
 
     async def attend(self, held: HeldQueue) -> None:
         """See to a queue while it is held: nothing to do, as the workers are there for all."""
@@ -148,58 +165,63 @@ class ConcurrentWorkers:
             self._done(held, [message])
 
     async def _work(self) -> None:
-        waiting, handlers, now_ms = self._waiting, self._handlers, self._clock.monotonic_ms
-        loop = asyncio.get_running_loop()
+        waiting = self._waiting
         while True:
-            batch = waiting.take_now()
-            if batch is None:
-                batch = await waiting.take()
-            held, chosen, messages = batch.held, batch.chosen, batch.messages
-            if held.is_ending:
+            run = waiting.take_now()
+            if run is None:
+                run = await waiting.take()
+            if run.held.is_ending:
                 continue  # it stays in hand, uncommitted: whoever has the queue next gets it
-            held.handling.begin()
-            try:
-                if chosen is None:
-                    outcome = _UNHANDLED
-                else:
-                    began_ms = now_ms()
-                    held.messages.start(messages, began_ms)
-                    outcome = await handlers.call(chosen, messages, began_ms)
-                if outcome.done == len(messages):
-                    finished = self._finished
-                    finished.append(batch)
-                    if len(finished) == 1:
-                        loop.call_soon(self._note_finished)
-                    continue
-                await self._give_back(batch, outcome)
-            except Exception:
-                # Whatever it is, the messages are still in hand and not lost.
-                log.exception("worker failed queue=%s", held.queue)
-                self._try_later(batch)
-            except BaseException:
-                held.handling.end()
-                raise
+            if not run.steps:
+                await self._consume(run)
+            elif (met := self._step(run)) is not None:
+                message = run.messages[run.at]
+                run.at += 1
+                if run.calls:
+                    waiting.put_first(run, run.calls)  # others need not wait for this one
+                await self._consume(Run(run.held, run.chosen, [message]), met)
+
+    def _step(self, run: Run) -> Outcome | Begun | None:
+        """Have messages handled as long as each is done at once; gives what the next came to."""
+        chosen, held, first = run.chosen, run.held, run.at
+        assert chosen is not None, "nobody is called"
+        began_ms = self._clock.monotonic_ms()
+        run.at, met = done_at_once(chosen.handle, run.messages, first, held)
+        done = run.messages[first : run.at]
+        if done:
+            self._handlers.count(chosen, len(done), len(done), began_ms)
+            self._done(held, done)
+        return met
+
+    async def _consume(self, run: Run, met: Outcome | Begun | None = None) -> None:
+        """Have messages handled, or go on with what a first step of that came to."""
+        held, chosen, messages = run.held, run.chosen, run.messages
+        held.handling.begin()
+        try:
+            outcome: Outcome
+            if chosen is None:
+                outcome = _UNHANDLED
+            elif isinstance(met, Outcome):
+                outcome = met
+                self._handlers.count(chosen, 0, 1, self._clock.monotonic_ms())
+            else:
+                began_ms = self._clock.monotonic_ms()
+                held.messages.start(messages, began_ms)
+                outcome = await self._handlers.call(chosen, messages, began_ms, met)
+            if outcome.done == len(messages) or held.is_dropped:
+                self._done(held, messages)
+            else:
+                await self._give_back(run, outcome)
+        except Exception:
+            # Whatever it is, the messages are still in hand and not lost.
+            log.exception("worker failed queue=%s", held.queue)
+            self._try_later(run)
+        finally:
             held.handling.end()
 
-    def _note_finished(self) -> None:
-        finished, self._finished = self._finished, []
-        by_queue: dict[HeldQueue, list[Batch]] = {}
-        for batch in finished:
-            by_queue.setdefault(batch.held, []).append(batch)
-        for held, batches in by_queue.items():
-            messages = [message for batch in batches for message in batch.messages]
-            if held.is_dropped:
-                log.info("result dropped queue=%s messages=%d", held.queue, len(messages))
-            else:
-                self._done(held, messages)
-            held.handling.end(len(batches))
-
-    async def _give_back(self, batch: Batch, outcome: Outcome) -> None:
+    async def _give_back(self, run: Run, outcome: Outcome) -> None:
         """Have the broker deliver again what is not done."""
-        held, messages = batch.held, batch.messages
-        if held.is_dropped:
-            log.info("result dropped queue=%s messages=%d", held.queue, len(messages))
-            return
+        held, messages = run.held, run.messages
         # What the clean-up sent back meanwhile is no longer ours, however it ended.
         failed = [message for message in messages[outcome.done :] if message in held.messages]
         kept: list[ReceivedMessage] = []
@@ -212,26 +234,28 @@ class ConcurrentWorkers:
                         kept.append(message)
         self._done(held, [message for message in messages if message not in kept])
         if kept:
-            self._try_later(Batch(held, batch.chosen, kept))
+            self._try_later(Run(held, run.chosen, kept))
 
     def _done(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+        if held.is_dropped:
+            log.info("result dropped queue=%s messages=%d", held.queue, len(messages))
+            return
         offset = held.messages.remove(messages)
         if offset is not None:
-            assert not held.is_dropped
             self._offsets.update(held.queue, offset)
             held.committable = offset
         held.shrank()
 
-    def _try_later(self, batch: Batch) -> None:
+    def _try_later(self, run: Run) -> None:
         # As many as there are messages in hand, at most, and flow control bounds those.
-        task = asyncio.create_task(self._submit_later(batch))
+        task = asyncio.create_task(self._submit_later(run))
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
-    async def _submit_later(self, batch: Batch) -> None:
+    async def _submit_later(self, run: Run) -> None:
         await self._clock.sleep(self._tuning.local_retry_ms)
-        if not batch.held.is_ending:
-            await self._waiting.put([batch])
+        if not run.held.is_ending:
+            await self._waiting.put(run)
 
     async def _complain(self, message: ReceivedMessage, outcome: Outcome) -> None:
         if self._lines.allows():
