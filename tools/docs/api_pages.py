@@ -165,6 +165,7 @@ PAGES: Final[dict[str, Page]] = {
             *_of("rocketpipe.pipeline", "register"),
             *_of("rocketpipe.pipeline.launch", "prepare", "local_spark"),
             *_of("rocketpipe.pipeline", "BatchTable"),
+            *_of("rocketpipe.pipeline", "SparkPlace"),
         ),
         _spark_options,
     ),
