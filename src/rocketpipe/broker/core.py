@@ -19,6 +19,7 @@ from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullPlanner
+from rocketpipe.broker.fast_path.turn_lane import TurnLane
 from rocketpipe.broker.intake.admission import Admission
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.intake.intake import Intake
@@ -97,3 +98,5 @@ class Feature:
     takes_half: Callable[[int], bool] | None = None
     #: Called once when the broker closes, so that nobody is left waiting for an answer.
     on_close: Callable[[], None] | None = None
+    #: What it does in the fast path, if anything.
+    lane: TurnLane | None = None

@@ -2,6 +2,7 @@
 
     read → frames → send: checked, kept for the end of the turn ─┐
                   → pull: read and answered                      │
+                  → of a feature: kept for the end of the turn   │
                   → anything else: left to the router            │
     end of the turn: one append → answers, one write a peer → dispatch
 
@@ -13,11 +14,13 @@ is right, and the fast path does the same for less.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from rocketpipe.broker.fast_path.outbox import Outbox
 from rocketpipe.broker.fast_path.pulling import PullFastPath
 from rocketpipe.broker.fast_path.sending import SendFastPath
+from rocketpipe.broker.fast_path.turn_lane import TurnLane
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.protocol.connection import Frame
 from rocketpipe.remoting.connection import PeerConnection
@@ -28,14 +31,22 @@ MAX_POSTED_BYTES: Final = 1 << 20
 #: How frames begin that the fast path may take: all clients but very old ones write the code first.
 _SENDS: Final = frozenset({b'{"code":310', b'{"code":10,', b'{"code":320'})
 _PULLS: Final = frozenset({b'{"code":11,', b'{"code":361'})
+_OTHERS: Final = b'{"code":200'
 
 
 class FastPath:
     """Sends and pulls: what `PeerConnection` asks first."""
 
     def __init__(
-        self, sends: SendFastPath, pulls: PullFastPath, outgoing: Outbox, visibility: Visibility
+        self,
+        sends: SendFastPath,
+        pulls: PullFastPath,
+        outgoing: Outbox,
+        visibility: Visibility,
+        others: Sequence[TurnLane] = (),
     ) -> None:
+        """``others`` take requests with the codes of features."""
+        self._others = others
         self._sends = sends
         self._pulls = pulls
         self._outgoing = outgoing
@@ -62,7 +73,9 @@ class FastPath:
                     rest += [frame, *frames[number:]] if not taken else frames[number:]
                     break
             else:
-                taken = False
+                taken = start == _OTHERS and any(
+                    lane.take(buffer, frame, peer) for lane in self._others
+                )
             if not taken:
                 rest.append(frame)
         if rest:
@@ -75,11 +88,15 @@ class FastPath:
     async def finish(self) -> None:
         """Answer everything that was taken."""
         await self._sends.finish()
+        for lane in self._others:
+            await lane.finish()
         self._outgoing.flush()
 
     def _end_turn(self) -> None:
         self._scheduled = False
         stored = self._sends.store()
+        for lane in self._others:
+            lane.end_turn()
         self._outgoing.flush()
         if stored:
             self._visibility.dispatch()

@@ -98,9 +98,10 @@ class Intake:
             raise RequestRejected(*refusal)
         return stored
 
-    async def take(self, puts: Sequence[Put], *, wait: bool) -> Stored:
+    async def take(self, puts: Sequence[Put], *, wait: bool, together: bool = True) -> Stored:
         """Store messages together, all of them or none.
 
+        Not ``together``, they are stored with one write, and a kill may leave the first of them.
         Without ``wait`` the page cache is enough, whatever the broker promises otherwise.
 
         Raises:
@@ -109,7 +110,8 @@ class Intake:
         self._visibility.check_leads()
         try:
             began_ms = self._stats.now_ms if self._stats is not None else 0
-            (placed,) = self._store.append([puts])
+            groups = self._store.append([puts] if together else [[put] for put in puts])
+            placed = [each for group in groups for each in group]
             if self._stats is not None:
                 self._stats.stored_in(self._stats.now_ms - began_ms)
             code = await self._visibility.settled(_end(placed[-1]), wait=wait)

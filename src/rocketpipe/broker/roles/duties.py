@@ -111,7 +111,7 @@ def role(core: Core, slaves: SlaveReads | None = None) -> Iterator[Role]:
         clients = client_handlers(core)
         topics = topic_handlers(core)
         sends = _send_handlers(core, features)
-        send_path, fast_path = _fast_path(core, pulls, slaves)
+        send_path, fast_path = _fast_path(core, pulls, slaves, features)
         core.settings.watch(partial(_reconfigure, core, clients, sends, send_path), *_LIVE)
         router = build_router(core, features, sends, pulls, clients, topics)
         yield Role(
@@ -229,7 +229,7 @@ def _send_handlers(core: Core, features: Sequence[Feature]) -> SendHandlers:
 
 
 def _fast_path(
-    core: Core, pulls: PullHandlers, slaves: SlaveReads | None
+    core: Core, pulls: PullHandlers, slaves: SlaveReads | None, features: Sequence[Feature]
 ) -> tuple[SendFastPath, FastPath]:
     store, topics, groups = core.store, core.tables.topics, core.tables.groups
     outbox = Outbox()
@@ -259,7 +259,8 @@ def _fast_path(
         stats=core.stats,
         slaves=slaves,
     )
-    return send_path, FastPath(send_path, pull_path, outbox, core.visibility)
+    lanes = [feature.lane for feature in features if feature.lane is not None]
+    return send_path, FastPath(send_path, pull_path, outbox, core.visibility, lanes)
 
 
 def _reconfigure(

@@ -257,8 +257,8 @@ async def test_what_was_hidden_anew_and_shown_before_that_was_durable_is_shown_o
     (got,) = await parts.pop()
     take = parts.intake.take
 
-    async def slowly(puts: Sequence[Put], *, wait: bool) -> Stored:
-        stored = await take(puts, wait=wait)
+    async def slowly(puts: Sequence[Put], *, wait: bool, together: bool = True) -> Stored:
+        stored = await take(puts, wait=wait, together=together)
         if wait:  # the disk takes its time: the note is read from the log, and falls due
             monkeypatch.setattr(parts.intake, "take", take)
             parts.store.dispatch()

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from rocketpipe.broker.features.popping.check_points import CheckPoint, check_point
-from rocketpipe.broker.features.popping.in_flight import Flight
+from rocketpipe.broker.features.popping.in_flight import Acked, Flight
 from rocketpipe.broker.features.popping.revive_log import ReviveLog
 from rocketpipe.broker.tables.order import NotPopped, OrderedPop, OrderTable
 from rocketpipe.clock import Clock
@@ -63,6 +63,28 @@ class Acks:
             await self._revive_log.acked(flight, in_time)
         if len(in_time) < len(offsets):
             raise _unknown(handle)  # the others show again, and may be with somebody else by now
+
+    def open_flight(
+        self, topic: str, group: str, handle: ReceiptHandle, offset: int
+    ) -> Flight | None:
+        """The pop whose message can be acknowledged; None if more than that is to be done.
+
+        Raises:
+            RequestRejected: The receipt is of no pop that is known.
+        """
+        self._check_broker(handle)
+        if handle.is_ordered:
+            return None
+        flight = self._flight(topic, group, handle, (QueueOffset(offset),))
+        return None if flight is None or flight.is_shown(offset) else flight
+
+    async def acknowledge_together(self, turn: Sequence[Acked]) -> None:
+        """Have messages of several pops never show again; each pop was found by `open_flight`.
+
+        Raises:
+            RequestRejected: The store takes nothing now, or it is not known whether it did.
+        """
+        await self._revive_log.acked_together(turn)
 
     async def hide(
         self,

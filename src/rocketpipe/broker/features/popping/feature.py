@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from rocketpipe.broker.core import Core, Feature
+from rocketpipe.broker.features.popping.ack_lane import AckLane
 from rocketpipe.broker.features.popping.acks import Acks
 from rocketpipe.broker.features.popping.assignments import AssignmentHandlers
 from rocketpipe.broker.features.popping.handlers import AckHandlers, PopGate, PopHandlers
@@ -78,6 +79,7 @@ def popping(core: Core) -> Feature:
         property_filter=config.property_filter,
         max_wait_ms=config.max_suspend_ms,
     )
+    ack_handlers = AckHandlers(acks, core.store, core.topic_provider)
     unblocking = _Unblocking(orders, waiting.wake, clock.now_ms)
     return Feature(
         handlers=(
@@ -90,7 +92,7 @@ def popping(core: Core) -> Feature:
                 core.stats.get,
                 core.planner.filters,
             ),
-            AckHandlers(acks, core.store, core.topic_provider),
+            ack_handlers,
             _assignments(core),
         ),
         loops={
@@ -98,6 +100,7 @@ def popping(core: Core) -> Feature:
             "waiting pops": partial(waiting.keep_time, unblocking.look),
         },
         on_close=waiting.wake_all,
+        lane=AckLane(ack_handlers, acks),
     )
 
 

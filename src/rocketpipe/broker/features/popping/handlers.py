@@ -277,10 +277,21 @@ class AckHandlers:
     async def acknowledge(self, request: AckMessage, call: Call) -> None:
         handle = _handle(request.extra_info)
         group = request.consumer_group
-        topic = _popped_topic(request.topic, group, handle)
-        self._check(topic, request.queue_id, request.offset)
-        _check_queue(handle, request.queue_id)
+        topic = self.checked(request.topic, group, handle, request.queue_id, request.offset)
         await self._acks.acknowledge(topic, group, handle, [request.offset])
+
+    def checked(
+        self, topic: str, group: str, handle: ReceiptHandle, queue_id: int, offset: int
+    ) -> str:
+        """The topic that a message was popped from, if there is such a message.
+
+        Raises:
+            RequestRejected: There is none, or its receipt is of another queue.
+        """
+        topic = _popped_topic(topic, group, handle)
+        self._check(topic, queue_id, offset)
+        _check_queue(handle, queue_id)
+        return topic
 
     @handles(BatchAckMessage)
     async def acknowledge_many(self, request: BatchAckMessage, call: Call) -> None:
@@ -317,9 +328,7 @@ class AckHandlers:
     async def hide(self, request: ChangeInvisibleTime, call: Call) -> ChangeInvisibleTimeReply:
         handle = _handle(request.extra_info)
         group = request.consumer_group
-        topic = _popped_topic(request.topic, group, handle)
-        self._check(topic, request.queue_id, request.offset)
-        _check_queue(handle, request.queue_id)
+        topic = self.checked(request.topic, group, handle, request.queue_id, request.offset)
         pop_ms, invisible_ms = await self._acks.hide(
             topic, group, handle, request.offset, request.invisible_time
         )
@@ -327,7 +336,7 @@ class AckHandlers:
             pop_time=pop_ms, invisible_time=invisible_ms, revive_qid=handle.revive_queue_id
         )
 
-    def _check(self, name: str, queue_id: int, offset: QueueOffset) -> None:
+    def _check(self, name: str, queue_id: int, offset: int) -> None:
         topic = known_topic(self._topic_provider, name)
         if not 0 <= queue_id < topic.read_queues:
             raise _illegal_queue(ResponseCode.MESSAGE_ILLEGAL, topic, queue_id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import count
 from typing import Final
 
@@ -92,6 +92,32 @@ class Flight:
     def is_finished(self) -> bool:
         """Whether each was acknowledged, or shows again."""
         return self.acked == (1 << len(self.offsets)) - 1
+
+
+class Acked:
+    """Messages of one pop that are acknowledged together, marked before it is written down."""
+
+    __slots__ = ("_fresh", "flight", "offsets")
+
+    def __init__(self, flight: Flight, offsets: Iterable[QueueOffset] = ()) -> None:
+        self.flight = flight
+        self.offsets: list[QueueOffset] = []
+        self._fresh: list[QueueOffset] = []
+        for offset in offsets:
+            self.add(offset)
+
+    def add(self, offset: QueueOffset) -> None:
+        """Mark a message; one may be acknowledged again."""
+        if offset not in self.offsets:
+            self.offsets.append(offset)
+            if not self.flight.is_acked(offset):
+                self.flight.mark(offset)
+                self._fresh.append(offset)
+
+    def take_back(self) -> None:
+        """Let those that were not acknowledged before be so again: nobody was told."""
+        for offset in self._fresh:
+            self.flight.unmark(offset)
 
 
 class InFlight:

@@ -33,7 +33,7 @@ from rocketpipe.broker.features.popping.check_points import (
     read_note,
     was_timed,
 )
-from rocketpipe.broker.features.popping.in_flight import Flight, InFlight
+from rocketpipe.broker.features.popping.in_flight import Acked, Flight, InFlight
 from rocketpipe.broker.features.popping.pop_offsets import (
     NOTED_GROUP,
     REVIVE_GROUP,
@@ -182,8 +182,19 @@ class ReviveLog:
         Raises:
             RequestRejected: The store takes nothing now, or it is not known whether it did.
         """
-        await self._write_ack([], flight, offsets, wait=True)
-        self._close(flight)
+        await self.acked_together([Acked(flight, offsets)])
+
+    async def acked_together(self, turn: Sequence[Acked]) -> None:
+        """Note what was acknowledged of several pops, with one write; it raises as `acked` does."""
+        notes = [self._ack(acked.flight, acked.offsets) for acked in turn]
+        try:
+            await self._write(notes, wait=True, together=False)
+        except RequestRejected:
+            for acked in turn:
+                acked.take_back()
+            raise
+        for acked in turn:
+            self._close(acked.flight)
 
     async def moved(self, flight: Flight, offset: QueueOffset, point: CheckPoint) -> None:
         """Note that one message is hidden anew, by a check point of its own.
@@ -219,17 +230,12 @@ class ReviveLog:
         self, before: Sequence[Put], flight: Flight, offsets: Sequence[QueueOffset], *, wait: bool
     ) -> Sequence[Appended]:
         # Marked before it is written: whoever writes the check point again meanwhile knows of it.
-        fresh = [offset for offset in offsets if not flight.is_acked(offset)]
-        for offset in fresh:
-            flight.mark(offset)
+        acked = Acked(flight, offsets)
         try:
-            notes = [*before, self._ack(flight, offsets)]
-            return await self._write(
-                notes, wait=wait, adds=notes[0].topic == self._topic and bool(before)
-            )
+            adds = bool(before) and before[0].topic == self._topic
+            return await self._write([*before, self._ack(flight, offsets)], wait=wait, adds=adds)
         except RequestRejected:
-            for offset in fresh:
-                flight.unmark(offset)
+            acked.take_back()
             raise
 
     def _close(self, flight: Flight) -> None:
@@ -250,10 +256,10 @@ class ReviveLog:
         return put_ack(ack, due_ms, self._topic, flight.revive_queue, self._host, now_ms)
 
     async def _write(
-        self, puts: Sequence[Put], *, wait: bool, adds: bool = False
+        self, puts: Sequence[Put], *, wait: bool, adds: bool = False, together: bool = True
     ) -> Sequence[Appended]:
         """Store notes; with ``adds`` the first is a check point that `_add` is called with next."""
-        stored = await self._intake.take(puts, wait=wait)
+        stored = await self._intake.take(puts, wait=wait, together=together)
         first = stored.placed[0]
         if adds and first.queue_offset < self._known[puts[0].queue_id]:
             self._read_back.add(first.log_offset)
