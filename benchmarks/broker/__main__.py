@@ -120,7 +120,8 @@ def _prepared(options: argparse.Namespace, scenarios: list[Scenario]) -> tuple[R
         method=f"Medians of {options.rounds} runs of {options.seconds:g} s, in turns; "
         "C x W is C connections with W requests on their way on each. "
         + (
-            "The load has one core; RocketPipe and Redis have another, the rest may use all."
+            "The load has one core; RocketPipe with one broker and Redis have another, the rest "
+            "may use all."
             if pinned
             else "No server is kept to a core."
         ),

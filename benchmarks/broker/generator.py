@@ -86,7 +86,7 @@ class Generator:
 
     def send(
         self,
-        port: int,
+        port: int | Sequence[int],
         protocol: str,
         count: int,
         *,
@@ -94,12 +94,12 @@ class Generator:
         topic: str = TOPIC,
         connections: int = 1,
     ) -> None:
-        """Send so many messages, as fast as they are answered.
+        """Send so many messages, as fast as they are answered, to one broker or spread over some.
 
         Raises:
             RunFailed: If one of them is not stored.
         """
-        arguments = ["--port", str(port), "--protocol", protocol, "--topic", topic]
+        arguments = ["--port", _ports(port), "--protocol", protocol, "--topic", topic]
         arguments += ["--connections", str(connections), "--body", str(body_bytes)]
         arguments += ["--batch", str(BATCH), "--count", str(count)]
         self._run(arguments, pid=None)
@@ -108,7 +108,7 @@ class Generator:
         self,
         scenario: Scenario,
         *,
-        port: int,
+        port: int | Sequence[int],
         protocol: str,
         pid: int,
         seconds: float,
@@ -120,7 +120,7 @@ class Generator:
         Raises:
             RunFailed: If any answer was not the one that was due.
         """
-        arguments = ["--port", str(port), "--protocol", protocol, "--topic", topic]
+        arguments = ["--port", _ports(port), "--protocol", protocol, "--topic", topic]
         arguments += ["--connections", str(scenario.connections)]
         arguments += ["--window", str(scenario.window), "--body", str(scenario.body_bytes)]
         arguments += ["--batch", str(BATCH), "--warmup", str(WARMUP_S), "--seconds", str(seconds)]
@@ -150,6 +150,10 @@ class Generator:
         if child.returncode != 0:
             raise RunFailed(said or f"the load generator left with {child.returncode}")
         return _sample(json.loads(result), [b - a for a, b in zip(before, after, strict=True)])
+
+
+def _ports(port: int | Sequence[int]) -> str:
+    return str(port) if isinstance(port, int) else ",".join(map(str, port))
 
 
 def _clocks(

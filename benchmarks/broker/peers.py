@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ ROCKETMQ: Final[Mapping[Kind, str]] = {
     kind: kind for kind in ("send", "batch", "pull", "pop", "popbatch")
 }
 TALK_TIMEOUT_S: Final = 10
+PORT_STEP: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class Peer:
     environment: Mapping[str, str] | None = None
     #: Whether it can answer once the disk has a message.
     can_sync: bool = True
+    #: How many brokers it is, each on a port `PORT_STEP` behind the one before it.
+    brokers: int = 1
     #: Whether it does its work on one core, and so is given one.
     one_core: bool = False
     #: How long it is under load before anything is measured; a JVM compiles meanwhile.
@@ -63,8 +67,8 @@ class Peer:
         return scenario.kind in self.protocols and (self.can_sync or not scenario.sync)
 
 
-def rocketpipe() -> Peer:
-    """Ours, with its NameServer in the same process."""
+def rocketpipe(brokers: int = 1) -> Peer:
+    """Ours, with its NameServer in the same process; several brokers are its children."""
 
     def command(start: Start) -> list[str]:
         # Files of RocketMQ's sizes, as Apache's broker has them; topics come with their first send.
@@ -75,14 +79,17 @@ def rocketpipe() -> Peer:
             *("-c", str(conf)),
             *("--data", str(start.directory / "store"), "--namesrv", "127.0.0.1:0"),
             *("--broker", f"127.0.0.1:{start.port}", "--flush", "sync" if start.sync else "async"),
+            *("--brokers", str(brokers)),
         ]
 
+    title = f"RocketPipe {version('rocketpipe')}"
     return Peer(
-        name="rocketpipe",
-        title=f"RocketPipe {version('rocketpipe')}",
+        name="rocketpipe" if brokers == 1 else f"rocketpipe-{brokers}",
+        title=title if brokers == 1 else f"{title}, {brokers} brokers",
         protocols=ROCKETMQ,
         command=command,
-        one_core=True,
+        brokers=brokers,
+        one_core=brokers == 1,
     )
 
 
@@ -193,6 +200,7 @@ def nats() -> Peer:
 
 PEERS: Final[Mapping[str, Callable[[], Peer]]] = {
     "rocketpipe": rocketpipe,
+    "rocketpipe-2": partial(rocketpipe, 2),
     "apache": apache,
     "redis": redis,
     "nats": nats,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.broker.generator import Generator, RunFailed, Sample
-from benchmarks.broker.peers import Peer, Start
+from benchmarks.broker.peers import PORT_STEP, Peer, Start
 from benchmarks.broker.scenarios import Scenario
 from benchmarks.broker.usage import Memory, memory
 
@@ -60,6 +60,11 @@ class Server:
     ready_s: float
     idle: Memory
 
+    @property
+    def ports(self) -> list[int]:
+        """Where each of its brokers listens."""
+        return ports_of(self.port, self.peer)
+
     def measure(self, scenario: Scenario, generator: Generator, seconds: float) -> Sample:
         """Measure it under one kind of load.
 
@@ -72,7 +77,7 @@ class Server:
             raise RunFailed(f"not ready for a run: {error}") from error
         return generator.measure(
             scenario,
-            port=self.port,
+            port=self.ports,
             protocol=self.peer.protocols[scenario.kind],
             pid=self.pid,
             seconds=seconds,
@@ -89,7 +94,7 @@ class Server:
             {(pulled_topic(each), each.body_bytes) for each in scenarios if each.reads}
         ):
             generator.send(
-                self.port,
+                self.ports,
                 self.peer.protocols["batch"],
                 PULLED_MESSAGES,
                 body_bytes=body_bytes,
@@ -114,7 +119,7 @@ def running(
     Raises:
         ServerFailed: If it does not start.
     """
-    start = Start(directory=directory, port=free_port(), sync=sync)
+    start = Start(directory=directory, port=free_port(peer.brokers), sync=sync)
     command = [*(pinning.server if peer.one_core else ()), *peer.command(start)]
     with (directory / "server.log").open("wb") as log:
         began = time.monotonic()
@@ -147,7 +152,8 @@ def _until_ready(
     while True:
         try:
             peer.prepare(start.port)
-            generator.send(start.port, peer.protocols["send"], 1)
+            for port in ports_of(start.port, peer):
+                generator.send(port, peer.protocols["send"], 1)
         except (OSError, RunFailed) as error:
             if child.poll() is None and time.monotonic() < began + START_TIMEOUT_S:
                 time.sleep(RETRY_S)
@@ -166,16 +172,22 @@ def stop(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
-def free_port() -> int:
-    """A port with those free beside it that Apache takes too: two before it and one behind."""
+def ports_of(port: int, peer: Peer) -> list[int]:
+    """Where each broker of a peer listens, if the first does so on ``port``."""
+    return [port + PORT_STEP * number for number in range(peer.brokers)]
+
+
+def free_port(brokers: int = 1) -> int:
+    """A port with those free beside it that brokers take too: two before it and one behind."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port: int = probe.getsockname()[1]
         try:
-            for wanted in (port - 2, port, port + 1):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", wanted))
-        except OSError:
+            for number in range(brokers):
+                for beside in (-2, 0, 1):
+                    with socket.socket() as probe:
+                        probe.bind(("127.0.0.1", port + PORT_STEP * number + beside))
+        except (OSError, OverflowError):
             continue
         return port

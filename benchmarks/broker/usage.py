@@ -23,28 +23,45 @@ class Memory:
     anonymous: int
 
 
+def processes(pid: int, proc: Path = PROC) -> list[int]:
+    """A process and those that it started, and they, as far as they run."""
+    found = [pid]
+    for each in found:  # it grows meanwhile
+        try:
+            threads = list((proc / str(each) / "task").iterdir())
+        except FileNotFoundError:
+            continue
+        for thread in threads:
+            try:
+                found += map(int, (thread / "children").read_text().split())
+            except (FileNotFoundError, ProcessLookupError):  # it ended in between
+                continue
+    return found
+
+
 def cpu_ns(pid: int, proc: Path = PROC) -> int:
-    """CPU time of all threads that a process has now, in nanoseconds.
+    """CPU time of all threads that a process and its children have now, in nanoseconds.
 
     The time of threads that have ended is not in it: the servers measured keep theirs.
     """
     total = 0
-    for thread in (proc / str(pid) / "task").iterdir():
-        try:
-            total += int((thread / "schedstat").read_text().split()[0])
-        except (FileNotFoundError, ProcessLookupError):  # it ended in between
-            continue
+    for each in processes(pid, proc):
+        for thread in (proc / str(each) / "task").iterdir():
+            try:
+                total += int((thread / "schedstat").read_text().split()[0])
+            except (FileNotFoundError, ProcessLookupError):  # it ended in between
+                continue
     return total
 
 
 def memory(pid: int, proc: Path = PROC) -> Memory:
-    """What a process has in memory."""
-    lines = (proc / str(pid) / "status").read_text().splitlines()
-    kilobytes = {
-        name: int(rest.split()[0])
-        for name, _, rest in (line.partition(":") for line in lines)
-        if name in {"VmRSS", "VmHWM", "RssAnon"}
-    }
+    """What a process and its children have in memory."""
+    kilobytes = {"VmRSS": 0, "VmHWM": 0, "RssAnon": 0}
+    for each in processes(pid, proc):
+        for line in (proc / str(each) / "status").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name in kilobytes:
+                kilobytes[name] += int(rest.split()[0])
     return Memory(
         resident=kilobytes["VmRSS"] << 10,
         peak=kilobytes["VmHWM"] << 10,

@@ -38,6 +38,20 @@ def test_memory_is_in_bytes(proc: Path) -> None:
     assert usage.memory(7, proc) == usage.Memory(2000 << 10, 3000 << 10, 1000 << 10)
 
 
+def test_children_count_too(proc: Path) -> None:
+    (proc / "7" / "task" / "8" / "children").write_text("70 71 ")
+    for child in ("70", "71"):
+        task = proc / child / "task" / child
+        task.mkdir(parents=True)
+        (task / "schedstat").write_text("100 0 1\n")
+        (task / "children").write_text("")
+        (proc / child / "status").write_text("VmHWM:\t3 kB\nVmRSS:\t2 kB\nRssAnon:\t1 kB\n")
+
+    assert usage.processes(7, proc) == [7, 70, 71]
+    assert usage.cpu_ns(7, proc) == 1434
+    assert usage.memory(7, proc) == usage.Memory(2004 << 10, 3006 << 10, 1002 << 10)
+
+
 def test_a_machine_is_busy_while_it_neither_idles_nor_waits_nor_is_robbed(proc: Path) -> None:
     assert usage.busy_ns(proc) == 31 * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 

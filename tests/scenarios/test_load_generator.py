@@ -102,6 +102,22 @@ async def test_a_broker_stores_what_is_sent_each_message_with_a_key_of_its_own(
     assert {message.properties[properties.WAIT] for message in messages} == {"true"}
 
 
+async def test_connections_are_spread_over_all_brokers(generator: Generator) -> None:
+    seen = [0, 0]
+
+    def taking(number: int) -> Callable[[Command], bytes]:
+        def take(command: Command) -> bytes:
+            seen[number] += 1
+            return accepted(command)
+
+        return take
+
+    async with answering(taking(0)) as first, answering(taking(1)) as second:
+        await asyncio.to_thread(generator.send, [first, second], "send", 400, connections=4)
+    assert sum(seen) == 400
+    assert min(seen) > 0
+
+
 async def test_a_send_has_the_header_that_java_writes(generator: Generator) -> None:
     frames: list[Command] = []
 

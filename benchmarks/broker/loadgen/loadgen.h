@@ -12,6 +12,7 @@ enum protocol { SEND, BATCH, PULL, POP, POP_BATCH, XADD, JETSTREAM };
 
 enum {
     MAX_WINDOW = 1000,
+    MAX_PORTS = 16,
     MAX_BATCH = 1024,
     MAX_ANSWER = 32 << 20,
     FIRST_OPAQUE = 10000000, /* eight digits, so that frames keep their length */
@@ -22,7 +23,8 @@ enum {
 /* Settings */
 extern enum protocol protocol;
 extern const char *topic;
-extern int port, connections, window, body_bytes, queues, batch;
+extern int ports[MAX_PORTS], port_count;
+extern int connections, window, body_bytes, queues, batch;
 
 struct connection {
     int fd, number, wants_write;

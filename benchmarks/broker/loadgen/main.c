@@ -1,7 +1,7 @@
 /* A load generator for message brokers: one thread, epoll, a closed loop.
  *
- * CONNECTIONS sockets keep WINDOW requests each on their way; an answer makes room for the next
- * request. Frames are made once and copied; what differs from message to message (opaque, born
+ * CONNECTIONS sockets, spread over the ports of all brokers, keep WINDOW requests each on their
+ * way; an answer makes room for the next request. Frames are made once and copied; what differs from message to message (opaque, born
  * time, UNIQ_KEY) is written over the copy. Every answer is looked at: whatever does not say that
  * the message is stored, or does not hold the messages that were asked for, counts as an error.
  *
@@ -37,7 +37,8 @@ enum { DRAIN_S = 5 };
 
 enum protocol protocol = SEND;
 const char *topic = "BenchTopic";
-int port, connections = 1, window = 1, body_bytes = 100, queues = 4, batch = 32;
+int ports[MAX_PORTS], port_count;
+int connections = 1, window = 1, body_bytes = 100, queues = 4, batch = 32;
 static double warmup_s = 0.5, seconds = 2;
 static uint64_t wanted; /* messages in all, 0 for the time to decide */
 static uint64_t asked;  /* messages in the requests so far */
@@ -145,6 +146,7 @@ static void read_in(struct connection *from)
 
 static void open_connection(struct connection *at, int number)
 {
+    int port = ports[number % port_count];
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct timeval limit = {.tv_sec = SILENCE_S};
     int yes = 1;
@@ -234,9 +236,9 @@ static void run(struct connection *all)
 static void take_option(const char *name, const char *value)
 {
     struct { const char *name; int *to; int least, most; } numbers[] = {
-        {"--port", &port, 1, 65535},         {"--connections", &connections, 1, 9999},
-        {"--window", &window, 1, MAX_WINDOW}, {"--body", &body_bytes, 1, 1 << 20},
-        {"--queues", &queues, 1, 1024},      {"--batch", &batch, 1, MAX_BATCH},
+        {"--connections", &connections, 1, 9999}, {"--window", &window, 1, MAX_WINDOW},
+        {"--body", &body_bytes, 1, 1 << 20},      {"--queues", &queues, 1, 1024},
+        {"--batch", &batch, 1, MAX_BATCH},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {
@@ -252,6 +254,11 @@ static void take_option(const char *name, const char *value)
                 return;
             }
         fail("--protocol takes send, batch, pull, pop, popbatch, xadd or jetstream, not %s", value);
+    }
+    if (strcmp(name, "--port") == 0) {
+        for (port_count = 0; *value && port_count < MAX_PORTS; value += *value == ',')
+            ports[port_count++] = (int)strtol(value, (char **)&value, 10);
+        return;
     }
     if (strcmp(name, "--topic") == 0 && strlen(value) < 128)
         topic = value;
@@ -271,7 +278,7 @@ int main(int count, char **arguments)
         fail("each option takes a value; %s has none", arguments[count - 1]);
     for (int i = 1; i < count; i += 2)
         take_option(arguments[i], arguments[i + 1]);
-    if (!port)
+    if (!port_count || !ports[0])
         fail("--port is missing");
     /* Another run against the same server shall not have the same keys. */
     build_templates((now_ns(CLOCK_REALTIME) / 1000) << 4);
