@@ -147,7 +147,8 @@ class PortUnavailable(RocketPipeError, OSError):
         if taken:
             self.hint = (
                 "another server runs there, perhaps yours: `rocketpipe doctor` asks a NameServer; "
-                "else take another port, or 0 for a free one"
+                "else take another port, or 0 for a free one: `serve` has --namesrv and --broker "
+                "for it, other commands --port"
             )
 
     def __str__(self) -> str:

@@ -6,10 +6,11 @@ import asyncio
 import inspect
 import threading
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
+from rocketpipe.blocking import Producer
 from rocketpipe.blocking.background import Life, shared
 from rocketpipe.blocking.wrapper import Client, blocking, passed_on
 from rocketpipe.errors import SessionClosed
@@ -138,3 +139,10 @@ def test_it_may_be_opened_and_closed_by_hand() -> None:
         face.close()
     with pytest.raises(SessionClosed, match="the counter"):
         face.add(1)
+
+
+async def test_a_block_of_the_other_face_is_told_which_one_it_is() -> None:
+    client: Any = Producer("127.0.0.1:1")
+    with pytest.raises(TypeError, match="a blocking Producer: say `with`"):
+        async with client:
+            pass

@@ -50,3 +50,11 @@ async def test_a_closed_producer_says_so() -> None:
     await producer.close()
     with pytest.raises(SessionClosed):
         await producer.send("orders", b"x")
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_block_of_the_other_face_is_told_which_one_it_is(kind: str) -> None:
+    client: Any = MAKERS[kind](Session(NOWHERE))
+    with pytest.raises(TypeError, match="say `async with`; rocketpipe"):
+        with client:
+            pass

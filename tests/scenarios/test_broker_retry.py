@@ -48,7 +48,7 @@ async def test_a_message_comes_again_and_is_a_dead_letter_in_the_end(tmp_path: P
             assert message.properties["WAIT"] == "false"
         assert (second.properties["DELAY"], third.properties["DELAY"]) == ("3", "4")
         assert dead.properties["DLQ_ORIGIN_TOPIC"] == "t"
-        assert dead.properties["DLQ_REASON"] == "3 attempts failed, 2 retries are allowed"
+        assert dead.properties["DLQ_REASON"] == "failed attempts: 3 of 3"
 
 
 def prepared(tables: Tables) -> None:

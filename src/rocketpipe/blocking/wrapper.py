@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from rocketpipe.blocking.background import Life, shared
 
@@ -55,6 +55,14 @@ class Client(Blocking[OpensT]):
             shared.end(self._life)
             raise
         return self
+
+    if not TYPE_CHECKING:  # checkers say it by themselves
+
+        async def __aenter__(self) -> Any:
+            name = type(self).__name__
+            raise TypeError(f"a blocking {name}: say `with`; rocketpipe has one for `async with`")
+
+        async def __aexit__(self, *exc: object) -> None: ...
 
     @property
     def is_open(self) -> bool:

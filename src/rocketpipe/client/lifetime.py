@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 
 class Lifetime(ABC):
@@ -25,6 +25,16 @@ class Lifetime(ABC):
 
     @abstractmethod
     async def __aexit__(self, kind: None, error: None, trace: None, /) -> None: ...
+
+    if not TYPE_CHECKING:  # checkers say it by themselves
+
+        def __enter__(self) -> Any:
+            name = type(self).__name__
+            raise TypeError(
+                f"a {name} for asyncio: say `async with`; rocketpipe.blocking has one for `with`"
+            )
+
+        def __exit__(self, *exc: object) -> None: ...
 
     async def open(self) -> Self:
         """Open it, as entering its ``async with`` does, with the same errors."""

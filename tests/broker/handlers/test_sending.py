@@ -337,7 +337,7 @@ async def test_a_send_beyond_the_last_attempt_is_a_dead_letter(
         found = letters[0].properties
         assert (found["DELAY"], found["RETRY_TOPIC"]) == ("-1", "t")
         assert (found["DLQ_ORIGIN_TOPIC"], found["DLQ_ORIGIN_MESSAGE_ID"]) == ("t", "ID")
-        assert "attempts failed" in found["DLQ_REASON"]
+        assert "failed attempts" in found["DLQ_REASON"]
     else:
         assert len(parts.stored(SCHEDULE_TOPIC, 4)) == 1
 

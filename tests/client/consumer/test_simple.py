@@ -45,6 +45,11 @@ async def test_what_cannot_be_is_refused() -> None:
         with pytest.raises(ConnectionLost):
             await consumer.subscribe("orders")
         await consumer.unsubscribe("orders")
+        for nothing_received in (b"x", [b"x"]):
+            with pytest.raises(TypeError, match="give what receive"):
+                await consumer.ack(nothing_received)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="give what receive"):
+            await consumer.change_invisible(b"x", 0)  # type: ignore[arg-type]
 
 
 async def test_brokers_are_told_that_it_pops() -> None:

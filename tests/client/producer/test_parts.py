@@ -52,6 +52,18 @@ def test_a_moment_that_is_said_twice_or_is_none_is_refused(parts: MessageFields)
         message_of("t", b"x", parts)
 
 
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"delay": "5s"}, "delay: '5s' is str, not seconds or a timedelta"),
+        ({"deliver_at": "noon"}, "deliver_at: 'noon' is str, not a datetime with a zone"),
+    ],
+)
+def test_a_time_that_is_told_as_something_else_is_refused(parts: Any, why: str) -> None:
+    with pytest.raises(TypeError, match=why):
+        message_of("orders", b"x", parts)
+
+
 def test_a_whole_message_has_nothing_beside_it() -> None:
     whole = Message("t", b"x")
     assert message_of(whole, b"", {}) is whole

@@ -183,6 +183,8 @@ async def test_what_could_not_be_read_back_is_refused_before_anything_is_sent() 
             await producer.send_batch([])
         with pytest.raises(TypeError, match="whole Message"):
             await producer.send(Message("orders", b"x"), b"y")
+        with pytest.raises(TypeError, match="no handle: what has one was sent with delay"):
+            await producer.recall("orders", None)
         with pytest.raises(ConnectionLost):
             await producer.send("orders", b"x", properties=None)
 

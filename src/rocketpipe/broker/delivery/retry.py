@@ -89,7 +89,7 @@ class Retries:
         if request.delay_level < 0:
             reason = "the consumer gave up on it"
         elif message.reconsume_times >= most:
-            reason = _used_up(message.reconsume_times + 1, most)
+            reason = f"failed attempts: {message.reconsume_times + 1} of {most + 1}"
         else:
             queue_id = self._topic_provider.any_queue(group.retry_queues)
             level = request.delay_level or self._level(group.retry_policy, message.reconsume_times)
@@ -120,7 +120,7 @@ class Retries:
             return "a consumer in order gave up on it"
         most = attempts_allowed(asked, version, group)
         if reconsume_times > most:
-            return _used_up(reconsume_times, most)
+            return f"failed attempts: {reconsume_times} of {most + 1}"
         return None
 
     async def dead_letters(self, group: str) -> TopicSettings:
@@ -190,12 +190,6 @@ def explained(put: Put, reason: str, *, topic: str | None, message_id: str | Non
     }
     text = properties.edited(put.properties, added)
     return put._replace(properties=text) if len(text) + SEAL_BYTES <= MAX_PROPERTIES_BYTES else put
-
-
-def _used_up(attempts: int, most: int) -> str:
-    failed = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-    allowed = "1 retry is" if most == 1 else f"{most} retries are"
-    return f"{failed} failed, {allowed} allowed"
 
 
 def _kept(message: RecordView) -> dict[str, str]:

@@ -208,12 +208,15 @@ class SimpleConsumer(Lifetime):
         """Be done with a message, or with several: they never come again.
 
         Raises:
+            TypeError: If one is nothing that ``receive`` gave.
             ReceiptExpired: If one has been held for too long, so that it comes again.
             ConnectionLost, CallTimeout: If its broker could not be reached; ask again.
             RequestRejected: If it refuses.
         """
         self._check_open()
         messages = [message] if isinstance(message, PoppedMessage) else list(message)
+        for each in messages:
+            _check_received(each)
         if messages:
             await self._popper.ack(messages)
 
@@ -221,6 +224,7 @@ class SimpleConsumer(Lifetime):
         """Have a message come again in so many milliseconds from now: later, or with 0 at once.
 
         Raises:
+            TypeError: If it is nothing that ``receive`` gave.
             ReceiptExpired: If it has been held for too long, or was acknowledged.
             ValueError: If the number is out of its range.
             ConnectionLost, CallTimeout: If its broker could not be reached; ask again.
@@ -228,6 +232,7 @@ class SimpleConsumer(Lifetime):
         """
         _check("invisible_ms", invisible_ms, 0, MAX_INVISIBLE_MS)
         self._check_open()
+        _check_received(message)
         await self._popper.hide(message, invisible_ms)
 
     async def _sources(self) -> list[Source]:
@@ -328,6 +333,11 @@ class SimpleConsumer(Lifetime):
 
     def on_routes_changed(self, topic: str) -> None:
         """Nothing to do: routes are looked at with each receive."""
+
+
+def _check_received(message: object) -> None:
+    if not isinstance(message, PoppedMessage):
+        raise TypeError(f"{message!r:.40} was not received: give what receive() gave")
 
 
 def _check(name: str, value: int, least: int, most: int) -> None:

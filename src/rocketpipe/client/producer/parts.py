@@ -46,7 +46,8 @@ def message_of(topic: str | Message, body: bytes, parts: MessageFields) -> Messa
     """Make the message; a whole one is given back, and may have nothing beside it.
 
     Raises:
-        TypeError: If there is something beside a whole message, or that no message has.
+        TypeError: If there is something beside a whole message, or that no message has, or a time
+            is not told as one.
         InvalidName, PropertiesError: As by ``Message``, or if it is said twice when it shows.
     """
     if isinstance(topic, Message):
@@ -62,8 +63,7 @@ def message_of(topic: str | Message, body: bytes, parts: MessageFields) -> Messa
     if deliver_at is not None:
         _say_once(given, "deliver_at_ms", _ms_of(deliver_at))
     if delay is not None:
-        ms = delay // _MS if isinstance(delay, timedelta) else round(1000 * delay)
-        _say_once(given, "delay_ms", ms)
+        _say_once(given, "delay_ms", _ms_in(delay))
     return Message(topic, body, **given)
 
 
@@ -81,9 +81,21 @@ def _say_once(given: dict[str, Any], name: str, ms: int) -> None:
     given[name] = ms
 
 
-def _ms_of(moment: datetime | int) -> int:
-    if not isinstance(moment, datetime):
+def _ms_in(delay: object) -> int:
+    if isinstance(delay, timedelta):
+        return delay // _MS
+    if not isinstance(delay, int | float):
+        kind = type(delay).__name__
+        raise TypeError(f"delay: {delay!r:.40} is {kind}, not seconds or a timedelta")
+    return round(1000 * delay)
+
+
+def _ms_of(moment: object) -> int:
+    if isinstance(moment, int):
         return moment
+    if not isinstance(moment, datetime):
+        kind = type(moment).__name__
+        raise TypeError(f"deliver_at: {moment!r:.40} is {kind}, not a datetime with a zone")
     if moment.tzinfo is None:
         raise PropertiesError(
             "property 'DELAY': deliver_at has no zone; say datetime.now(UTC) + …, or "

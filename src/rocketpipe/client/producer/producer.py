@@ -417,18 +417,22 @@ class Producer(Lifetime):
             on_repeat=on_repeat,
         )
 
-    async def recall(self, topic: str, handle: str) -> str:
+    async def recall(self, topic: str, handle: str | None) -> str:
         """Take back a message that waits for its moment, by its ``SendResult.recall_handle``.
 
         Gives the message's id. On return it is never delivered.
 
         Raises:
+            TypeError: If there is no handle: the message was not sent with ``delay`` or
+                ``deliver_at``.
             InvalidName: If it is no such handle.
             NoRoute: If the broker that it names is not there.
             RequestRejected: If the message does not wait any more.
             ConnectionLost, CallTimeout: If the broker does not answer.
         """
         self._intake.check_open()
+        if handle is None:
+            raise TypeError("no handle: what has one was sent with delay or deliver_at, no level")
         named = RecallHandle.parse(handle)
         queue = MessageQueue(topic=topic, broker_name=named.broker, queue_id=0)
         request = RecallMessage(topic=topic, recall_handle=handle, producer_group=self._group)

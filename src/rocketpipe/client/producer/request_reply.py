@@ -79,7 +79,7 @@ class OpenRequests:
         reply: asyncio.Future[StoredMessage] = asyncio.get_running_loop().create_future()
         self._open[correlation_id] = reply
         deadline_ms = session.clock.monotonic_ms() + timeout_ms
-        late = f"a reply to {out.message_id}"
+        late = f"question {out.message_id}"
         self._in_flight.watch(reply, deadline_ms, CallTimeout, out.topic, late, timeout_ms)
         try:
             yield reply

@@ -54,7 +54,8 @@ async def test_it_comes_again_and_again_and_becomes_a_dead_letter_in_the_end(
     (dead,) = parts.stored("%DLQ%g")
     assert dead.body == b"poison"
     assert dead.properties[properties.DLQ_ORIGIN_TOPIC] == "t"
-    assert "4 attempts" in dead.properties[properties.DLQ_REASON]
+    reason = dead.properties[properties.DLQ_REASON]
+    assert reason == "attempts not acknowledged: 4 of 4"
     assert dead.properties[properties.FIRST_POP_TIME] == str(first_ms)
     assert dead.properties["UNIQ_KEY"] == "K"
     assert dead.tags == "A"

@@ -255,7 +255,7 @@ class Revivals:
         )
         return explained(
             put,
-            f"{tried} attempts were not acknowledged, {group.max_retries} retries are allowed",
+            f"attempts not acknowledged: {tried} of {group.max_retries + 1}",
             topic=topic_of_pop_retry(point.topic, group.name),
             message_id=message.message_id,
         )
