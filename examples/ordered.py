@@ -70,8 +70,7 @@ async def consume(run: str) -> dict[str, list[int]]:
         if sum(map(len, orders.values())) == MESSAGES:
             consumer.stop()
 
-    async with consumer:
-        await consumer.closed()
+    await consumer.run()
     return orders
 
 

@@ -30,8 +30,7 @@ async def main(count: int | None) -> None:
         if count is not None and len(seen) >= count:
             consumer.stop()
 
-    async with consumer:
-        await consumer.closed()
+    await consumer.run()
 
 
 if __name__ == "__main__":

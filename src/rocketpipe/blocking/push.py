@@ -5,10 +5,9 @@
     @consumer.on("orders", tags="paid || refunded")
     def bill(message): ...
 
-    with consumer:
-        consumer.closed()
+    consumer.run()  # until Ctrl-C or SIGTERM
 
-Ctrl-C ends the wait and leaves the ``with``, which lets handlers finish what they have.
+Handlers finish what they have, as they do when a ``with`` around the consumer is left.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from rocketpipe.client.consumer.handling.handler_decorators import HandlerDecora
 from rocketpipe.client.consumer.push import PushConsumer as AsyncPushConsumer
 from rocketpipe.client.consumer.pushing.plan import CONCURRENCY
 from rocketpipe.client.consumer.tuning import PushTuning
+from rocketpipe.client.signals import first_signal
 from rocketpipe.clock import Clock
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeFromWhere
@@ -101,6 +101,20 @@ class PushConsumer(Client[AsyncPushConsumer], HandlerDecorators):
     def queues(self) -> frozenset[MessageQueue]:
         """The queues that are its share now."""
         return self._queues()
+
+    def run(self) -> None:
+        """Consume until Ctrl-C, SIGTERM or ``stop``, and close in order: a program's whole life.
+
+        A second signal does what it would do without this. Only on the main thread signals are
+        heard; elsewhere, and beside a framework that has them, ``stop`` ends it.
+
+        Raises:
+            ValueError, GroupTaken, OffsetsTaken, RequestRejected: As for its ``with``.
+        """
+        with first_signal(self.stop) as is_signalled, self:
+            if is_signalled():  # before there was anything to stop
+                self.stop()
+            self.closed()
 
     def stop(self) -> None:
         """Have it closed, without waiting: for signal handlers, and for handlers of messages."""

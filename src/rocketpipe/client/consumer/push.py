@@ -5,8 +5,7 @@
     @consumer.on("orders", tags="paid || refunded")
     async def bill(message): ...
 
-    async with consumer:
-        await consumer.closed()
+    asyncio.run(consumer.run())  # until Ctrl-C or SIGTERM
 
 Members of a group share its queues; with ``broadcast`` each gets everything. A handler that raises,
 or returns ``Retry``, gets its messages again: later, or with ``ordered`` before anything behind.
@@ -38,6 +37,7 @@ from rocketpipe.client.consumer.replies import Replies
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.session import Session
+from rocketpipe.client.signals import first_signal
 from rocketpipe.clock import Clock
 from rocketpipe.errors import SessionClosed
 from rocketpipe.model.names import TRACE_TOPIC
@@ -179,6 +179,20 @@ class PushConsumer(Replies, HandlerDecorators, Lifetime):
                     await stack.aclose()
                 finally:
                     self._closed.set()
+
+    async def run(self) -> None:
+        """Consume until Ctrl-C, SIGTERM or ``stop``, and close in order: a program's whole life.
+
+        A second signal does what it would do without this. Only on the main thread signals are
+        heard; elsewhere, and beside a framework that has them, ``stop`` ends it.
+
+        Raises:
+            ValueError, GroupTaken, OffsetsTaken, RequestRejected: As for its ``async with``.
+        """
+        loop = asyncio.get_running_loop()
+        with first_signal(lambda: loop.call_soon_threadsafe(self.stop)):
+            async with self:
+                await self.closed()
 
     def stop(self) -> None:
         """Have it closed, without waiting: for signal handlers, and for handlers of messages."""
