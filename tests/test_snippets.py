@@ -135,3 +135,14 @@ def test_a_cluster_that_a_page_starts_is_there_for_its_code_and_commands(tmp_pat
     done = run(tmp_path / "page.md", page.replace("--mode single", "--mode best"))
     assert done.returncode == 1
     assert "rocketpipe cluster up did not start" in done.stdout
+
+
+def test_what_a_page_makes_beside_the_server_may_be_there_already() -> None:
+    """A reader runs a page's program twice; files that it makes are still there."""
+    made = [
+        f"{page.relative_to(ROOT)}: {line.strip()}"
+        for page in PAGES
+        for line in page.read_text().splitlines()
+        if 'execute("create table ' in line and "if not exists" not in line
+    ]
+    assert not made
