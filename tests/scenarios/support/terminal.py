@@ -48,6 +48,8 @@ _VOLATILE: Final = (
     (r"[^\n\r]*\r", ""),
     # Where the banner breaks a line depends on how long the path of the directory is.
     (r"\n {14}", " "),
+    # Machines have so many cores, and not all have uvloop.
+    (r"(?m)^ *(?:Cores|Faster with) .*\n", ""),
     (r"\d+\.\d+\.\d+\.\d+@\d+(?:[#@][^\s\",]*)?", "CLIENT"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.?\d*(?:\+00:00|Z)?", "TIME"),
