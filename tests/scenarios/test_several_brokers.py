@@ -118,12 +118,29 @@ async def read(name_server: str, group: str, wanted: set[bytes]) -> None:
                 found |= {message.body for message in await consumer.poll()}
 
 
+async def at_both(name_server: str, topic: str) -> None:
+    """Wait until both brokers have a topic that was made while one of them was down."""
+    async with Admin(name_server) as admin, asyncio.timeout(PATIENCE_S):
+        while topic not in await admin.brokers.topics("broker-a-1"):
+            pass
+
+
+def command(*words: str) -> tuple[int, str]:
+    ended = subprocess.run(
+        [sys.executable, "-m", "rocketpipe.cli.main", *words],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return ended.returncode, ended.stdout + ended.stderr
+
+
 def refused(scratch: Path, *words: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", *words]
-    command += ["--data", str(scratch / "data"), "--namesrv", "127.0.0.1:0"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("rocketpipe serve:")]
-    return ended.returncode, line
+    data = ["--data", str(scratch / "data"), "--namesrv", "127.0.0.1:0"]
+    code, printed = command("serve", *words, *data)
+    (line,) = [line for line in printed.splitlines() if line.startswith("rocketpipe serve:")]
+    return code, line
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks for processes in /proc")
@@ -144,6 +161,13 @@ async def test_a_directory_of_one_becomes_one_of_three_and_loses_nothing(tmp_pat
         # The new one has the topics and groups, and takes its share.
         async with Admin(two.name_server) as admin:
             assert set((await admin.topics.show("orders")).settings) == {"broker-a", "broker-a-1"}
+        create = ["topic", "create", "-n", two.name_server, "--queues-in-all"]
+        code, printed = await asyncio.to_thread(command, *create, "3", "odd")
+        assert code == 2
+        assert "3 queues cannot be as many at each of 2 brokers: 4 can, or 2" in printed
+        code, printed = await asyncio.to_thread(command, *create, "4", "even")
+        assert code == 0
+        assert "4 queues in all, at 2 brokers" in printed
         sent += (more := bodies("both"))
         assert await send(two.name_server, more) == {"broker-a", "broker-a-1"}
 
@@ -152,9 +176,12 @@ async def test_a_directory_of_one_becomes_one_of_three_and_loses_nothing(tmp_pat
         os.kill(before["broker-a-1"], signal.SIGKILL)
         await until(lambda: "broker-a-1 died (SIGKILL), starts again in 0.5 s" in two.log)
         assert not two.ready()
+        async with Admin(two.name_server) as admin:
+            await admin.topics.create("meanwhile", queues=1)
         await until(lambda: "broker-a-1 serves again at" in two.log)
         assert f"serves again at {two.addresses['broker-a-1']}" in two.log
         await until(two.ready)
+        await at_both(two.name_server, "meanwhile")
         await sending
         sent += during
         assert two.children()["broker-a"] == before["broker-a"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.cli.main import main
+from rocketpipe.store import roster
 from rocketpipe.testing.servers import serving
 
 pytestmark = pytest.mark.scenario
@@ -112,3 +113,17 @@ def test_the_end_of_a_log_is_cut_off(stopped_store: Path, capsys: Capture) -> No
     assert "2 records" in capsys.readouterr().out
     assert main([*command[:-2], "7", "--yes"]) > 0
     assert "7" in capsys.readouterr().err
+
+
+def test_of_several_brokers_one_is_to_be_named(
+    tmp_path: Path, stopped_store: Path, capsys: Capture
+) -> None:
+    several = tmp_path / "several"
+    several.mkdir()
+    roster.begun("b", taken=False).grown(2).save(several)
+    assert main(["store", "check", str(several)]) == 2
+    assert f"name one, {several / 'b-0'}, {several / 'b-1'}" in capsys.readouterr().err
+    roster.begun("b", taken=True).grown(2).save(stopped_store)
+    assert main(["store", "check", str(stopped_store)]) == 0
+    told = capsys.readouterr().err
+    assert f"this is b alone; the others are {stopped_store / 'b-1'}" in told

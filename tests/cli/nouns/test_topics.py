@@ -57,3 +57,8 @@ def test_what_is_no_number_of_queues_and_no_cluster_is_refused(
     assert ended.value.code == 2
     assert "1 or more is expected" in capsys.readouterr().err
     assert "no cluster 'nothing'" in command("topic", "list", "--cluster", "nothing", code=1)
+
+
+def test_queues_may_be_counted_in_all(command: Command, answer: Answer) -> None:
+    made = answer("topic", "create", "counted", "--queues-in-all", "3")
+    assert len(made["queues"]) == 3

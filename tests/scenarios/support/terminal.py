@@ -58,6 +58,10 @@ _VOLATILE: Final = (
     (r"\bv1 ?[A-Za-z0-9+/=_-]{40,}|\b[A-Za-z0-9_-]{60,}={0,2}", "HANDLE"),
     (r"rocketpipe\": \{[^}]*\}", 'rocketpipe": VERSION'),
     (r"RocketPipe\s+\d.*\n", "RocketPipe  VERSION\n"),
+    # How many there are is the machine's.
+    (r"(Cores\s+1 broker on 1 of) .*\n", r"\1 CORES\n"),
+    (r'("cores": \{"brokers": 1, "usable":) \d+', r"\1 CORES"),
+    (r"  Faster with .*\n", ""),
     (r"\b1[0-9]{12}\b", "TIMESTAMP"),
     (r'"(in|out)_tps": [\d.]+', r'"\1_tps": RATE'),
     (r"[\d.]+ +[\d.]+ +(yes|no)\n", r"RATE  RATE  \1\n"),

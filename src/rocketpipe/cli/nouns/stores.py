@@ -25,6 +25,7 @@ from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.remoting.caller import split_address
+from rocketpipe.store import roster
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import StoreLocked
 from rocketpipe.store.files.disk import Disk, DiskError
@@ -134,6 +135,15 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 
 def _store(options: argparse.Namespace) -> Path:
     root: Path = options.directory
+    known = roster.load(root)
+    if known is not None:
+        alone = [member.name for member in known.brokers if member.directory == roster.WHOLE]
+        others = [str(member.root(root)) for member in known.brokers if member.name not in alone]
+        if not alone:
+            raise ConfigError(
+                str(root), f"holds the stores of several brokers: name one, {', '.join(others)}"
+            )
+        settings.tell([f"{root}: this is {alone[0]} alone; the others are {', '.join(others)}"])
     if not (root / "commitlog").is_dir():
         raise ConfigError(
             str(root), "is no store: it has no directory 'commitlog'; name what --data named"

@@ -36,13 +36,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = Verbs(parser, EXAMPLES)
     create = verbs.add("create", "create a topic", _create)
     create.add_argument("topic", help="its name")
-    create.add_argument(
+    queues = create.add_mutually_exclusive_group()
+    queues.add_argument(
         "-q",
         "--queues",
         type=count,
         default=DEFAULT_QUEUES,
         metavar="N",
-        help=f"queues at each broker ({DEFAULT_QUEUES})",
+        help=f"queues at each broker, so that two brokers have twice as many ({DEFAULT_QUEUES})",
+    )
+    queues.add_argument(
+        "--queues-in-all",
+        type=count,
+        metavar="N",
+        help="queues at all brokers together, as many at each",
     )
     create.add_argument(
         "--if-missing", action="store_true", help="be content if the topic is there already"
@@ -114,10 +121,29 @@ def _attributes(options: argparse.Namespace) -> dict[str, str]:
     return found
 
 
+async def _queues(admin: Admin, options: argparse.Namespace) -> int:
+    """How many queues each broker is to have."""
+    if options.queues_in_all is None:
+        return int(options.queues)
+    found = await admin.brokers.all(cluster=options.cluster)
+    names = {each.name for each in found if options.broker in (None, each.name)}
+    wanted: int = options.queues_in_all
+    each, left = divmod(wanted, max(1, len(names)))
+    if left or not each:
+        more = (each + 1) * len(names)
+        raise ConfigError(
+            "--queues-in-all",
+            f"{wanted} queues cannot be as many at each of "
+            f"{counted(len(names), 'broker')}: {more} can"
+            + (f", or {more - len(names)}" if each else ""),
+        )
+    return each
+
+
 async def _create(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     await admin.topics.create(
         options.topic,
-        queues=options.queues,
+        queues=await _queues(admin, options),
         perm=_PERMISSIONS[options.perm or "rw"],
         ordered=bool(options.ordered),
         message_type=MessageType(options.type) if options.type else None,
@@ -198,6 +224,8 @@ async def _show(admin: Admin, printer: Printer, options: argparse.Namespace) -> 
         return 0
     if printer.form == "table":
         printer.rows(settings, list(settings[0]) if settings else ["broker"])
+        if len(settings) > 1:
+            printer.line(f"{len(queues)} queues in all, at {len(settings)} brokers")
         printer.line("")
     columns = ["broker", "queue", "first", "end", "messages", "last_stored"]
     printer.rows(queues, columns)

@@ -115,7 +115,7 @@ async def test_one_that_does_not_start_is_tried_again_and_said_to_be_hopeless_on
         await until(lambda: fleet.children["b-1"].deaths >= 4)
         hopeless = [line for line in caplog.messages if "does not start" in line]
         assert len(hopeless) == 1
-        assert f"store check --data {tmp_path / 'b-1'}" in hopeless[0]
+        assert f"store check {tmp_path / 'b-1'}" in hopeless[0]
         assert caplog.messages[0].endswith("; the log is damaged")
         assert commands.moved, "its port may have been the reason"
         mended.append("b-1")

@@ -26,9 +26,11 @@ from rocketpipe.cli.children.child import Child, State
 from rocketpipe.cli.children.events import Event
 from rocketpipe.cli.children.output import LogLines
 from rocketpipe.cli.serving.fleet import cores
+from rocketpipe.cli.serving.fleet.absences import Absences
 from rocketpipe.cli.serving.fleet.commands import Commands
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError, StoreError
+from rocketpipe.remoting.caller import Caller
 from rocketpipe.store import roster
 from rocketpipe.store.roster import Member, Roster
 
@@ -73,6 +75,7 @@ class Fleet:
         #: Who has died since all were started for the first time, and of what.
         self._died = {name: asyncio.Event() for name in self.members}
         self._last_words: dict[str, str] = {}
+        self._absences: Absences | None = None
 
     @asynccontextmanager
     async def serving(self, name_server: str) -> AsyncIterator[None]:
@@ -87,6 +90,9 @@ class Fleet:
             pipe, pipe_end = os.pipe()
             stack.callback(os.close, pipe)
             stack.callback(os.close, pipe_end)
+            caller = await stack.enter_async_context(Caller())
+            self._absences = Absences(caller, self._clock, self._others)
+            await stack.enter_async_context(self._absences.watched())
             for name, member in self.members.items():
                 self.children[name] = self._child(member, name_server, pipe)
             for child in self.children.values():
@@ -103,6 +109,14 @@ class Fleet:
     def address(self, name: str) -> str:
         """Where a broker listens."""
         return self._commands.address(self.members[name])
+
+    def _others(self, name: str) -> list[str]:
+        """Where those listen that serve beside one."""
+        return [
+            self.address(each)
+            for each, child in self.children.items()
+            if each != name and child.state is State.RUNNING
+        ]
 
     def problems(self) -> dict[str, str]:
         """Which of them do not serve now, and what they do instead."""
@@ -148,8 +162,12 @@ class Fleet:
 
     def _happened(self, event: Event) -> None:
         log.warning("%s", event.text)
+        assert self._absences is not None
+        if event.what == "serves":
+            self._absences.end(event.name, self.address(event.name))
         if event.what != "died":
             return
+        self._absences.begin(event.name)
         child, member = self.children[event.name], self.members[event.name]
         self._last_words[event.name] = child.output.last_words()
         self._died[event.name].set()
@@ -158,7 +176,7 @@ class Fleet:
         if event.facts["deaths"] == HOPELESS and not event.facts["served"]:
             log.error(
                 "%s does not start: the others go on, and it is tried again, at last once a "
-                "minute; `rocketpipe store check --data %s` looks at its files",
+                "minute; `rocketpipe store check %s` looks at its files",
                 event.name,
                 member.root(self._data),
             )
