@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from threading import get_ident
-from typing import Final
+from typing import Any, Final
 from weakref import WeakSet
 
 from rocketpipe.client.producer.parts import MessageFields, message_of
+from rocketpipe.client.producer.selectors import Pick, Selector, pick_of
 from rocketpipe.client.producer.sending.outgoing import Checks, Outgoing
 from rocketpipe.client.session import Session
 from rocketpipe.errors import SessionClosed, WrongThread
 from rocketpipe.model.message import Message
+from rocketpipe.model.route import MessageQueue
 
 _NO_PARTS: Final[MessageFields] = {}
 #: A thread that is none: what was open before a fork is open nowhere in the child.
@@ -79,6 +81,15 @@ class Composer:
         self.checks.check_topic(message.topic)
         message_id = self._session.keys.next(now_ms)
         return Outgoing(message, message_id, now_ms, self.checks.max_bytes)
+
+
+def pick_for(
+    out: Outgoing, queue: MessageQueue | None, order_by: Any, selector: Selector | None
+) -> Pick | None:
+    """What a sender said about where its message goes; asked for its message only if it did."""
+    if queue is None and order_by is None and selector is None:
+        return None
+    return pick_of(out.message, queue, order_by, selector)
 
 
 _open: Final[WeakSet[Composer]] = WeakSet()

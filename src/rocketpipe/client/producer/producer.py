@@ -12,17 +12,17 @@ from rocketpipe.background import running
 from rocketpipe.client.faults import Variant
 from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.producer.callback_sends import CallbackSends, SendCallback
-from rocketpipe.client.producer.composing import Composer
+from rocketpipe.client.producer.composing import Composer, pick_for
 from rocketpipe.client.producer.member import ProducerMember
 from rocketpipe.client.producer.parts import MessageFields
 from rocketpipe.client.producer.request_reply import OpenRequests
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
-from rocketpipe.client.producer.selectors import Pick, Selector, pick_of
+from rocketpipe.client.producer.selectors import Selector, pick_of
 from rocketpipe.client.producer.sending.batching import Batching
 from rocketpipe.client.producer.sending.delivery import Delivery
 from rocketpipe.client.producer.sending.in_flight import MAX_BYTES, MAX_SENDS, InFlight
-from rocketpipe.client.producer.sending.outgoing import Checks, Outgoing
+from rocketpipe.client.producer.sending.outgoing import Checks
 from rocketpipe.client.producer.sending.prober import Prober
 from rocketpipe.client.producer.sending.publish_routes import PublishRoutes
 from rocketpipe.client.producer.sending.queue_choice import QueueChoice
@@ -230,7 +230,7 @@ class Producer(Lifetime):
             if pending is not None:
                 return await pending
         out = intake.take(topic, body, parts)
-        pick = _pick(out, queue, order_by, selector)
+        pick = pick_for(out, queue, order_by, selector)
         if not self._in_flight.try_enter(out.size):
             left_ms = await sender.enter(out.size, left_ms)
         return await sender.send(out, left_ms, pick)
@@ -260,7 +260,7 @@ class Producer(Lifetime):
             raise TypeError(f"callback {callback!r} cannot be called; `send` needs none")
         out = self._intake.take(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        pick = _pick(out, queue, order_by, selector)
+        pick = pick_for(out, queue, order_by, selector)
         left_ms = await self._sender.enter(out.size, left_ms)
         self._called_back.begin(out, left_ms, pick, callback)
 
@@ -283,7 +283,7 @@ class Producer(Lifetime):
         out = self._intake.take(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         await self._intake.checks.compress(out)
-        await self._delivery.post(out, left_ms, _pick(out, queue, order_by, selector))
+        await self._delivery.post(out, left_ms, pick_for(out, queue, order_by, selector))
 
     async def send_batch(
         self,
@@ -362,7 +362,7 @@ class Producer(Lifetime):
             out,
             immunity_s=immunity_s,
             timeout_ms=self._timeout_ms if timeout_ms is None else timeout_ms,
-            pick=_pick(out, queue, order_by, selector),
+            pick=pick_for(out, queue, order_by, selector),
         )
 
     async def send_in_transaction(
@@ -437,12 +437,3 @@ class Producer(Lifetime):
         queue = MessageQueue(topic=topic, broker_name=named.broker, queue_id=0)
         request = RecallMessage(topic=topic, recall_handle=handle, producer_group=self._group)
         return (await self._session.leaders.ask(queue, request, self._timeout_ms)).msg_id
-
-
-def _pick(
-    out: Outgoing, queue: MessageQueue | None, order_by: Any, selector: Selector | None
-) -> Pick | None:
-    """What a sender said about where its message goes; asked for its message only if it did."""
-    if queue is None and order_by is None and selector is None:
-        return None
-    return pick_of(out.message, queue, order_by, selector)

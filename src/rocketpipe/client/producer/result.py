@@ -15,10 +15,10 @@ from rocketpipe.protocol.command import RESPONSE, Command
 #: What Java's clients assume where a broker does not say.
 DEFAULT_REGION: Final = "DefaultRegion"
 
-_SUCCESS: Final = int(ResponseCode.SUCCESS)
+SUCCESS: Final = int(ResponseCode.SUCCESS)
 _STORED: Final = frozenset(
     {
-        _SUCCESS,
+        SUCCESS,
         int(ResponseCode.FLUSH_DISK_TIMEOUT),
         int(ResponseCode.SLAVE_NOT_AVAILABLE),
         int(ResponseCode.FLUSH_SLAVE_TIMEOUT),
@@ -106,13 +106,31 @@ def read_sent(buffer: bytes, at: int, body: int) -> Sent | None:
     return sent if sent.flag & RESPONSE and sent.code in _STORED else None
 
 
+def result_of_sent(sent: Sent, queue: MessageQueue, message_id: str) -> SendResult:
+    """What the sender of a plain message is told, when all is as safe as it is set to."""
+    assert sent.code == SUCCESS, "more is to be said of it"
+    fields = sent.fields
+    if fields.queue_id != queue.queue_id:  # it was left to the broker
+        queue = msgspec.structs.replace(queue, queue_id=fields.queue_id)
+    return SendResult(
+        message_id,
+        queue,
+        QueueOffset(fields.queue_offset),
+        True,
+        fields.offset_ids,
+        fields.region or DEFAULT_REGION,
+        fields.transaction_id,
+        fields.recall_handle,
+    )
+
+
 def stored_of(sent: Sent, queue: MessageQueue) -> Stored:
     """The same as ``read_stored``, of an answer that was read by ``read_sent``."""
     fields = sent.fields
     if fields.queue_id != queue.queue_id:  # it was left to the broker
         queue = msgspec.structs.replace(queue, queue_id=fields.queue_id)
     return Stored(
-        sent.code == _SUCCESS,
+        sent.code == SUCCESS,
         fields.offset_ids,
         queue,
         fields.queue_offset,
@@ -147,7 +165,7 @@ def read_stored(command: Command, queue: MessageQueue) -> Stored:
     if queue_id != queue.queue_id:  # it was left to the broker
         queue = msgspec.structs.replace(queue, queue_id=queue_id)
     return Stored(
-        code == _SUCCESS,
+        code == SUCCESS,
         offset_ids,
         queue,
         queue_offset,

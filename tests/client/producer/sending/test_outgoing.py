@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketpipe.client.producer.sending.outgoing import Checks, Outgoing, PlainTexts, template
+from rocketpipe.client.producer.sending.outgoing import (
+    Checks,
+    Outgoing,
+    PlainTexts,
+    plain_header,
+    template,
+)
 from rocketpipe.errors import InvalidName, MessageRefused, PropertiesError
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.flags import COMPRESSED, Compression
@@ -215,11 +221,19 @@ def test_a_plain_message_is_sent_as_any_other_would_be(
     usual = outgoing(Message(topic, body, **parts))
     header = template("g", topic, "broker-a")
     assert out.frame(header, 3, 77) == usual.frame(header, 3, 77)
+    assert out.plain_frame(plain_header(header, 3), 77) == usual.frame(header, 3, 77)
     assert (out.size, out.wait_stored, out.message) == (
         usual.size,
         usual.wait_stored,
         usual.message,
     )
+
+
+@pytest.mark.parametrize("name", ["%d", "100%", '"g":"-1"', '","i":-2', '"opaque":-3,', "-3"])
+def test_names_that_look_like_fields_or_formats_stay_what_they_are(name: str) -> None:
+    out = Outgoing.of_plain("t", b"body", {}, "WAIT\x01true\x02UNIQ_KEY\x01", "0A" * 16, 17)
+    header = template(name, "t", name)
+    assert out.plain_frame(plain_header(header, 7), 9) == out.frame(header, 7, 9)
 
 
 def test_ordinary_messages_are_plain_and_what_is_known_of_them_is_bounded() -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.client.producer.support.broker_parts import turned, world
 
 from rocketpipe.client.leaders import AWAITED_MS
-from rocketpipe.client.producer.sending.outgoing import template
+from rocketpipe.client.producer.sending.outgoing import plain_header, template
 from rocketpipe.client.producer.sending.publish_routes import PublishRoute, PublishRoutes
 from rocketpipe.errors import ConnectionLost, NoRoute
 from rocketpipe.model.route import BrokerAddresses, BrokerQueues, MessageQueue, TopicRoute
@@ -34,7 +34,8 @@ def test_a_line_has_queues_leaders_and_headers() -> None:
     assert line.header("a") == template("g", "t", "a")
     ways = [way for way in line.ways if way is not None]
     assert [(way.queue, way.address, way.header) for way in ways] == [
-        (queue, "a:1", template("g", "t", "a")) for queue in line.queues
+        (queue, "a:1", plain_header(template("g", "t", "a"), queue.queue_id))
+        for queue in line.queues
     ]
 
 

@@ -82,6 +82,7 @@ class Delivery:
         self._session = session
         self._caller = session.caller
         self._clock = session.clock
+        self._now_ms = session.clock.monotonic_ms
         self._lines = lines
         self._choice = choice
         self.in_flight = in_flight
@@ -131,7 +132,7 @@ class Delivery:
         return line.queues
 
     def begin(self, out: Outgoing, time_ms: int) -> PendingAnswer | None:
-        """Send it at once, if there is nothing to wait for; None if there is.
+        """Send a plain message at once, if there is nothing to wait for; None if there is.
 
         Whoever gets what was asked waits for its answer, and then says that it is ``over``.
         """
@@ -144,13 +145,20 @@ class Delivery:
         if way is None:
             return None
         peer = way.peer
-        if peer is None or not peer.is_open:
+        if peer is None:
             peer = way.peer = self._caller.connected(way.address)
-        else:
-            self._caller.check_process()
         if peer is None or peer.is_slow:
             return None
-        return self._ask(out, peer, way.header, way.queue, time_ms)
+        opaque = peer.next_opaque()
+        answer: asyncio.Future[Sent | Command] = peer.loop.create_future()
+        try:
+            peer.ask(opaque, out.plain_frame(way.header, opaque), answer, read_sent)
+        except ConnectionLost:
+            way.peer = None
+            return None
+        now_ms = self._now_ms()
+        self.in_flight.watch(answer, now_ms + time_ms, CallTimeout, peer.address, _SENDING, time_ms)
+        return PendingAnswer(answer, peer, opaque, way.queue, now_ms)
 
     def over(self, asked: PendingAnswer) -> None:
         """Stop waiting for an answer, whether it came or not."""

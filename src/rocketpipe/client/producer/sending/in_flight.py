@@ -55,10 +55,11 @@ class InFlight:
 
     def try_enter(self, size: int) -> bool:
         """Take room for a send of so many bytes, if there is; give it back by ``leave``."""
-        if self._line or not self._fits(size):
+        sends, held_bytes = self.sends, self.held_bytes + size
+        if self._line or sends >= self._max_sends or (sends and held_bytes > self._max_bytes):
             return False
-        self.sends += 1
-        self.held_bytes += size
+        self.sends = sends + 1
+        self.held_bytes = held_bytes
         return True
 
     async def enter(self, size: int, timeout_ms: int) -> int:

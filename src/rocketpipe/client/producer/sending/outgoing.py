@@ -50,6 +50,7 @@ _NOT_WAITING_TEXT: Final = f"{_NOT_WAITING}{well_known.UNIQ_KEY}\x01"
 _SHORT_CHARS: Final = 64
 _MAX_KNOWN: Final = 1024
 
+_OPAQUE: Final = (b'"opaque":-3,', b'"opaque":%d,')
 _new: Final = object.__new__
 _quoted: Final = msgspec.json.encode
 _pack: Final = HEAD.pack
@@ -67,6 +68,17 @@ def template(group: str, topic: str, broker_name: str, new_queues: int = NEW_TOP
         f'"i":%b,"j":"0","k":"false","m":"%b","n":{names[2]}}},"flag":%d,"language":"PYTHON",'
         f'"opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{OUR_VERSION}}}'
     ).encode()
+
+
+def plain_header(header: bytes, queue_id: int) -> bytes:
+    """A template of ``template`` for the plain messages to one queue; see ``plain_frame``."""
+    filled = header % (_SEND, queue_id, 0, -1, 0, b"-2", b"false", 0, -3)
+    found = filled.replace(b"%", b"%%")
+    for number, place in ((b'"g":"-1"', b'"g":"%d"'), (b'"i":-2', b'"i":%b'), _OPAQUE):
+        # A quotation mark inside of a name is escaped, so these are fields and nothing else.
+        assert found.count(number) == 1
+        found = found.replace(number, place)
+    return found
 
 
 class Outgoing:
@@ -123,18 +135,13 @@ class Outgoing:
         born_ms: int,
     ) -> Outgoing:
         """The same for a plain message, with the text that ``PlainTexts`` gave."""
-        self = _new(cls)
+        self = _new(_Plain)
         self._message = None
         self._parts = parts
         self.message_id = message_id
         self.born_ms = born_ms
         self.topic = topic
-        self.plain = True
         self.body = body
-        self.flag = 0
-        self.sys_flag = 0
-        self.batch = False
-        self.wait_stored = True
         self.properties = properties = f"{text}{message_id}\x02"
         self.size = len(body) + len(properties)
         return self
@@ -164,10 +171,19 @@ class Outgoing:
     ) -> Outgoing:
         """A batch that is written already, with an id of its own, as Java's batches have."""
         text = _PLAIN_TEXT if wait_stored else _NOT_WAITING_TEXT
-        self = cls.of_plain(topic, body, _NO_PARTS, text, batch_id, born_ms)
+        self = _new(cls)
+        self._message = None
+        self._parts = _NO_PARTS
+        self.message_id = batch_id
+        self.born_ms = born_ms
+        self.topic = topic
         self.plain = False
+        self.body = body
+        self.flag = 0
+        self.sys_flag = 0
         self.batch = True
         self.wait_stored = wait_stored
+        self.properties = f"{text}{batch_id}\x02"
         self.size = len(body)
         return self
 
@@ -197,6 +213,25 @@ class Outgoing:
         )
         size = len(head)
         return b"".join((_pack(size + 4 + len(body), size), head, body))
+
+    def plain_frame(self, header: bytes, opaque: int) -> bytes:
+        """The same of a plain message, with a header of ``plain_header``."""
+        body = self.body
+        head = header % (self.born_ms, _quoted(self.properties), opaque)
+        size = len(head)
+        return b"".join((_pack(size + 4 + len(body), size), head, body))
+
+
+class _Plain(Outgoing):
+    """A plain message: what nobody said of it is the same for all."""
+
+    __slots__ = ()
+
+    plain = True
+    flag = 0
+    sys_flag = 0
+    batch = False
+    wait_stored = True
 
 
 class PlainTexts:

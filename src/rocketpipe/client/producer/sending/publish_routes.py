@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from rocketpipe.client.producer.sending.outgoing import template
+from rocketpipe.client.producer.sending.outgoing import plain_header, template
 from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
 from rocketpipe.clock import in_time
@@ -31,7 +31,8 @@ class QueueRoute:
     def __init__(self, queue: MessageQueue, address: str, header: bytes) -> None:
         self.queue = queue
         self.address = address
-        self.header = header
+        #: The template of its plain messages.
+        self.header = plain_header(header, queue.queue_id)
         #: The connection that was used last; it may have ended since.
         self.peer: PeerConnection | None = None
 

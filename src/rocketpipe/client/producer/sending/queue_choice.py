@@ -71,6 +71,8 @@ class QueueChoice:
         """Take which rules slow brokers are avoided by; with None, only the last failure counts."""
         self._variant = variant
         self._turns = RoundRobin(chance)
+        #: The counter of a topic, which then counts on: ``choose`` while nothing has failed.
+        self.turn: Final = self._turns.turn
         self.faults = FaultTable(variant.value, clock, chance) if variant is not None else None
 
     def choose(
@@ -86,10 +88,6 @@ class QueueChoice:
         if self._variant is Variant.V4:
             return self._choose_v4(topic, queues, faults)
         return self._choose_v5(topic, queues, faults, failed_last)
-
-    def turn(self, topic: str) -> int:
-        """The counter of a topic, which then counts on: ``choose`` while nothing has failed."""
-        return self._turns.turn(topic)
 
     def note(
         self, broker: str, latency_ms: int, *, failed: bool = False, reachable: bool = True

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from typing import Any, Final, Self
 
 from rocketpipe.background import running
-from rocketpipe.client.producer.result import SendResult, Sent, Stored, stored_of
+from rocketpipe.client.producer.result import SUCCESS, SendResult, Sent, Stored, result_of_sent
 from rocketpipe.client.producer.retry import Retries
 from rocketpipe.client.producer.selectors import Pick
 from rocketpipe.client.producer.sending.batching import Batcher, Batching
@@ -31,11 +31,9 @@ from rocketpipe.client.session import Session
 from rocketpipe.errors import MessageRefused, RocketPipeError
 from rocketpipe.model.message import Message
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.command import Command
 
 TRACE_TIMEOUT_MS: Final = 5000
-_SUCCESS: Final = int(ResponseCode.SUCCESS)
 #: A unique key and what ends it; those of IPv6 are longer, which matters to no limit.
 _KEY_CHARS: Final = 33
 
@@ -128,10 +126,9 @@ class Sender:
             return await self._send_together(self._batcher, out, left_ms, pick)
         try:
             retries = self._retries_unanswered if unanswered_only else self._retries
-            if pick is not None or not out.plain or self._trace is not None:
-                return await self._send_one(out, left_ms, retries, pick)
-            delivery = self._delivery
-            asked = delivery.begin(out, retries.time_for(1, left_ms))
+            asked = None
+            if pick is None and out.plain and self._trace is None:
+                asked = self._delivery.begin(out, retries.time_for(1, left_ms))
             if asked is None:
                 return await self._send_one(out, left_ms, retries, pick)
             told: Sent | Command | RocketPipeError
@@ -140,13 +137,11 @@ class Sender:
             except RocketPipeError as error:
                 told = error
             finally:
-                delivery.over(asked)
-            if type(told) is Sent and told.code == _SUCCESS:
-                stored = stored_of(told, asked.queue)
-            else:
-                begun = FirstAttempt(asked.queue, asked.began_ms, told)
-                stored = await delivery.deliver(out, left_ms, retries, None, begun)
-            return result_of(out, stored)
+                self._delivery.over(asked)
+            if type(told) is Sent and told.code == SUCCESS:
+                return result_of_sent(told, asked.queue, out.message_id)
+            begun = FirstAttempt(asked.queue, asked.began_ms, told)
+            return result_of(out, await self._delivery.deliver(out, left_ms, retries, None, begun))
         finally:
             self._in_flight.leave(out.size)
 
