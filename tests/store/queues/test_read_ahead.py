@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.store.errors import QueueDamaged
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.open_files import OpenFiles
 from rocketpipe.store.queues.consume_queue import ConsumeQueue
@@ -93,6 +94,21 @@ def test_entries_that_were_put_right_are_read_again(queue: Counted) -> None:
     queue.mend(FileSum(0, 1000, 0), 0, ())
     assert ahead.entries(queue, 32, 32) == entries(32, 32)
     assert queue.reads == 2
+
+
+def test_damage_further_on_is_no_matter_of_who_reads_before_it(tmp_path: Path) -> None:
+    disk = Disk()
+    files = OpenFiles(disk, 8)
+    queue = Counted(disk, files, tmp_path, 20 * 100)
+    queue.append(entries(0, 200), QueueOffset(0))
+    queue.write_pending()
+    second = sorted(tmp_path.iterdir())[1]
+    second.write_bytes(bytes(2000))
+    files.age += 1
+    ahead = ReadAhead()
+    assert ahead.entries(queue, 32, 32) == entries(32, 32)
+    with pytest.raises(QueueDamaged):
+        ahead.entries(queue, 96, 32)
 
 
 def test_no_more_readers_are_kept_than_may_be(tmp_path: Path) -> None:

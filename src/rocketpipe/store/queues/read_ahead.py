@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.store.errors import QueueDamaged
+from rocketpipe.store.files.disk_error import DiskError
 from rocketpipe.store.queues.consume_queue import ConsumeQueue
 from rocketpipe.store.queues.entries import QUEUE_ENTRY_BYTES
 
@@ -41,7 +43,11 @@ class ReadAhead:
             if at + size < len(data):
                 self._kept[queue, offset + count] = kept
                 return data[at : at + size]
-        data = queue.entries(QueueOffset(offset), max(count, AHEAD))
+        try:
+            data = queue.entries(QueueOffset(offset), max(count, AHEAD))
+        except (QueueDamaged, DiskError):
+            # What is behind may be in another file: who did not ask for it does not suffer by it.
+            data = queue.entries(QueueOffset(offset), count)
         if size < len(data):
             if len(self._kept) >= self._max_readers:
                 del self._kept[next(iter(self._kept))]

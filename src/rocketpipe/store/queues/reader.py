@@ -159,6 +159,18 @@ class Reader:
             RecordCorrupt: The first message is not what was written; those behind it can be read.
             DiskError: The log or the queue cannot be read.
         """
+        if matches is everything:
+            run = self.run(topic, queue_id, offset, max_count, max_bytes)
+            records = None if run is None else run.behind(b"")
+            if run is not None and records is not None:
+                return ReadResult(
+                    status=ReadStatus.FOUND,
+                    next_offset=QueueOffset(run.next_offset),
+                    min_offset=QueueOffset(run.min_offset),
+                    max_offset=QueueOffset(run.max_offset),
+                    records=records,
+                    count=run.count,
+                )
         if self._queues.queue(topic, queue_id) is None:
             return _nothing(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         low = self._queues.min_offset(topic, queue_id)
