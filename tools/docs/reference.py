@@ -27,6 +27,7 @@ from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.metrics import families, replication
 from rocketpipe.broker.replication.status import FollowerStatus, FollowingStatus, alone
 from rocketpipe.cli.main import NOUNS, parser_of
+from rocketpipe.cli.serving.fleet.health import processes
 from rocketpipe.metrics import Family
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
@@ -247,6 +248,10 @@ def metrics_page() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as scratch:
         measured = asyncio.run(_measured(Path(scratch)))
     measured += _of_replicas()
+    measured += [
+        (family.name, str(family.kind), family.help, _labels(family))
+        for family in processes({"broker-a-0": (True, 1)})
+    ]
     for name, kind, help_text, labels in sorted(measured):
         shown = ", ".join(f"`{label}`" for label in labels)
         yield f"| `{name}` | {kind} | {shown} | {help_text} |\n"

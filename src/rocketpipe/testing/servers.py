@@ -27,6 +27,7 @@ class Servers:
     """Where the servers listen, and in which process they run."""
 
     name_server: str
+    #: The first, if there are several.
     broker: str
     process: subprocess.Popen[str]
 
@@ -56,7 +57,8 @@ def serving(scratch: Path, arguments: Sequence[str] = ()) -> Iterator[Servers]:
     with child:
         try:
             addresses = _addresses(child)
-            yield Servers(addresses["namesrv"], addresses["broker"], child)
+            name_server = addresses.pop("namesrv")
+            yield Servers(name_server, next(iter(addresses.values())), child)
         finally:
             _stop(child)
 

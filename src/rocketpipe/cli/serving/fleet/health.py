@@ -59,18 +59,9 @@ class FleetHealth:
         """Nothing is collected when nobody asks."""
 
     def _families(self) -> Iterable[Family]:
-        children = self._fleet.children
         down = self._fleet.problems()
-        rows = (
-            ("rocketpipe_broker_up", Kind.GAUGE, "Whether the broker's process serves."),
-            ("rocketpipe_broker_starts_total", Kind.COUNTER, "How often it was started."),
-        )
-        values = (
-            {name: float(name not in down) for name in children},
-            {name: float(child.starts) for name, child in children.items()},
-        )
-        for (name, kind, text), of in zip(rows, values, strict=True):
-            yield Family(name, kind, text, [Series(of[one], {"node_id": one}) for one in of])
+        children = self._fleet.children
+        return processes({name: (name not in down, children[name].starts) for name in children})
 
     async def _asked(self, path: str, but: Mapping[str, str]) -> dict[str, tuple[int, str] | None]:
         ports = {
@@ -80,6 +71,22 @@ class FleetHealth:
         }
         answers = await asyncio.gather(*(_answer(at, path, self._clock) for at in ports.values()))
         return dict(zip(ports, answers, strict=True))
+
+
+def processes(brokers: Mapping[str, tuple[bool, int]]) -> Iterable[Family]:
+    """What is measured of the processes of brokers: whether each serves, and its starts."""
+    yield Family(
+        "rocketpipe_broker_up",
+        Kind.GAUGE,
+        "Whether the broker's process serves; of `serve --brokers`.",
+        [Series(float(up), {"node_id": name}) for name, (up, _) in brokers.items()],
+    )
+    yield Family(
+        "rocketpipe_broker_starts_total",
+        Kind.COUNTER,
+        "How often the broker's process was started; of `serve --brokers`.",
+        [Series(float(starts), {"node_id": name}) for name, (_, starts) in brokers.items()],
+    )
 
 
 def merged(texts: Mapping[str, str]) -> str:
