@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.broker.generator import Generator, RunFailed, Unavailable, compiled
-from benchmarks.broker.peers import PEERS, Peer
+from benchmarks.broker.peer import Peer
+from benchmarks.broker.peers import PEERS
 from benchmarks.broker.report import Footprint, Report, short
 from benchmarks.broker.running import Pinning, Server, ServerFailed, running
 from benchmarks.broker.scenarios import SCENARIOS, NoSuchScenario, Scenario, choose
@@ -76,7 +77,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a few scenarios, one short round")
     parser.add_argument(
         "--peers",
-        default=",".join(PEERS),
+        default="rocketpipe,apache,redis,nats",
         metavar="NAMES",
         help=f"which servers, separated by commas: {', '.join(PEERS)}",
     )

@@ -8,18 +8,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.broker.scenarios import BATCH, Scenario
+from benchmarks.broker.scenarios import BATCH, Kind, Scenario
 from benchmarks.broker.usage import busy_ns, cpu_ns
 
-SOURCES: Final = Path(__file__).parent / "loadgen"
+SOURCES: Final = Path(__file__).parent
 BUILD: Final = Path(__file__).parent.parent.parent / "build" / "benchmarks"
 TOPIC: Final = "BenchTopic"
+QUEUES: Final = 4
+#: Level 18 and two hours: what is put off does not come back while others are measured.
+DELAYS: Final[Mapping[Kind, str]] = {"delay": "DELAY=18", "timer": "TIMER_DELAY_SEC=7200"}
 WARMUP_S: Final = 0.5
+
+#: Where a server listens; connections go to several in turns.
+Ports = int | Sequence[int]
 
 
 class Unavailable(Exception):
@@ -41,20 +47,23 @@ class Sample:
     cpu_us: float
     #: Cores that others kept busy meanwhile: neither the server nor the generator.
     foreign_cores: float
+    p999_ms: float = 0.0
     #: The same as ``cpu_us`` of the server's replicas, together.
     replicas_us: float = 0.0
 
 
-def compiled(build: Path = BUILD) -> Path:
+def compiled(build: Path = BUILD, name: str = "loadgen") -> Path:
     """Compile the generator, unless it is newer than its sources, and say where it is.
+
+    ``bareloop`` beside it, the server that does the least, is compiled in the same way.
 
     Raises:
         Unavailable: If the machine cannot compile or run it.
     """
     if not sys.platform.startswith("linux"):
         raise Unavailable("the load generator waits with epoll, which only Linux has")
-    program = build / "loadgen"
-    sources = sorted(SOURCES.glob("*.[ch]"))
+    program = build / name
+    sources = sorted((SOURCES / name).glob("*.[ch]"))
     newest = max(source.stat().st_mtime_ns for source in sources)
     if program.exists() and program.stat().st_mtime_ns > newest:
         return program
@@ -63,7 +72,7 @@ def compiled(build: Path = BUILD) -> Path:
         raise Unavailable("no C compiler: install one with `sudo apt-get install -y gcc libc6-dev`")
     build.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=build) as scratch:
-        made = Path(scratch) / "loadgen"
+        made = Path(scratch) / name
         done = subprocess.run(
             [compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-o", str(made)]
             + [str(source) for source in sources if source.suffix == ".c"],
@@ -72,7 +81,7 @@ def compiled(build: Path = BUILD) -> Path:
             check=False,
         )
         if done.returncode != 0:
-            raise Unavailable(f"the load generator does not compile:\n{done.stderr}")
+            raise Unavailable(f"{name} does not compile:\n{done.stderr}")
         made.rename(program)
     return program
 
@@ -86,21 +95,24 @@ class Generator:
 
     def send(
         self,
-        port: int | Sequence[int],
+        port: Ports,
         protocol: str,
         count: int,
         *,
         body_bytes: int = 100,
         topic: str = TOPIC,
         connections: int = 1,
+        topics: int = 1,
     ) -> None:
         """Send so many messages, as fast as they are answered, to one broker or spread over some.
 
         Raises:
             RunFailed: If one of them is not stored.
         """
-        arguments = ["--port", _ports(port), "--protocol", protocol, "--topic", topic]
+        arguments = ["--port", _listed(port), "--protocol", protocol, "--topic", topic]
         arguments += ["--connections", str(connections), "--body", str(body_bytes)]
+        if topics > 1:
+            arguments += ["--topics", str(topics), "--queues", "1"]
         arguments += ["--batch", str(BATCH), "--count", str(count)]
         self._run(arguments, pid=None)
 
@@ -108,10 +120,11 @@ class Generator:
         self,
         scenario: Scenario,
         *,
-        port: int | Sequence[int],
+        port: Ports,
         protocol: str,
         pid: int,
         seconds: float,
+        warmup_s: float = WARMUP_S,
         topic: str = TOPIC,
         replicas: Sequence[int] = (),
     ) -> Sample:
@@ -120,10 +133,16 @@ class Generator:
         Raises:
             RunFailed: If any answer was not the one that was due.
         """
-        arguments = ["--port", _ports(port), "--protocol", protocol, "--topic", topic]
+        arguments = ["--port", _listed(port), "--protocol", protocol, "--topic", topic]
         arguments += ["--connections", str(scenario.connections)]
         arguments += ["--window", str(scenario.window), "--body", str(scenario.body_bytes)]
-        arguments += ["--batch", str(BATCH), "--warmup", str(WARMUP_S), "--seconds", str(seconds)]
+        arguments += ["--batch", str(BATCH), "--warmup", str(warmup_s), "--seconds", str(seconds)]
+        if scenario.kind in DELAYS:
+            arguments += ["--property", DELAYS[scenario.kind]]
+        if scenario.kind == "stream":
+            arguments += ["--rate", str(scenario.rate), "--groups", str(scenario.groups)]
+        if scenario.topics > 1:
+            arguments += ["--topics", str(scenario.topics), "--queues", "1"]
         return self._run(arguments, pid=pid, replicas=replicas)
 
     def _run(
@@ -152,7 +171,7 @@ class Generator:
         return _sample(json.loads(result), [b - a for a, b in zip(before, after, strict=True)])
 
 
-def _ports(port: int | Sequence[int]) -> str:
+def _listed(port: Ports) -> str:
     return str(port) if isinstance(port, int) else ",".join(map(str, port))
 
 
@@ -176,6 +195,7 @@ def _sample(result: dict[str, float], used: Sequence[int]) -> Sample:
         messages_s=messages / seconds,
         p50_ms=result["p50_us"] / 1000,
         p99_ms=result["p99_us"] / 1000,
+        p999_ms=result["p999_us"] / 1000,
         cpu_us=server_ns / 1000 / messages,
         foreign_cores=max(0.0, (busy - server_ns - generator_ns - replicas_ns) / 1e9 / seconds),
         replicas_us=replicas_ns / 1000 / messages,

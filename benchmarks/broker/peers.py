@@ -3,94 +3,65 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 import pytest
-from benchmarks.broker.generator import TOPIC, Unavailable
+from benchmarks.broker.generator import TOPIC, Unavailable, compiled
+from benchmarks.broker.kafka import kafka
 from benchmarks.broker.packages import find_program
-from benchmarks.broker.scenarios import Kind, Scenario
-from tests.compat.support.apache import VERSION as APACHE_VERSION
+from benchmarks.broker.peer import ROCKETMQ, Durability, Peer, Start, write_topics
+from tests.compat.support.apache import NEWEST as APACHE_VERSION
 from tests.compat.support.apache import find_apache
 
-#: What the generator calls the requests of RocketMQ.
-ROCKETMQ: Final[Mapping[Kind, str]] = {
-    kind: kind for kind in ("send", "batch", "pull", "pop", "popbatch")
-}
 TALK_TIMEOUT_S: Final = 10
-PORT_STEP: Final = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """A server about to be started: where it keeps its files, where it listens, when it answers."""
-
-    directory: Path
-    port: int
-    sync: bool
-
-
-def _nothing(port: int) -> None:
-    """Servers that need no fresh stream."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
-    """One kind of server."""
-
-    name: str
-    title: str
-    #: The generator's name for each kind of request that it serves.
-    protocols: Mapping[Kind, str]
-    command: Callable[[Start], list[str]]
-    environment: Mapping[str, str] | None = None
-    #: Whether it can answer once the disk has a message.
-    can_sync: bool = True
-    #: How many brokers it is, each on a port `PORT_STEP` behind the one before it.
-    brokers: int = 1
-    #: Whether it does its work on one core, and so is given one.
-    one_core: bool = False
-    #: How long it is under load before anything is measured; a JVM compiles meanwhile.
-    warmup_s: float = 1.0
-    #: Lets go of what earlier runs left, so that every run begins alike; given the port.
-    prepare: Callable[[int], None] = field(default=_nothing)
-
-    def serves(self, scenario: Scenario) -> bool:
-        """Whether there is something to measure."""
-        return scenario.kind in self.protocols and (self.can_sync or not scenario.sync)
-
-
-def rocketpipe(brokers: int = 1) -> Peer:
+def rocketpipe(
+    name: str = "rocketpipe", what: str = "", *, pure: bool = False, brokers: int = 1
+) -> Peer:
     """Ours, with its NameServer in the same process; several brokers are its children."""
 
     def command(start: Start) -> list[str]:
         # Files of RocketMQ's sizes, as Apache's broker has them; topics come with their first send.
-        conf = start.directory / "ours.conf"
+        conf, store = start.directory / "ours.conf", start.directory / "store"
         conf.write_text("autoCreateTopicEnable=true\nautoCreateSubscriptionGroup=true\n")
+        if start.topics and not store.exists():
+            write_topics(store, start.topics)
         return [
             *(sys.executable, "-m", "rocketpipe.cli.main", "serve", "--profile", "prod"),
             *("-c", str(conf)),
-            *("--data", str(start.directory / "store"), "--namesrv", "127.0.0.1:0"),
+            *("--data", str(store), "--namesrv", "127.0.0.1:0"),
             *("--broker", f"127.0.0.1:{start.port}", "--flush", "sync" if start.sync else "async"),
             *("--brokers", str(brokers)),
         ]
 
-    title = f"RocketPipe {version('rocketpipe')}"
     return Peer(
-        name="rocketpipe" if brokers == 1 else f"rocketpipe-{brokers}",
-        title=title if brokers == 1 else f"{title}, {brokers} brokers",
+        name=name,
+        title=f"RocketPipe {version('rocketpipe')}{what}",
+        durability=Durability("once the system has it; synced every 200 ms or 4 MB", "fdatasync"),
         protocols=ROCKETMQ,
         command=command,
-        brokers=brokers,
+        environment={**os.environ, "ROCKETPIPE_PURE": "1" if pure else "0"},
         one_core=brokers == 1,
+        brokers=brokers,
     )
+
+
+def pure() -> Peer:
+    """Ours without its compiled functions."""
+    return rocketpipe("rocketpipe-pure", ", nothing compiled", pure=True)
+
+
+def two_brokers() -> Peer:
+    """Ours with two brokers, each in a process and on a core of its own."""
+    return rocketpipe("rocketpipe-2", ", two brokers", brokers=2)
 
 
 def apache() -> Peer:
@@ -100,13 +71,16 @@ def apache() -> Peer:
         Unavailable: If there is no Java, or Maven cannot fetch the jars.
     """
     try:
-        found = find_apache()
+        found = find_apache(APACHE_VERSION)
     except pytest.skip.Exception as error:
         raise Unavailable(str(error)) from error
 
     def command(start: Start) -> list[str]:
         directory, conf = start.directory, start.directory / "broker.conf"
+        if start.topics and not (directory / "store").exists():
+            write_topics(directory / "store", start.topics)
         settings = {
+            "brokerName": "broker-a",
             "brokerIP1": "127.0.0.1",
             "bindAddress": "127.0.0.1",
             "listenPort": start.port,
@@ -136,6 +110,7 @@ def apache() -> Peer:
     return Peer(
         name="apache",
         title=f"Apache RocketMQ {APACHE_VERSION}",
+        durability=Durability("once the system has it; synced every 500 ms", "SYNC_FLUSH"),
         protocols=ROCKETMQ,
         command=command,
         warmup_s=20.0,
@@ -163,6 +138,9 @@ def redis() -> Peer:
     return Peer(
         name="redis",
         title=_version(program.path, program.environment, "Redis Streams"),
+        durability=Durability(
+            "append-only file, synced every second; all of it in memory", "appendfsync always"
+        ),
         protocols={"send": "xadd"},
         command=command,
         environment=program.environment,
@@ -190,20 +168,45 @@ def nats() -> Peer:
     return Peer(
         name="nats",
         title=_version(program.path, program.environment, "NATS JetStream"),
+        durability=Durability("once the system has it; synced every two minutes", None),
         protocols={"send": "jetstream"},
         command=command,
         environment=program.environment,
-        can_sync=False,
         prepare=_fresh_stream,
     )
 
 
+def limit() -> Peer:
+    """A bare loop in C that keeps frames and answers them, with nothing of a broker.
+
+    Raises:
+        Unavailable: If it does not compile.
+    """
+    program = compiled(name="bareloop")
+
+    def command(start: Start) -> list[str]:
+        file = start.directory / "frames"
+        return [str(program), str(start.port), str(file), "sync" if start.sync else "async"]
+
+    return Peer(
+        name="limit",
+        title="a bare epoll loop in C",
+        durability=Durability("once the system has it; never synced", "fdatasync"),
+        protocols={"send": "send", "batch": "batch", "pull": "pull"},
+        command=command,
+        one_core=True,
+    )
+
+
 PEERS: Final[Mapping[str, Callable[[], Peer]]] = {
+    "rocketpipe-pure": pure,
     "rocketpipe": rocketpipe,
-    "rocketpipe-2": partial(rocketpipe, 2),
+    "rocketpipe-2": two_brokers,
     "apache": apache,
     "redis": redis,
     "nats": nats,
+    "kafka": kafka,
+    "limit": limit,
 }
 
 

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.broker.generator import Generator, RunFailed, Sample
-from benchmarks.broker.peers import PORT_STEP, Peer, Start
+from benchmarks.broker.generator import (
+    TOPIC,
+    WARMUP_S,
+    Generator,
+    RunFailed,
+    Sample,
+)
+from benchmarks.broker.peer import PORT_STEP, Peer, Start
 from benchmarks.broker.scenarios import Scenario
 from benchmarks.broker.usage import Memory, memory
 
@@ -25,8 +31,10 @@ RETRY_S: Final = 0.02
 SETTLE_S: Final = 1.0
 #: Each load that is to come is tried at least this long.
 WARMUP_RUN_S: Final = 0.5
-#: What pulls and pops read, over and over.
+#: What pulls and pops read, over and over: so many messages, or fewer where they are large.
 PULLED_MESSAGES: Final = 64_000
+PULLED_BYTES: Final = 64 << 20
+STREAM_TOPIC: Final = "BenchStream"
 
 
 class ServerFailed(Exception):
@@ -56,16 +64,23 @@ class Server:
     peer: Peer
     port: int
     pid: int
+    child: subprocess.Popen[bytes]
     #: From the start of its process until it had stored a first message.
     ready_s: float
     idle: Memory
 
     @property
     def ports(self) -> list[int]:
-        """Where each of its brokers listens."""
-        return ports_of(self.port, self.peer)
+        """Where it listens."""
+        return self.peer.ports(self.port)
 
-    def measure(self, scenario: Scenario, generator: Generator, seconds: float) -> Sample:
+    def measure(
+        self,
+        scenario: Scenario,
+        generator: Generator,
+        seconds: float,
+        warmup_s: float = WARMUP_S,
+    ) -> Sample:
         """Measure it under one kind of load.
 
         Raises:
@@ -81,8 +96,32 @@ class Server:
             protocol=self.peer.protocols[scenario.kind],
             pid=self.pid,
             seconds=seconds,
-            **({"topic": pulled_topic(scenario)} if scenario.reads else {}),
+            warmup_s=warmup_s,
+            topic=topic_of(scenario),
         )
+
+    def fill(self, scenarios: Sequence[Scenario], generator: Generator) -> None:
+        """Fill the topics to read from, and have those made that are streamed to.
+
+        Raises:
+            RunFailed: If it does not take the messages.
+        """
+        reading = {(topic_of(each), each.body_bytes) for each in scenarios if each.reads}
+        for topic, body_bytes in sorted(reading):
+            generator.send(
+                self.ports,
+                self.peer.protocols["batch"],
+                min(PULLED_MESSAGES, PULLED_BYTES // body_bytes),
+                body_bytes=body_bytes,
+                topic=topic,
+                connections=4,
+            )
+        sending = self.peer.protocols["send"]
+        if any(each.kind == "stream" for each in scenarios):
+            generator.send(self.ports, sending, 100, topic=STREAM_TOPIC, connections=4)
+        if most := max((each.topics for each in scenarios if each.topics > 1), default=0):
+            count = 2 * most * self.peer.brokers
+            generator.send(self.ports, sending, count, connections=16, topics=most)
 
     def warm_up(self, scenarios: Sequence[Scenario], generator: Generator, seconds: float) -> None:
         """Fill the topics to pull from, then let it run under each load that is to come.
@@ -90,36 +129,34 @@ class Server:
         Raises:
             RunFailed: If it does not take the messages.
         """
-        for topic, body_bytes in sorted(
-            {(pulled_topic(each), each.body_bytes) for each in scenarios if each.reads}
-        ):
-            generator.send(
-                self.ports,
-                self.peer.protocols["batch"],
-                PULLED_MESSAGES,
-                body_bytes=body_bytes,
-                topic=topic,
-                connections=4,
-            )
+        self.fill(scenarios, generator)
         for scenario in scenarios:
             self.measure(scenario, generator, max(WARMUP_RUN_S, seconds / len(scenarios)))
 
 
-def pulled_topic(scenario: Scenario) -> str:
-    """The topic whose messages have the size that a scenario pulls."""
-    return f"BenchPull{scenario.body_bytes}"
+def topic_of(scenario: Scenario) -> str:
+    """The topic that a load is for; of those that are read, the one with messages of that size."""
+    if scenario.reads:
+        return f"BenchPull{scenario.body_bytes}"
+    return STREAM_TOPIC if scenario.kind == "stream" else TOPIC
 
 
 @contextmanager
 def running(
-    peer: Peer, directory: Path, generator: Generator, pinning: Pinning, *, sync: bool
+    peer: Peer,
+    directory: Path,
+    generator: Generator,
+    pinning: Pinning,
+    *,
+    sync: bool,
+    topics: int = 0,
 ) -> Iterator[Server]:
     """Run a server, with all its files in ``directory``, for the length of the block.
 
     Raises:
         ServerFailed: If it does not start.
     """
-    start = Start(directory=directory, port=free_port(peer.brokers), sync=sync)
+    start = Start(directory=directory, port=free_port(peer.brokers), sync=sync, topics=topics)
     command = [*(pinning.server if peer.one_core else ()), *peer.command(start)]
     with (directory / "server.log").open("wb") as log:
         began = time.monotonic()
@@ -136,7 +173,7 @@ def running(
         try:
             ready_s = _until_ready(peer, child, start, generator, began)
             time.sleep(SETTLE_S)
-            yield Server(peer, start.port, child.pid, ready_s, memory(child.pid))
+            yield Server(peer, start.port, child.pid, child, ready_s, memory(child.pid))
         finally:
             stop(child)
 
@@ -152,7 +189,7 @@ def _until_ready(
     while True:
         try:
             peer.prepare(start.port)
-            for port in ports_of(start.port, peer):
+            for port in peer.ports(start.port):
                 generator.send(port, peer.protocols["send"], 1)
         except (OSError, RunFailed) as error:
             if child.poll() is None and time.monotonic() < began + START_TIMEOUT_S:
@@ -170,11 +207,6 @@ def stop(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
-
-
-def ports_of(port: int, peer: Peer) -> list[int]:
-    """Where each broker of a peer listens, if the first does so on ``port``."""
-    return [port + PORT_STEP * number for number in range(peer.brokers)]
 
 
 def free_port(brokers: int = 1) -> int:

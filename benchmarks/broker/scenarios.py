@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Final, Literal
 
-Kind = Literal["send", "batch", "pull", "pop", "popbatch"]
+Kind = Literal[
+    "send", "batch", "pull", "pop", "popbatch", "delay", "timer", "transaction", "stream"
+]
 
 #: Messages in a batch, and as many as a pull or a pop asks for.
 BATCH: Final = 32
@@ -23,6 +25,11 @@ class Scenario:
     body_bytes: int
     #: Whether a message is answered for once the disk has it.
     sync: bool = False
+    #: How many topics are sent to, in turns.
+    topics: int = 1
+    #: Of a stream: messages a second, and groups that read each of them.
+    rate: float = 0.0
+    groups: int = 1
     #: Whether it is among the few of a quick run.
     quick: bool = False
 
@@ -30,6 +37,10 @@ class Scenario:
     def name(self) -> str:
         """As the command line and the tables have it: ``send-64x1-100``."""
         kind = "sync" if self.sync else self.kind
+        if self.kind == "stream":
+            return f"stream-{self.groups}-{self.body_bytes}"
+        if self.topics > 1:
+            kind = f"topics-{self.topics}"
         return f"{kind}-{self.connections}x{self.window}-{self.body_bytes}"
 
     @property
@@ -41,16 +52,21 @@ class Scenario:
     def title(self) -> str:
         """For people."""
         size = f"{self.body_bytes} B" if self.body_bytes < 1024 else f"{self.body_bytes >> 10} KB"
-        what = {
-            "send": "sends",
-            "batch": f"batches of {BATCH}",
-            "pull": f"pulls of {BATCH}",
-            "pop": f"pops of {BATCH}, each acknowledged",
-            "popbatch": f"pops of {BATCH}, acknowledged together",
-        }
-        flush = ", on disk" if self.sync else ""
-        return f"{what[self.kind]}, {self.connections} x {self.window}, {size}{flush}"
+        flush = ", on disk" if self.sync else f", {self.topics:,} topics" if self.topics > 1 else ""
+        return f"{_TITLES[self.kind]}, {self.connections} x {self.window}, {size}{flush}"
 
+
+_TITLES: Final[Mapping[Kind, str]] = {
+    "send": "sends",
+    "batch": f"batches of {BATCH}",
+    "pull": f"pulls of {BATCH}",
+    "pop": f"pops of {BATCH}, each acknowledged",
+    "popbatch": f"pops of {BATCH}, acknowledged together",
+    "delay": "sends with a delay level",
+    "timer": "sends with a delay in seconds",
+    "transaction": "transactions",
+    "stream": "from sending to receiving",
+}
 
 SCENARIOS: Final = (
     *(

@@ -4,38 +4,13 @@
 
 #include <stdlib.h>
 
-static uint64_t histogram[64 * 64];
+enum { PULL_NOT_FOUND = 19, PULL_RETRY_IMMEDIATELY = 20 };
 
-/* Latencies: 64 buckets for each power of two. */
-
-static void count_latency(uint64_t ns)
-{
-    int power = 63 - __builtin_clzll(ns | 1);
-    int part = power >= 6 ? (int)(ns >> (power - 6)) & 63 : 0;
-    histogram[power * 64 + part]++;
-}
-
-double percentile_us(double share)
-{
-    uint64_t total = 0, seen = 0;
-    for (int i = 0; i < 64 * 64; i++)
-        total += histogram[i];
-    for (int i = 0; i < 64 * 64; i++) {
-        seen += histogram[i];
-        if (total && (double)seen > (double)total * share) {
-            int power = i / 64;
-            double ns = power >= 6 ? (double)((64ull + (unsigned)i % 64) << (power - 6))
-                                   : (double)(1ull << power);
-            return ns / 1000;
-        }
-    }
-    return 0;
-}
-
-/* Count an answer, and those messages that are done with by it. */
+/* Count an answer, and those messages that are done with by it. Of a stream is counted what
+ * arrives, not what is sent. */
 void answered(struct connection *from, int slot, int count, int is_done, uint64_t now)
 {
-    if (measuring) {
+    if (measuring && !(rate > 0)) {
         requests++;
         messages += (uint64_t)count;
         count_latency(now - from->started[slot]);
@@ -44,13 +19,14 @@ void answered(struct connection *from, int slot, int count, int is_done, uint64_
     if (!is_done)
         return;
     from->started[slot] = 0;
+    from->ending[slot] = 0;
     if (protocol == XADD)
         from->oldest++;
     else
         from->free_slots[from->free_count++] = slot;
 }
 
-static void finish(struct connection *from, int slot, int count, uint64_t now)
+void finish(struct connection *from, int slot, int count, uint64_t now)
 {
     answered(from, slot, count, 1, now);
 }
@@ -68,8 +44,23 @@ long header_number(const char *header, size_t length, const char *name)
     return strtol(at, NULL, 10); /* the header ends in a brace: it cannot run on */
 }
 
+/* The text behind a name, up to its closing quote. */
+int header_text(const char *header, size_t length, const char *name, char *to, size_t size)
+{
+    const char *at = memmem(header, length, name, strlen(name));
+    if (!at)
+        return 0;
+    at += strlen(name);
+    const char *end = memchr(at, '"', (size_t)(header + length - at));
+    if (!end || (size_t)(end - at) >= size)
+        return 0;
+    memcpy(to, at, (size_t)(end - at));
+    to[end - at] = 0;
+    return 1;
+}
+
 /* How many whole records a pull brought; -1 if they are not those that were asked for. */
-static int count_records(const char *at, const char *end, long offset)
+int count_records(const char *at, const char *end, long offset)
 {
     int count = 0;
     while (end - at >= 28) {
@@ -108,14 +99,26 @@ static size_t take_remoting(struct connection *from, const char *frame, size_t h
         return total;
     }
     int count = protocol == BATCH ? batch : 1;
-    if (header_number(frame + 8, header, "\"code\"") != 0) {
+    long code = header_number(frame + 8, header, "\"code\"");
+    if (from->reads && (code == PULL_NOT_FOUND || code == PULL_RETRY_IMMEDIATELY)) {
+        count = 0; /* nothing came while it waited */
+    } else if (code != 0) {
         count_error("refused", frame + 8, header);
         count = 0;
-    } else if (protocol == PULL) {
+    } else if (protocol == TRANSACTION && !from->ending[slot]) {
+        take_half(from, frame + 8, header, slot);
+        if (from->ending[slot])
+            return total;
+        count = 0;
+    } else if (protocol == PULL || from->reads) {
         count = count_records(frame + 8 + header, frame + total, from->offsets[slot]);
         if (count < 0) {
             count_error("not the records that were asked for", frame + 8, header);
             count = 0;
+        }
+        if (from->reads) {
+            from->next_offset += count;
+            take_delivery(from, frame + 8 + header, count ? total - 8 - header : 0, now);
         }
     }
     finish(from, slot, count, now);
@@ -185,5 +188,7 @@ size_t take_answer(struct connection *from, const char *bytes, size_t have, uint
         return take_redis(from, bytes, have, now);
     if (protocol == JETSTREAM)
         return take_nats(from, bytes, have, now);
+    if (protocol >= KAFKA)
+        return take_kafka(from, bytes, have, now);
     return take_remoting(from, bytes, have, now);
 }

@@ -8,13 +8,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void send_all(int fd, const char *bytes, size_t length)
+void send_all(int fd, const char *bytes, size_t length)
 {
     if (send(fd, bytes, length, MSG_NOSIGNAL) != (ssize_t)length)
         fail("send: %s", strerror(errno));
 }
 
-static void receive_all(int fd, char *to, size_t length)
+void receive_all(int fd, char *to, size_t length)
 {
     if (recv(fd, to, length, MSG_WAITALL) != (ssize_t)length)
         fail("no answer to a first request: %s", strerror(errno));
@@ -55,24 +55,29 @@ static long ask(int fd, int code, const char *fields, const char *body, const ch
 
 static void join_group(struct connection *at)
 {
-    char text[1000];
+    char text[1000], name[200];
+    snprintf(name, sizeof name, at->reads ? "%s%d" : "%s", group, at->group);
     snprintf(text, sizeof text,
              "{\"clientID\":\"127.0.0.1@%d-%d\",\"consumerDataSet\":[{\"consumeFromWhere\":"
              "\"CONSUME_FROM_FIRST_OFFSET\",\"consumeType\":\"CONSUME_PASSIVELY\",\"groupName\":"
-             "\"bench_consumer\",\"messageModel\":\"CLUSTERING\",\"subscriptionDataSet\":[{"
+             "\"%s\",\"messageModel\":\"CLUSTERING\",\"subscriptionDataSet\":[{"
              "\"classFilterMode\":false,\"codeSet\":[],\"expressionType\":\"TAG\","
              "\"subString\":\"*\",\"subVersion\":1700000000999,\"tagsSet\":[],\"topic\":\"%s\"}],"
              "\"unitMode\":false}],"
              "\"heartbeatFingerprint\":0,\"producerDataSet\":[],\"withoutSub\":false}",
-             (int)getpid(), at->number, topic);
+             (int)getpid(), at->number, name, topic);
     ask(at->fd, 34, "", text, "\"code\":");
     snprintf(text, sizeof text, "\"topic\":\"%s\",\"queueId\":\"%d\"", topic, at->queue);
     at->end_offset = ask(at->fd, 30, text, "", "\"offset\":\"");
+    if (at->reads) {
+        at->next_offset = at->end_offset;
+        return;
+    }
     if (at->end_offset < batch)
         fail("queue %d of %s holds %ld messages: too few to pull %d", at->queue, topic,
              at->end_offset, batch);
     /* Two connections of one queue do not read the same messages at the same time. */
-    at->next_offset = at->number / queues * 7919L % (at->end_offset - batch + 1);
+    at->next_offset = at->number / queues / port_count * 7919L % (at->end_offset - batch + 1);
 }
 
 static void join_nats(struct connection *at)
@@ -92,8 +97,10 @@ static void join_nats(struct connection *at)
 
 void join(struct connection *at)
 {
-    if (protocol == PULL)
+    if (protocol == PULL || at->reads)
         join_group(at);
+    if (protocol >= KAFKA)
+        join_kafka(at);
     if (protocol == JETSTREAM)
         join_nats(at);
 }

@@ -64,21 +64,6 @@ void add_pop(struct connection *to, int slot)
     end_frame(to, frame, length, 0);
 }
 
-/* The text behind a name, up to its closing quote. */
-static int header_text(const char *header, size_t length, const char *name, char *to, size_t size)
-{
-    const char *at = memmem(header, length, name, strlen(name));
-    if (!at)
-        return 0;
-    at += strlen(name);
-    const char *end = memchr(at, '"', (size_t)(header + length - at));
-    if (!end || (size_t)(end - at) >= size)
-        return 0;
-    memcpy(to, at, (size_t)(end - at));
-    to[end - at] = 0;
-    return 1;
-}
-
 struct receipt {
     char group[100], pop_ms[32], invisible_ms[32], revive_queue[32];
     long start;

@@ -14,7 +14,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,34 +194,38 @@ def find_apache(version: str = VERSION) -> Apache:
     found = find_java(os.environ, rejected=rejected)
     if found is None:
         pytest.skip(f"no Java that can run Apache's servers; passed over: {rejected}")
+    parts = [f"org.apache.rocketmq:rocketmq-{part}:{version}" for part in ("broker", "namesrv")]
+    return Apache(found.home / "bin" / "java", find_jars("rocketmq", version, parts, found.home))
+
+
+def find_jars(name: str, version: str, wanted: Sequence[str], java_home: Path) -> Path:
+    """Find the jars of artifacts (``group:name:version``) and of all that they need.
+
+    Maven fetches them the first time; skips the test where it cannot.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rocketpipe-tests"
-    kept = cache / f"rocketmq-{version}"
+    kept = cache / f"{name}-{version}"
     if not kept.is_dir():
         maven = shutil.which("mvn")
         if maven is None:
-            pytest.skip("no mvn to fetch Apache's servers with")
+            pytest.skip(f"no mvn to fetch {name} {version} with")
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            _resolve(maven, found.home, Path(scratch), version)
+            _resolve(maven, java_home, Path(scratch), wanted)
             try:
                 (Path(scratch) / "jars").rename(kept)
             except OSError:
                 if not kept.is_dir():  # or another run was quicker
                     raise
-    return Apache(found.home / "bin" / "java", kept)
+    return kept
 
 
-def _resolve(maven: str, java_home: Path, scratch: Path, version: str) -> None:
-    """Let Maven put the servers and all that they need into ``jars``, whole or not at all."""
-    wanted = "".join(
-        "<dependency><groupId>org.apache.rocketmq</groupId>"
-        f"<artifactId>rocketmq-{part}</artifactId><version>{version}</version></dependency>"
-        for part in ("broker", "namesrv")
-    )
+def _resolve(maven: str, java_home: Path, scratch: Path, wanted: Sequence[str]) -> None:
+    """Let Maven put artifacts and all that they need into ``jars``, whole or not at all."""
     (scratch / "pom.xml").write_text(
         "<project><modelVersion>4.0.0</modelVersion>"
         "<groupId>compat</groupId><artifactId>compat</artifactId><version>1</version>"
-        f"<dependencies>{wanted}</dependencies></project>"
+        f"<dependencies>{''.join(map(_dependency, wanted))}</dependencies></project>"
     )
     copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
     command = [maven, "-q", "-B", copy, "-DincludeScope=runtime", "-DoutputDirectory=jars"]
@@ -237,10 +241,18 @@ def _resolve(maven: str, java_home: Path, scratch: Path, version: str) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        pytest.skip(f"Maven did not fetch RocketMQ {version} in {RESOLVE_TIMEOUT_S} s")
+        pytest.skip(f"Maven did not fetch {wanted[0]} in {RESOLVE_TIMEOUT_S} s")
     if done.returncode != 0:
         said = done.stdout.decode(errors="replace").strip().splitlines() or ["nothing"]
-        pytest.skip(f"Maven cannot fetch RocketMQ {version}; it says: {said[0]}")
+        pytest.skip(f"Maven cannot fetch {wanted[0]}; it says: {said[0]}")
+
+
+def _dependency(wanted: str) -> str:
+    group, name, version = wanted.split(":")
+    return (
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{version}</version></dependency>"
+    )
 
 
 def _broker_conf(directory: Path, port: int, settings: Mapping[str, object]) -> str:
