@@ -193,6 +193,16 @@ def test_a_body_is_given_if_its_checksum_is_right(kind: type) -> None:
     assert hot.checked_body(kind(HELLO), at, at + 5, 1 << 70) is None
 
 
+def test_records_that_follow_each_other_tell_their_places() -> None:
+    head = hot.split(HELLO, 0, len(HELLO))[0]
+    other = HELLO[:20] + (1 << 40).to_bytes(8, "big") + HELLO[28:]
+    assert hot.queue_offsets(HELLO + other + HELLO) == [head[5], 1 << 40, head[5]]
+    assert hot.queue_offsets(b"") == []
+    for end in (1, 20, len(HELLO) - 1, len(HELLO) + 1, 2 * len(HELLO) - 1):
+        with pytest.raises(RecordError):
+            hot.queue_offsets((HELLO + other)[:end])
+
+
 def test_a_seal_is_that_of_apache_5_3_3(apache: dict[str, Any]) -> None:
     for text in apache["sealed_records"]:
         record = bytes.fromhex(text)

@@ -136,6 +136,8 @@ def _key(key: Any, strict: bool) -> str:
 
 
 def _write_array(value: Any, strict: bool) -> str:
+    if all(type(item) is int for item in value):
+        return f"[{','.join(map(str, value))}]"
     return f"[{','.join(_text(item, strict) for item in value)}]"
 
 

@@ -12,8 +12,8 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_Check
 from rocketpipe.record._raw cimport *
 
 TWINS = (
-    "java_hash", "tag_code", "encode", "split", "cut", "checked_body", "seal", "seal_holds",
-    "split_batch",
+    "java_hash", "tag_code", "encode", "split", "queue_offsets", "cut", "checked_body", "seal",
+    "seal_holds", "split_batch",
 )
 MADE_FROM = ROCKETPIPE_SOURCE.decode()
 #: The functions that these stand for, by name.
@@ -212,6 +212,19 @@ cdef object _split(
         parts.properties - from_,
         parts.stop - from_,
     )
+
+
+def queue_offsets(bytes records not None):
+    cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(records)
+    cdef Py_ssize_t at = 0, end = PyBytes_GET_SIZE(records)
+    cdef Parts parts
+    cdef list offsets = []
+    while at < end:
+        if not find_parts(data, at, end, &parts):
+            return pure["queue_offsets"](records)
+        offsets.append(<int64_t>get64(data + at + 20))
+        at = parts.stop
+    return offsets
 
 
 def seal(bytes record not None):

@@ -216,6 +216,20 @@ def checked_body(buffer: Bytes, at: int, end: int, crc: int) -> bytes | None:
     return body if crc32(body) & 0x7FFFFFFF == crc else None
 
 
+def queue_offsets(records: bytes) -> list[int]:
+    """Give the places in their queue of records that follow each other.
+
+    Raises:
+        RecordError: If one is not whole, or its lengths do not add up.
+    """
+    offsets: list[int] = []
+    at, end = 0, len(records)
+    while at < end:
+        head, _, _, _, _, at = split(records, at, end)
+        offsets.append(head[5])
+    return offsets
+
+
 def seal(record: bytes) -> bytes:
     """Fill the room that ``checksum.reserve`` left at the record's end with its checksum."""
     digits = b"%010d" % (crc32(memoryview(record)[:-SEAL_BYTES]) & 0x7FFFFFFF)

@@ -18,7 +18,7 @@ from rocketpipe.model.ids import ReceiptHandle, RetryKind
 from rocketpipe.model.names import revive_topic
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.requests.pop_offsets import PoppedQueue
-from rocketpipe.record.codec import RecordView
+from rocketpipe.record.codec import view_records
 from rocketpipe.testing.clock import ManualClock
 
 BROKER = "broker-a"
@@ -120,8 +120,7 @@ class PopParts(SendingParts):
 def seen(popped: Popped, topic: str, group: str) -> list[Got]:
     """What a consumer makes of an answer."""
     found = []
-    for record in popped.records:
-        view = RecordView(record)
+    for view in view_records(b"".join(popped.chunks)):
         own = view.properties.get("POP_CK")
         if own is None:
             kind = RetryKind.of(view.topic)

@@ -105,11 +105,10 @@ class PopHandlers:
         looks = 0
         while True:
             popped = await self._pops.pop(ask)
-            if popped.records:
+            if popped.count:
                 if popped.rest > 0:
                     self._waiting.wake(*line)
-                size = sum(map(len, popped.records))
-                self._count(request.consumer_group, request.topic, len(popped.records), size)
+                self._count(request.consumer_group, request.topic, popped.count, popped.size)
                 return _reply(ResponseCode.SUCCESS, popped, request)
             if popped.moved and until_ms > self._clock.monotonic_ms():
                 # What it wants may be far behind what it does not: nobody would wake it for that.
@@ -154,14 +153,14 @@ class PopHandlers:
             invisible_ms=0,
         )
         found = await self._pops.peek(ask)
-        code = ResponseCode.SUCCESS if found.records else ResponseCode.POLLING_TIMEOUT
+        code = ResponseCode.SUCCESS if found.count else ResponseCode.POLLING_TIMEOUT
         return PopMessageReply(
             code=code,
             pop_time=found.pop_ms,
             invisible_time=0,
             revive_qid=0,
             rest_num=found.rest,
-            messages=b"".join(found.records),
+            messages=b"".join(found.chunks),
             remark=_REMARKS.get(code),
         )
 
@@ -416,6 +415,6 @@ def _reply(code: ResponseCode, popped: Popped, request: PopMessage) -> PopMessag
         start_offset_info=write_start_offsets(popped.starts),
         msg_offset_info=write_message_offsets(popped.taken),
         order_count_info=write_order_counts(popped.order_counts) if request.order else None,
-        messages=b"".join(popped.records),
+        messages=b"".join(popped.chunks),
         remark=_REMARKS.get(code),
     )

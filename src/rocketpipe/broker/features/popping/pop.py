@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketpipe.broker.delivery.filtering import EVERYTHING, Choice, Expression
 from rocketpipe.broker.delivery.sieve import Sieve
@@ -33,6 +33,7 @@ from rocketpipe.protocol.requests.pop_offsets import PoppedMessage, PoppedQueue
 from rocketpipe.protocol.requests.popping import FROM_MIN, ORDER_REVIVE_QUEUE
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView, encode_record, view_records
+from rocketpipe.record.hot import queue_offsets
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.queues.reader import MAX_READ_BYTES, ReadResult, ReadStatus
@@ -89,7 +90,9 @@ class Popped:
     pop_ms: int
     revive_queue: int
     rest: int = 0
-    records: list[bytes] = field(default_factory=list)
+    #: Records back to back, how many they are, and how many bytes they have.
+    chunks: list[bytes] = field(default_factory=list)
+    count: int = 0
     size: int = 0
     #: Whether it passed over messages that its group does not want.
     moved: bool = False
@@ -98,6 +101,23 @@ class Popped:
     starts: dict[PoppedQueue, QueueOffset] = field(default_factory=dict)
     taken: dict[PoppedQueue, list[QueueOffset]] = field(default_factory=dict)
     order_counts: dict[PoppedQueue | PoppedMessage, int] = field(default_factory=dict)
+
+    def add(self, records: bytes, count: int) -> None:
+        """Give so many more, which follow each other."""
+        self.chunks.append(records)
+        self.count += count
+        self.size += len(records)
+
+
+class Wanted(NamedTuple):
+    """Records of one queue, back to back, and their places in it."""
+
+    records: bytes
+    offsets: list[QueueOffset]
+
+    @classmethod
+    def all_of(cls, records: bytes) -> Wanted:
+        return cls(records, [QueueOffset(offset) for offset in queue_offsets(records)])
 
 
 class Pops:
@@ -184,7 +204,7 @@ class Pops:
             try:
                 await self._from_queue(ask, topic.name, queue_id, popped)
             except RequestRejected:
-                if not popped.records:
+                if not popped.count:
                     raise
                 return  # what was taken before is given out, not hidden for nothing
             finally:
@@ -200,14 +220,14 @@ class Pops:
             # Forgotten, it would begin at another end, and miss what came in between.
             popped.began |= self._revive_log.places.next(ask.group, topic, queue_id) is None
         start = self.place(ask.group, topic, queue_id, ask.init_mode)
-        room = min(ask.count, MAX_MESSAGES) - len(popped.records)
+        room = min(ask.count, MAX_MESSAGES) - popped.count
         if room <= 0 or popped.size >= MAX_POP_BYTES:
             popped.rest += max(0, self._store.max_offset(topic, queue_id) - start)
             return
         choice = _of_group(ask.group, topic, self._sieve) if is_retry_topic(topic) else ask.choice
         for _ in range(_MAX_SCANS):
             found, wanted = await self._read(topic, queue_id, start, room, choice)
-            if wanted:
+            if wanted.offsets:
                 await self._give(ask, topic, queue_id, start, wanted, found, popped)
                 popped.rest += max(0, found.max_offset - found.next_offset)
                 return
@@ -240,7 +260,7 @@ class Pops:
 
     async def _read(
         self, topic: str, queue_id: int, start: QueueOffset, room: int, choice: Choice
-    ) -> tuple[ReadResult, list[RecordView]]:
+    ) -> tuple[ReadResult, Wanted]:
         """Read on, and choose; where the records end that were looked at is in the result."""
         try:
             found = self._store.read(
@@ -253,18 +273,20 @@ class Pops:
             )
         except StoreError as error:
             raise unreadable(error) from error
-        records = list(view_records(found.records))
         if choice.accepts is None:
-            return found, records
+            return found, Wanted.all_of(found.records)
         kept: list[RecordView] = []
-        for record in records:
+        for record in view_records(found.records):
             if choice.accepts.sieve.is_spent:
                 await choice.accepts.sieve.turn()
             if choice.accepts(record.raw_properties):
                 kept.append(record)
                 if len(kept) >= room:
-                    return replace(found, next_offset=QueueOffset(record.queue_offset + 1)), kept
-        return found, kept
+                    found = replace(found, next_offset=QueueOffset(record.queue_offset + 1))
+                    break
+        return found, Wanted(
+            b"".join(record.raw for record in kept), [record.queue_offset for record in kept]
+        )
 
     async def _give(
         self,
@@ -272,11 +294,11 @@ class Pops:
         topic: str,
         queue_id: int,
         start: QueueOffset,
-        wanted: list[RecordView],
+        wanted: Wanted,
         found: ReadResult,
         popped: Popped,
     ) -> None:
-        offsets = [record.queue_offset for record in wanted]
+        records, offsets = wanted
         point = check_point(
             topic=topic,
             group=ask.group,
@@ -310,12 +332,11 @@ class Pops:
             await self._revive_log.popped(point, popped.revive_queue, found.next_offset)
         popped.starts[at] = start
         popped.taken[at] = offsets
-        for record in wanted:
-            data = record.raw
-            if at.retry:
-                data = self._as_sent(record, ask, start, popped)
-            popped.records.append(data)
-            popped.size += len(data)
+        if at.retry:
+            records = b"".join(
+                self._as_sent(record, ask, start, popped) for record in view_records(records)
+            )
+        popped.add(records, len(offsets))
 
     def _as_sent(
         self, record: RecordView, ask: PopAsk, start: QueueOffset, popped: Popped
@@ -358,13 +379,12 @@ class Pops:
             start = self._revive_log.places.next(ask.group, ask.topic.name, queue_id)
             if start is None:
                 start = self._store.min_offset(ask.topic.name, queue_id)
-            room = min(ask.count, MAX_MESSAGES) - len(popped.records)
+            room = min(ask.count, MAX_MESSAGES) - popped.count
             if room > 0 and popped.size < MAX_POP_BYTES:
                 _, wanted = await self._read(ask.topic.name, queue_id, start, room, ask.choice)
-                popped.records += [record.raw for record in wanted]
-                popped.size += sum(record.size for record in wanted)
+                popped.add(wanted.records, len(wanted.offsets))
             popped.rest += max(0, self._store.max_offset(ask.topic.name, queue_id) - start)
-        popped.rest = max(0, popped.rest - len(popped.records))
+        popped.rest = max(0, popped.rest - popped.count)
         return popped
 
     def has_some(self, ask: PopAsk) -> bool:
