@@ -7,7 +7,7 @@ from itertools import count
 import msgspec
 
 from rocketpipe.broker.features.popping.check_points import CheckPoint, check_point
-from rocketpipe.broker.features.popping.in_flight import InFlight
+from rocketpipe.broker.features.popping.in_flight import Acked, InFlight
 from rocketpipe.model.offsets import QueueOffset
 
 
@@ -35,6 +35,33 @@ def test_a_flight_is_finished_when_each_message_was_acknowledged() -> None:
     flights.finish(point(5).key)
     assert flights.get(point(5).key) is None
     assert flights.was_finished(point(5).key)
+
+
+def test_messages_with_others_between_them_are_told_apart() -> None:
+    made = msgspec.structs.replace(point(5, size=4), diffs=(0, 2, 3, 9))
+    flight = InFlight().add(made.key, made, 0, 0)
+    assert [offset for offset in range(20) if flight.holds(offset)] == [5, 7, 8, 14]
+    for number, offset in enumerate((14, 7, 5, 8), 1):
+        flight.mark(offset)
+        assert flight.acked.bit_count() == number
+        assert flight.is_acked(offset)
+    assert flight.is_finished
+    flight.unmark(8)
+    flight.show(8)
+    assert flight.open_offsets == [8]
+    assert [offset for offset in (5, 7, 8, 14) if flight.is_shown(offset)] == [8]
+    flight.unshow(8)
+    assert flight.shown == 0
+
+
+def test_what_is_acknowledged_and_not_written_down_is_taken_back() -> None:
+    flight = InFlight().add(point(5).key, point(5, size=3), 0, 0)
+    flight.mark(5)
+    acked = Acked(flight, [QueueOffset(6), QueueOffset(5), QueueOffset(6)])
+    assert acked.offsets == [6, 5]
+    assert flight.open_offsets == [7]
+    acked.take_back()
+    assert flight.open_offsets == [6, 7]
 
 
 def test_those_due_come_in_the_order_of_their_times_and_once() -> None:

@@ -60,33 +60,42 @@ class Flight:
         """Those that were not acknowledged."""
         return [at for bit, at in enumerate(self.offsets) if not self.acked >> bit & 1]
 
+    def _bit(self, offset: int) -> int:
+        """The bit of one of these; 0 of any other message."""
+        offsets = self.offsets
+        # Most pops take all that follows: then its place is how far it is from the first.
+        at = offset - offsets[0] if offsets else -1
+        if 0 <= at < len(offsets) and offsets[at] == offset:
+            return 1 << at
+        return 1 << offsets.index(QueueOffset(offset)) if offset in offsets else 0
+
     def holds(self, offset: int) -> bool:
         """Whether a message is one of these, acknowledged or not."""
-        return offset in self.offsets
+        return self._bit(offset) != 0
 
     def is_acked(self, offset: int) -> bool:
         """Whether one of these was acknowledged."""
-        return bool(self.acked >> self.offsets.index(QueueOffset(offset)) & 1)
+        return self.acked & self._bit(offset) != 0
 
     def mark(self, offset: int) -> None:
         """Note that one of these was acknowledged."""
-        self.acked |= 1 << self.offsets.index(QueueOffset(offset))
+        self.acked |= self._bit(offset)
 
     def unmark(self, offset: int) -> None:
         """Take that back: nobody was told."""
-        self.acked &= ~(1 << self.offsets.index(QueueOffset(offset)))
+        self.acked &= ~self._bit(offset)
 
     def show(self, offset: int) -> None:
         """Note that one of these shows again: who acknowledges it now is too late."""
-        self.shown |= 1 << self.offsets.index(QueueOffset(offset))
+        self.shown |= self._bit(offset)
 
     def unshow(self, offset: int) -> None:
         """Take that back: it could not be stored again."""
-        self.shown &= ~(1 << self.offsets.index(QueueOffset(offset)))
+        self.shown &= ~self._bit(offset)
 
     def is_shown(self, offset: int) -> bool:
         """Whether one of these shows again."""
-        return bool(self.shown >> self.offsets.index(QueueOffset(offset)) & 1)
+        return self.shown & self._bit(offset) != 0
 
     @property
     def is_finished(self) -> bool:
