@@ -114,7 +114,7 @@ def test_a_process_says_what_it_runs() -> None:
     reasons = compiled.states({})
     expected = compiled.describe({})
     assert run(code, None).stdout == expected + "\n"
-    forced = run("import rocketpipe.broker.fast_path.frames", "0")
+    forced = run("import rocketpipe.broker.fast_path.turn", "0")
     assert (forced.returncode == 0) == (not any(reasons.values()))
 
 

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 
 from rocketpipe import compiled
-from rocketpipe.broker.fast_path import frames as lanes_hot
+from rocketpipe.broker.fast_path import turn
 from rocketpipe.store.derived import derivation
 from rocketpipe.store.log import appender
 
 WAYS = ("python", "compiled")
 #: By these every function that has a twin is imported, and so replaced.
-_ALL = (lanes_hot, appender, derivation)
+_ALL = (turn, appender, derivation)
 
 Function = Callable[..., Any]
 

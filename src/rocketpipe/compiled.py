@@ -28,14 +28,13 @@ TWINS: Final = (
     "rocketpipe.record._hot",
     "rocketpipe.protocol._hot",
     "rocketpipe.store.log._appender",
-    "rocketpipe.store.log._batch_puts",
     "rocketpipe.store.log._records",
     "rocketpipe.store.queues._entries",
     "rocketpipe.store.queues._runs",
     "rocketpipe.store.index._entries",
     "rocketpipe.store.derived._derivation",
     "rocketpipe.broker.fast_path._asks",
-    "rocketpipe.broker.fast_path._frames",
+    "rocketpipe.broker.fast_path._turn",
 )
 SWITCH: Final = "ROCKETPIPE_PURE"
 

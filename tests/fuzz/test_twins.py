@@ -14,18 +14,19 @@ from hypothesis import strategies as st
 from tests.twins import assert_wrong_types_are_refused, compiled_functions, damaged, outcome
 
 from rocketpipe import compiled
-from rocketpipe.broker.fast_path.frames import cut_key
+from rocketpipe.broker.fast_path.turn import Asked, PlainSends
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.record import checksum, hot
 from rocketpipe.record.batch import encode_batch
 from rocketpipe.store.derived.derivation import Derivation
 from rocketpipe.store.index.entries import INDEX_KEY
-from rocketpipe.store.log.puts import Appended, Put
+from rocketpipe.store.log.appender import Appender
+from rocketpipe.store.log.puts import Appended, Encoded, Put
 from rocketpipe.store.queues.entries import QUEUE_ENTRY
 
 RECORD, PROTOCOL = "rocketpipe.record._hot", "rocketpipe.protocol._hot"
-FRAMES = "rocketpipe.broker.fast_path._frames"
-APPENDER, BATCH_PUTS = "rocketpipe.store.log._appender", "rocketpipe.store.log._batch_puts"
+TURN = "rocketpipe.broker.fast_path._turn"
+APPENDER = "rocketpipe.store.log._appender"
 RECORDS, DERIVATION = "rocketpipe.store.log._records", "rocketpipe.store.derived._derivation"
 QUEUE, INDEX = "rocketpipe.store.queues._entries", "rocketpipe.store.index._entries"
 HOSTS = (bytes((127, 0, 0, 1, 0, 0, 42, 159)), bytes(19) + b"\x01")
@@ -140,9 +141,6 @@ def test_a_batch_is_split_alike(chance: random.Random) -> None:
         batch = damaged(batch, chance)
     limit = chance.choice((len(batch), len(batch) - 1, 1 << 20))
     same(RECORD, "split_batch", batch, limit)
-    heads = {known.partition(b"UNIQ_KEY")[0]} if chance.random() < 0.9 else set()
-    shared = ("T", 1, 0, 5, HOSTS[0], b"S\x01s\x02")
-    same(BATCH_PUTS, "puts_of_batch", batch, limit, heads, *shared)
 
 
 # store
@@ -322,40 +320,87 @@ ODD = ("", " 1", "01", "-0", "1.0", "+1", "x", "2147483648", "-5", "9" * 30, "tr
 TEXTS = [each.decode("latin-1") for each in PROPERTIES[:6]]
 
 
-@given(chances)
-def test_a_plain_send_is_read_alike(chance: random.Random) -> None:
-    fields = {**LETTERS, "i": chance.choice(TEXTS)}
-    while chance.random() < 0.3:
+def a_send(chance: random.Random) -> bytes:
+    fields = {**LETTERS, "i": chance.choice(TEXTS), "e": chance.choice("0123")}
+    batch = chance.random() < 0.4
+    body = chance.randbytes(chance.choice((0, 20, 80)))
+    if batch:
+        fields |= {"m": "true", "i": chance.choice(("WAIT\x01true\x02", "", TEXTS[3]))}
+        many = [
+            (
+                chance.getrandbits(32) - (1 << 31),
+                chance.randbytes(n),
+                chance.choice(PROPERTIES[2:6]),
+            )
+            for n in range(chance.randrange(1, 5))
+        ]
+        body = encode_batch(many)
+        if chance.random() < 0.2:
+            body = damaged(body, chance)
+    while chance.random() < 0.2:
         fields[chance.choice("abcdefghijklmno")] = chance.choice(ODD)
-    if chance.random() < 0.2:
+    if chance.random() < 0.1:
         fields.pop(chance.choice(list(fields)))
     header: dict[str, Any] = {
-        "code": chance.choice((310, 310, 310, 310, 10, 320)),
+        "code": chance.choice((10, 310, 320)) if chance.random() < 0.1 else 310 + 10 * batch,
         "extFields": fields,
-        "flag": chance.choice((0, 0, 2, 1)),
+        "flag": chance.choice((0, 0, 0, 2, 1)),
         "language": "JAVA",
-        "opaque": chance.choice((5, -5, 1 << 31)),
+        "opaque": chance.choice((5, -5, 1 << 31)) if chance.random() < 0.2 else 7,
         "serializeTypeCurrentRPC": "JSON",
         "version": 455,
     }
-    if chance.random() < 0.3:
+    if chance.random() < 0.1:
         items = list(header.items())
         chance.shuffle(items)
         header = dict(items)
     text = json.dumps(
         header,
-        separators=chance.choice(((",", ":"), (",", ":"), (", ", ": "))),
+        separators=(",", ":") if chance.random() < 0.9 else (", ", ": "),
         ensure_ascii=chance.random() < 0.7,
     ).encode()
-    if chance.random() < 0.4:
+    if chance.random() < 0.1:
         text = damaged(text, chance)
-    body = chance.randbytes(20)
-    frame = (4 + len(text) + 20).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text + body
-    rests = {cut_key(each)[0] for each in PROPERTIES[2:6]}
-    shared = ({"T": 4}, rests, b"S\x01s\x02", chance.choice((19, 20, 1 << 20)))
-    found = same(FRAMES, "read_plain", frame, 0, 8 + len(text), len(frame), *shared, HOSTS[0])
-    same(FRAMES, "read_plain", frame, 0, 8 + len(text), len(frame), *shared, HOSTS[1])
-    for at, start, end in ((0, len(frame) + 1, len(frame)), (1, 9, len(frame) + 1), (-1, 5, 9)):
-        same(FRAMES, "read_plain", frame, at, start, end, *shared, HOSTS[0])
-    if found is not None:
-        assert type(found[3]) is Put
+    length = 4 + len(text) + len(body)
+    return length.to_bytes(4, "big") + len(text).to_bytes(4, "big") + text + body
+
+
+@given(chances)
+def test_a_turn_takes_stores_and_answers_alike(chance: random.Random) -> None:
+    known = PlainSends(chance.choice((b"S\x01s\x02", b"S\x01#\x02")), chance.choice((30, 1 << 20)))
+    known.queues |= {"T": 3}
+    known.batch_texts |= {b"WAIT\x01true\x02", b""}
+    for each in PROPERTIES[2:6]:
+        known.learn(each)
+    reads = [
+        (b"".join(a_send(chance) for _ in range(chance.randrange(1, 5))), number // 2)
+        for number in range(6)
+    ]
+    kept = Put("U", 1, b"b", b"p\x01v", 0, 0, 5, HOSTS[0])
+    keeps = chance.randrange(9)
+    start, segment = chance.choice((0, 1 << 40)), chance.choice((1 << 20, 2000))
+
+    def outcome_of(kind: Any) -> object:
+        turn = kind(known)
+        turn = turn.another() if keeps % 2 else turn
+        seen: list[object] = []
+        for number, (data, peer) in enumerate(reads):
+            at = turn.take(data, 0, len(data), 1 << 20, peer, HOSTS[peer % 2])
+            seen.append((at, len(turn), turn.size))
+            if number == keeps:
+                turn.keep([kept, kept], Asked(peer, 3, 1, "", data, (0, 1, 2)))  # type: ignore[arg-type]
+        seen.append(list(turn.asked))
+        if not len(turn):
+            return seen
+        appender = Appender(segment, HOSTS[keeps % 2], lambda topic, queue: 10 * queue, seal=True)
+        encoded = outcome(turn.encode, appender, start, 22)
+        seen.append(list(turn.asked))
+        if not isinstance(encoded, Encoded):
+            return [*seen, encoded]
+        told: dict[int, bytes] = {}
+        for peer, data in turn.answers(10, b"0A0B", b"tail"):
+            told[peer] = told.get(peer, b"") + data
+        return [*seen, encoded._replace(placed=None), sorted(turn.tally()), told]
+
+    quick, python = compiled_functions(TURN)["Turn"]
+    assert outcome_of(quick) == outcome_of(python)

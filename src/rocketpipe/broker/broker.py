@@ -92,7 +92,7 @@ async def broker(
                     disk=disk,
                     caller=caller,
                     listening=lambda board: listening(
-                        board.answer, board.lane, board.forget_peer, board.finish
+                        board.answer, board, board.forget_peer, board.finish
                     ),
                     watch=watch,
                     coordinator=coordinator,

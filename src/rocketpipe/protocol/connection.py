@@ -38,6 +38,11 @@ class Connection:
         """How much of an incomplete frame is held; 0 between frames."""
         return len(self._pending)
 
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether the next byte begins a frame."""
+        return not self._pending and self.failure is None
+
     def receive(self, data: Bytes) -> list[Command]:
         """Take what arrived and return the commands that became whole.
 

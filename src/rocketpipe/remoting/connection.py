@@ -35,8 +35,18 @@ Answer = Callable[[Command, "PeerConnection"], Awaitable[Command]]
 #: Gives the frame of a request that is to have this number.
 Write = Callable[[int], bytes]
 
-#: Is given what one read brought: answers what it knows how to, and has the peer `take` the rest.
-Lane = Callable[[bytes, list[Frame], "PeerConnection"], None]
+
+class Lane(Protocol):
+    """Whoever is given what one read brought, before everybody else."""
+
+    def take_first(self, data: bytes, peer: PeerConnection) -> int:
+        """Answer the whole frames with which it begins; gives where the first begins that it left.
+
+        ``data`` begins with a frame. They count among those of the peer.
+        """
+
+    def take_frames(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
+        """Answer what it knows how to, and have the peer `take` the rest."""
 
 
 class Told(Protocol):
@@ -77,6 +87,7 @@ class PeerConnection(asyncio.Protocol):
         self._answer = answer
         self._lane = lane
         self._limits = limits
+        self.max_frame_bytes = limits.max_frame_bytes
         self._on_lost = on_lost
         self._buffers = buffers
         self._wire = Connection(max_frame_bytes=limits.max_frame_bytes)
@@ -94,7 +105,7 @@ class PeerConnection(asyncio.Protocol):
         #: How many reads brought something, and how many whole frames: for whoever watches.
         self.reads = 0
         self.frames = 0
-        #: Frames that leave together; see `post`.
+        #: Whole frames that leave together, with the next `flush`.
         self.outbox: list[bytes] = []
         #: Of the outbox, what was said to be much; and what went on to the transport, ever.
         self.posted_bytes = 0
@@ -118,6 +129,12 @@ class PeerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.reads += 1
         wire = self._wire
+        if self._lane is not None and wire.is_between_frames:
+            used = self._lane.take_first(data, self)
+            if used == len(data):
+                return
+            if used:
+                data = data[used:]
         try:
             buffer, frames = wire.frames(data)
         except RemoteProtocolError:
@@ -127,7 +144,7 @@ class PeerConnection(asyncio.Protocol):
             self._buffers.unfinished.grew(len(data))
         if frames:
             if self._lane is not None:
-                self._lane(buffer, frames, self)
+                self._lane.take_frames(buffer, frames, self)
             else:
                 self.take(buffer, frames)
         if wire.failure is not None:
@@ -306,11 +323,6 @@ class PeerConnection(asyncio.Protocol):
             elif self._buffers is not None:
                 await self._buffers.unsent.has_room()
 
-    def post(self, frame: bytes) -> bool:
-        """Keep a whole frame for the next `flush`; True if it is the first kept."""
-        self.outbox.append(frame)
-        return len(self.outbox) == 1
-
     def posted_much(self, size: int) -> None:
         """Count what was posted, where it is more than a few words."""
         self.posted_bytes += size
@@ -318,16 +330,20 @@ class PeerConnection(asyncio.Protocol):
             self._buffers.unsent.grew(size)
 
     def flush(self) -> bool:
-        """Write what was posted, all at once; True if the peer keeps up."""
-        outbox = self.outbox
+        """Write what is in the outbox, all at once; True if the peer keeps up."""
+        self.write_out()
+        return not self.is_slow
+
+    def write_out(self) -> None:
+        """Write what is in the outbox, all at once."""
+        outbox, transport = self.outbox, self._transport
         if outbox:
-            if self._transport is not None and not self._transport.is_closing():
+            if transport is not None and not transport.is_closing():
                 data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
                 self.given_bytes += len(data)
-                self._transport.write(data)
+                transport.write(data)
             outbox.clear()
             self.posted_bytes = 0
-        return not self.is_slow
 
     def stop_reading(self) -> None:
         """Take nothing more from the peer: what was asked is answered, and that is all."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Self
 
 from rocketpipe.clock import Clock
@@ -26,10 +27,10 @@ from rocketpipe.store.derived.dispatcher import OnArrival
 from rocketpipe.store.errors import StoreFailed, StoreFull
 from rocketpipe.store.files.background_sync import WorkerThread, run_steps_blocking
 from rocketpipe.store.files.disk import Disk, DiskError
-from rocketpipe.store.log.appender import Appender
+from rocketpipe.store.log.appender import Appender, Encodes
 from rocketpipe.store.log.flusher import Done, Flusher
 from rocketpipe.store.log.preparer import Preparer
-from rocketpipe.store.log.puts import Appended, Put
+from rocketpipe.store.log.puts import Appended, Encoded, Put
 from rocketpipe.store.log.raw_groups import RawPiece
 from rocketpipe.store.log.store_times import StoreTimes
 from rocketpipe.store.log.writer import LogWriter
@@ -171,14 +172,31 @@ class MessageStore(StoreReading):
             RecordError: The same.
             InvalidName: The same.
         """
-        self.health.check_append()
         if not groups:
+            self.health.check_append()
             return []
+        placed = self._append(partial(self._appender.encode, groups)).placed
+        assert placed is not None
+        return placed
+
+    def append_from(self, source: Encodes) -> LogOffset:
+        """Append what somebody else makes records of; gives where the log ends then.
+
+        Raises:
+            StoreError: As for `append`.
+            RecordError: The same.
+            InvalidName: The same.
+        """
+        encoded = self._append(partial(source.encode, self._appender))
+        return LogOffset(encoded.end)
+
+    def _append(self, encode: Callable[[int, int], Encoded]) -> Encoded:
+        self.health.check_append()
         if self._derived_full is not None:
             self._retry_dispatch()
         stored_ms = self.times.next()
         try:
-            encoded = self._appender.encode(groups, self.positions.written, stored_ms)
+            encoded = encode(self.positions.written, stored_ms)
             self._writer.write(encoded.chunks, encoded.end)
         except MemoryError as error:
             raise self._fail("out of memory") from error
@@ -189,13 +207,18 @@ class MessageStore(StoreReading):
             for queue_id, offset in offsets.items():
                 raise_next(topic, queue_id, QueueOffset(offset))
         self.times.stored(stored_ms)
-        self.derived.dispatcher.fresh.add(self.positions.written, encoded.end, encoded.placed)
+        fresh = self.derived.dispatcher.fresh
+        if encoded.placed is not None:
+            fresh.add(self.positions.written, encoded.end, encoded.placed)
+        else:
+            ((start, data),) = encoded.chunks
+            fresh.add_bytes(start, data)
         self.positions.written = LogOffset(encoded.end)
         self.health.has_room()
         self._flusher.wrote(encoded.end, encoded.last_record, stored_ms)
         if self.on_append is not None:
             self.on_append()
-        return encoded.placed
+        return encoded
 
     def append_raw(self, piece: RawPiece) -> None:
         """Write whole groups of a leader's log where this one ends; they are checked already.

@@ -124,7 +124,7 @@ async def replica_parts(
         async def listening(board: Switchboard) -> AsyncIterator[None]:
             boards.append(board)
             async with server.serving(
-                board.answer, board.forget_peer, lane=board.lane, on_close=board.finish
+                board.answer, board.forget_peer, lane=board, on_close=board.finish
             ):
                 yield
 

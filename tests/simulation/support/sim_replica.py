@@ -105,7 +105,7 @@ class _Line(asyncio.Transport):
         self._wire = Connection()
         self._asked: dict[int, Callable[[Command], None]] = {}
         self._opaques = count(1)
-        self._peer = PeerConnection(board.answer, limits=ConnectionLimits(), lane=board.lane)
+        self._peer = PeerConnection(board.answer, limits=ConnectionLimits(), lane=board)
         self._peer.connection_made(self)
 
     def ask(self, request: Request[Any], done: Callable[[Command], None]) -> None:

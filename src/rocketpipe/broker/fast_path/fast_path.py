@@ -54,14 +54,28 @@ class FastPath:
         self._loop = asyncio.get_running_loop()
         self._scheduled = False
 
-    def __call__(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
+    def take_first(self, data: bytes, peer: PeerConnection) -> int:
+        """Take the sends with which a read begins, as long as they are like others were."""
+        if peer.is_slow:
+            return 0
+        used, count = self._sends.take_plain(data, 0, len(data), peer)
+        peer.frames += count
+        if count and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._end_turn)
+        return used
+
+    def take_frames(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
         """Take what can be done for less, and leave the rest to the router."""
         if peer.is_slow:
             peer.take(buffer, frames)
             return
         rest: list[Frame] = []
         sends, pulls = self._sends, self._pulls
+        used, _ = sends.take_plain(buffer, frames[0][0], frames[-1][2], peer)
         for number, frame in enumerate(frames, 1):
+            if frame[0] < used:
+                continue
             start = buffer[frame[0] + 8 : frame[0] + 19]
             if start in _SENDS:
                 taken = sends.take(buffer, frame, peer)
@@ -94,7 +108,7 @@ class FastPath:
 
     def _end_turn(self) -> None:
         self._scheduled = False
-        stored = self._sends.store()
+        stored = self._sends.end_turn()
         for lane in self._others:
             lane.end_turn()
         self._outgoing.flush()

@@ -12,10 +12,12 @@ class Outbox:
         self._peers: list[PeerConnection] = []
 
     def post(self, peer: PeerConnection, frame: bytes) -> None:
-        if peer.post(frame):
+        outbox = peer.outbox
+        outbox.append(frame)
+        if len(outbox) == 1:
             self._peers.append(peer)
 
     def flush(self) -> None:
         peers, self._peers = self._peers, []
         for peer in peers:
-            peer.flush()
+            peer.write_out()

@@ -90,13 +90,20 @@ class Switchboard:
             if not self._under_way:
                 self._idle.set()
 
-    def lane(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
+    def take_first(self, data: bytes, peer: PeerConnection) -> int:
         """The fast path of the role, where it has one and nothing holds it back."""
+        role = self._role
+        if role is None or role.fast_path is None or not self._taken.is_set():
+            return 0
+        return role.fast_path.take_first(data, peer)
+
+    def take_frames(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
+        """The same of frames that were found already; the router has what is left."""
         role = self._role
         if role is None or role.fast_path is None or not self._taken.is_set():
             peer.take(buffer, frames)
         else:
-            role.fast_path(buffer, frames, peer)
+            role.fast_path.take_frames(buffer, frames, peer)
 
     def forget_peer(self, peer: PeerConnection) -> None:
         """A connection ended."""

@@ -9,7 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 
-from rocketpipe.record._raw cimport *
+from rocketpipe.record._writing cimport *
 
 from rocketpipe.record.checksum import strip
 from rocketpipe.store.log.batch_mark import strip_mark
@@ -23,11 +23,9 @@ pure = {}
 prepare_crc32()
 
 cdef enum:
-    MARK_BYTES = 42
     FILLER_BYTES = 8
 
 cdef object _appended = Appended
-cdef const char *_hex = b"0123456789abcdef"
 
 
 cdef class Room:
@@ -90,8 +88,6 @@ cdef bytes mark_of(list group, int64_t start, int64_t limit, int fixed, dict top
     """
     cdef int64_t end = start
     cdef Py_ssize_t length
-    cdef int nibble
-    cdef uint8_t *to
     for put in group:
         if not is_put(put):
             return None
@@ -106,12 +102,7 @@ cdef bytes mark_of(list group, int64_t start, int64_t limit, int fixed, dict top
     if end > limit:
         return None
     mark = PyBytes_FromStringAndSize(NULL, MARK_BYTES)
-    to = <uint8_t *>PyBytes_AS_STRING(mark)
-    memcpy(to, b"__BATCH#\x01", 9)
-    for nibble in range(16):
-        to[24 - nibble] = _hex[<uint64_t>start >> 4 * nibble & 15]
-        to[40 - nibble] = _hex[<uint64_t>end >> 4 * nibble & 15]
-    to[41] = 2
+    write_mark(<uint8_t *>PyBytes_AS_STRING(mark), start, end)
     return mark
 
 
@@ -145,12 +136,10 @@ cdef object encode_within(
     """Encode what stays below ``limit`` and is as usual; None if not all of it is."""
     cdef int64_t at = start, last_record = -1, flags, offset = 0, flag = 0, born = 0
     cdef int64_t reconsumed = 0, prepared = 0, queue = 0, sys_flag = 0
-    cdef Py_ssize_t host_bytes = PyBytes_GET_SIZE(store_host), born_bytes, topic_bytes = 0
-    cdef Py_ssize_t body_bytes, properties_bytes, written_bytes, size, added, mark_bytes = 0, ended
-    cdef int64_t host_bit = STORE_V6 if host_bytes > 8 else 0
-    cdef int64_t magic = 0
+    cdef Py_ssize_t size
+    cdef int64_t host_bit = STORE_V6 if PyBytes_GET_SIZE(store_host) > 8 else 0
+    cdef Draft draft
     cdef uint8_t *to
-    cdef uint8_t *record
     cdef bytes mark = None
     cdef bytes topic_raw = None
     cdef object last_topic = None, flags_object = 0
@@ -160,17 +149,21 @@ cdef object encode_within(
     cdef list placed = []
     cdef list appended
     cdef Room room = Room()
-    added = SEAL_BYTES if seal else 0
+    cdef int fixed
+    draft.store_host, draft.store_bytes = raw(store_host), PyBytes_GET_SIZE(store_host)
+    draft.stored, draft.sealed, draft.suffix_bytes = stored, seal, 0
+    draft.suffix = draft.mark = draft.text = draft.store_host  # of which nothing is read
+    fixed = <int>(AROUND_BYTES + draft.store_bytes + (SEAL_BYTES if seal else 0))
     for group in groups:
         if type(group) is not list or not group:
             return None
         mark = None
-        mark_bytes = 0
+        draft.mark_bytes = 0
         if len(<list>group) > 1:
-            mark = mark_of(group, at, limit, <int>(72 + host_bytes + 2 + added), topics, remember)
+            mark = mark_of(group, at, limit, fixed, topics, remember)
             if mark is None:
                 return None
-            mark_bytes = MARK_BYTES
+            draft.mark, draft.mark_bytes = raw(mark), MARK_BYTES
         appended = []
         for put in <list>group:
             if not is_put(put):
@@ -194,9 +187,9 @@ cdef object encode_within(
             if topic is not last_topic:
                 known = topics.get(topic) or remember(topic)
                 last_topic = topic
-                magic = known[0]
+                draft.magic = known[0]
                 topic_raw = known[1]
-                topic_bytes = PyBytes_GET_SIZE(topic_raw)
+                draft.topic, draft.topic_bytes = raw(topic_raw), PyBytes_GET_SIZE(topic_raw)
                 counts = counted.setdefault(topic, {})
             if sys_flag & 4:  # prepared or rolled back: in no queue
                 queue_offset = 0
@@ -207,59 +200,30 @@ cdef object encode_within(
                 counts[queue_id] = queue_offset + 1
             if not fits_long(queue_offset, &offset):
                 return None
-            born_bytes = PyBytes_GET_SIZE(born_host)
+            draft.born_host, draft.born_bytes = raw(born_host), PyBytes_GET_SIZE(born_host)
             flags = sys_flag & ~<int64_t>(BORN_V6 | STORE_V6) | host_bit
-            if born_bytes > 8:
+            if draft.born_bytes > 8:
                 flags |= BORN_V6
-            body_bytes = PyBytes_GET_SIZE(body)
-            properties_bytes = PyBytes_GET_SIZE(properties)
-            # One 0x02 more, where something follows and none is there.
-            ended = (
-                properties_bytes > 0
-                and raw(properties)[properties_bytes - 1] != 2
+            draft.body, draft.body_bytes = raw(body), PyBytes_GET_SIZE(body)
+            draft.text, draft.text_bytes = raw(properties), PyBytes_GET_SIZE(properties)
+            draft.ended = (
+                draft.text_bytes > 0
+                and draft.text[draft.text_bytes - 1] != 2
                 and (seal or mark is not None)
             )
-            written_bytes = properties_bytes + ended + mark_bytes
-            if written_bytes + added > MAX_PROPERTIES:
+            size = record_bytes(&draft)
+            if (
+                properties_bytes(&draft) > MAX_PROPERTIES or size > 0x7FFFFFFF or at + size > limit
+            ):
                 return None
-            size = 72 + born_bytes + host_bytes + body_bytes + topic_bytes + 2
-            size += written_bytes + added
-            if size > 0x7FFFFFFF or at + size > limit:
-                return None
-            record = to = room.take(size)
-            put32(to, <uint32_t>size)
-            put32(to + 4, <uint32_t>magic)
-            put32(to + 8, crc32_of(raw(body), body_bytes) & 0x7FFFFFFF)
-            put32(to + 12, <uint32_t>queue)
-            put32(to + 16, <uint32_t>flag)
-            put64(to + 20, <uint64_t>offset)
-            put64(to + 28, <uint64_t>at)
-            put32(to + 36, <uint32_t>flags)
-            put64(to + 40, <uint64_t>born)
-            memcpy(to + 48, PyBytes_AS_STRING(born_host), born_bytes)
-            to += 48 + born_bytes
-            put64(to, <uint64_t>stored)
-            memcpy(to + 8, PyBytes_AS_STRING(store_host), host_bytes)
-            to += 8 + host_bytes
-            put32(to, <uint32_t>reconsumed)
-            put64(to + 4, <uint64_t>prepared)
-            put32(to + 12, <uint32_t>body_bytes)
-            memcpy(to + 16, PyBytes_AS_STRING(body), body_bytes)
-            to += 16 + body_bytes
-            memcpy(to, PyBytes_AS_STRING(topic_raw), topic_bytes)
-            to += topic_bytes
-            to[0] = <uint8_t>((written_bytes + added) >> 8)
-            to[1] = <uint8_t>(written_bytes + added)
-            to += 2
-            memcpy(to, PyBytes_AS_STRING(properties), properties_bytes)
-            if ended:
-                to[properties_bytes] = 2
-            if mark is not None:
-                memcpy(to + properties_bytes + ended, PyBytes_AS_STRING(mark), MARK_BYTES)
-            if written_bytes != properties_bytes:
-                properties = PyBytes_FromStringAndSize(<const char *>to, written_bytes)
-            if seal:
-                write_seal(record, size - SEAL_BYTES, record + size - SEAL_BYTES)
+            draft.size, draft.queue, draft.flag = <int32_t>size, <int32_t>queue, <int32_t>flag
+            draft.queue_offset, draft.at, draft.sys_flag = offset, at, <int32_t>flags
+            draft.born, draft.reconsumed, draft.prepared = born, <int32_t>reconsumed, prepared
+            to = write_record(&draft, room.take(size))
+            if draft.ended or mark is not None:
+                properties = PyBytes_FromStringAndSize(
+                    <const char *>to, draft.text_bytes + draft.ended + draft.mark_bytes
+                )
             if flags != flags_known:
                 flags_known = flags
                 flags_object = flags

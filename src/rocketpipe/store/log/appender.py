@@ -7,7 +7,7 @@ of the queues once it was written.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 from zlib import crc32
 
 from rocketpipe import compiled
@@ -44,6 +44,13 @@ _new_tuple: Final = tuple.__new__
 KnownTopic = tuple[int, bytes]
 
 
+class Encodes(Protocol):
+    """Whoever has messages, and makes records of them."""
+
+    def encode(self, appender: Appender, start: int, stored_ms: int) -> Encoded:
+        """Give the records of all, to be written to ``start`` and on; see `Appender.encode`."""
+
+
 class Appender:
     """Encodes groups of messages for the end of one log."""
 
@@ -56,10 +63,10 @@ class Appender:
         seal: bool,
     ) -> None:
         """``next_offset`` is asked for each queue that an append writes to."""
-        self._segment_bytes = segment_bytes
-        self._store_host = store_host
-        self._next_offset = next_offset
-        self._seal = seal
+        self.segment_bytes: Final = segment_bytes
+        self.store_host: Final = store_host
+        self.next_offset: Final = next_offset
+        self.seal: Final = seal
         self._topics: dict[str, KnownTopic] = {}
 
     def encode(self, groups: Sequence[Sequence[Put]], start: int, stored_ms: int) -> Encoded:
@@ -75,13 +82,21 @@ class Appender:
             groups,
             start,
             stored_ms,
-            self._segment_bytes,
-            self._store_host,
-            self._seal,
+            self.segment_bytes,
+            self.store_host,
+            self.seal,
             self._topics,
             self._remember,
-            self._next_offset,
+            self.next_offset,
         )
+
+    def head_of(self, topic: str) -> KnownTopic:
+        """How records of a topic begin, and its name in them.
+
+        Raises:
+            InvalidName: No topic is called so.
+        """
+        return self._topics.get(topic) or self._remember(topic)
 
     def _remember(self, topic: str) -> KnownTopic:
         check_queue(topic, 0)

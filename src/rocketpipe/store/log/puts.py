@@ -80,7 +80,8 @@ class Encoded(NamedTuple):
     """What to write for some groups, and what will be true once it is written."""
 
     chunks: list[Chunk]
-    placed: list[list[Appended]]
+    #: None where whoever encoded it knows itself: then there is one chunk, with no filler in it.
+    placed: list[list[Appended]] | None
     #: Where the log will end, and where its last record will start.
     end: int
     last_record: int

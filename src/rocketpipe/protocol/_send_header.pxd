@@ -1,29 +1,11 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False
-"""The compiled twin of ``fast_path.frames``: reads the JSON that producers write, and no other.
-
-A header of another form, however right, is left to the function in Python, found in ``pure``. Every
-byte is looked at before it is passed, and none behind the header's end.
-"""
-
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_SET_ITEM
-from cpython.unicode cimport PyUnicode_DecodeASCII
+# The header of a send as producers write it, in JSON, under the letters of codes 310 and 320, read
+# in place. A header of another form, however right, is for Python. Every byte is looked at before
+# it is passed, and none behind the header's end.
 
 from rocketpipe.record._raw cimport *
 
-from rocketpipe.model.flags import INNER_BATCH
-from rocketpipe.store.log.puts import Put
-
-TWINS = ("read_plain",)
-MADE_FROM = ROCKETPIPE_SOURCE.decode()
-#: The functions that these stand for, by name.
-pure = {}
-
 cdef enum:
     ONEWAY = 2
-    HALF_BITS = 0xC
-    MAX_KEY_BYTES = 64
     MAX_TEXT = 640
     A_TO_H = 0xFF
 
@@ -40,9 +22,6 @@ cdef enum:
     UNIT_MODE = 10
     MAX_RECONSUME_TIMES = 11
     BATCH = 12
-
-cdef int64_t _inner_batch = int(INNER_BATCH)
-cdef object _put = Put
 
 cdef struct Text:
     const uint8_t *start
@@ -114,7 +93,7 @@ cdef inline bint is_word(Text *text, const char *word, Py_ssize_t length) noexce
     return text.length == length and memcmp(text.start, word, length) == 0
 
 
-cdef const uint8_t *read_fields(const uint8_t *at, const uint8_t *end, Send *send) noexcept:
+cdef inline const uint8_t *read_fields(const uint8_t *at, const uint8_t *end, Send *send) noexcept:
     """Read the fields, which have letters for names; gives the place behind them, or NULL."""
     cdef Text name
     cdef int letter
@@ -140,8 +119,8 @@ cdef const uint8_t *read_fields(const uint8_t *at, const uint8_t *end, Send *sen
         at += 1
 
 
-cdef bint read_header(const uint8_t *at, const uint8_t *end, Send *send) noexcept:
-    """Read a header that began with its code, 310, and a comma."""
+cdef inline bint read_header(const uint8_t *at, const uint8_t *end, Send *send) noexcept:
+    """Read a header that began with its code and a comma."""
     cdef Text name
     cdef Text word
     cdef int64_t version = 0
@@ -198,7 +177,7 @@ cdef inline int hex_of(uint8_t letter) noexcept:
     return letter - c"a" + 10 if c"a" <= letter <= c"f" else -1
 
 
-cdef Py_ssize_t unescape(Text *text, uint8_t *to) noexcept:
+cdef inline Py_ssize_t unescape(Text *text, uint8_t *to) noexcept:
     """Write a string without its escapes, ``\\u00XX`` alone; its length, or −1 if it has others.
 
     It takes no more than MAX_TEXT bytes.
@@ -226,109 +205,40 @@ cdef Py_ssize_t unescape(Text *text, uint8_t *to) noexcept:
     return length
 
 
-cdef inline Py_ssize_t find_key(const uint8_t *text, Py_ssize_t length, Py_ssize_t *end) noexcept:
-    """Where the value of the first unique key starts and ends; −1 if there is none."""
-    cdef Py_ssize_t at = 0
-    cdef const uint8_t *stop
-    while at < length:
-        stop = <const uint8_t *>memchr(text + at, 2, length - at)
-        end[0] = length if stop == NULL else stop - text
-        if end[0] - at >= 9 and memcmp(text + at, b"UNIQ_KEY\x01", 9) == 0:
-            return at + 9
-        at = end[0] + 1
-    return -1
+cdef struct SendNumbers:
+    int64_t queue
+    int64_t sys_flag
+    int64_t born
+    int64_t flag
+    bint batch
 
 
-cdef inline bytes without(const uint8_t *text, Py_ssize_t length, Py_ssize_t start, Py_ssize_t end):
-    rest = PyBytes_FromStringAndSize(NULL, length - (end - start))
-    memcpy(PyBytes_AS_STRING(rest), text, start)
-    memcpy(PyBytes_AS_STRING(rest) + start, text + end, length - end)
-    return rest
-
-
-def read_plain(
-    bytes buffer not None, Py_ssize_t at, Py_ssize_t body, Py_ssize_t end, dict queues not None,
-    set rests not None, bytes suffix not None, Py_ssize_t max_body_bytes, bytes born_host not None,
-):
-    cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(buffer)
-    cdef Send send
-    cdef uint8_t text[MAX_TEXT + 1]
-    cdef uint8_t *to
-    cdef Py_ssize_t length, key, key_end = 0, added = PyBytes_GET_SIZE(suffix)
-    cdef int64_t queue = 0, sys_flag = 0, born = 0, flag = 0, number = 0
+cdef inline bint read_numbers(Send *send, SendNumbers *numbers) noexcept:
+    """Read what a send's fields say, if all are of the usual form; it is not sent again."""
     cdef int64_t least = -0x80000000
     cdef int64_t most = 0x7FFFFFFF
-    if at < 0 or body < at + 20 or end < body or end > PyBytes_GET_SIZE(buffer) or data[at + 4]:
-        return pure["read_plain"](
-            buffer, at, body, end, queues, rests, suffix, max_body_bytes, born_host
+    cdef int64_t number = 0
+    cdef Text *batch = &send.fields[BATCH]
+    numbers.batch = send.there >> BATCH & 1 and is_word(batch, b"true", 4)
+    return (
+        number_of(&send.fields[DEFAULT_QUEUES], least, most, &number)
+        and number_of(&send.fields[QUEUE_ID], 0, most, &numbers.queue)
+        and number_of(&send.fields[SYS_FLAG], least, most, &numbers.sys_flag)
+        and number_of(&send.fields[BORN_MS], -(<int64_t>1 << 62), <int64_t>1 << 62, &numbers.born)
+        and number_of(&send.fields[FLAG], least, most, &numbers.flag)
+        and send.there >> PROPERTIES & 1
+        and (
+            not send.there >> RECONSUME_TIMES & 1
+            or number_of(&send.fields[RECONSUME_TIMES], 0, 0, &number)
         )
-    if memcmp(data + at + 8, b'{"code":310,', 12) != 0 or end - body > max_body_bytes:
-        return None
-    if (
-        not read_header(data + at + 20, data + body, &send)
-        or not number_of(&send.fields[DEFAULT_QUEUES], least, most, &number)
-        or not number_of(&send.fields[QUEUE_ID], 0, most, &queue)
-        or not number_of(&send.fields[SYS_FLAG], least, most, &sys_flag)
-        or not number_of(&send.fields[BORN_MS], -(<int64_t>1 << 62), <int64_t>1 << 62, &born)
-        or not number_of(&send.fields[FLAG], least, most, &flag)
-        or not send.there >> PROPERTIES & 1
-        or (
-            send.there >> RECONSUME_TIMES & 1
-            and not number_of(&send.fields[RECONSUME_TIMES], 0, 0, &number)
+        and (
+            not send.there >> UNIT_MODE & 1
+            or is_word(&send.fields[UNIT_MODE], b"false", 5)
+            or is_word(&send.fields[UNIT_MODE], b"true", 4)
         )
-        or (
-            send.there >> UNIT_MODE & 1
-            and not is_word(&send.fields[UNIT_MODE], b"false", 5)
-            and not is_word(&send.fields[UNIT_MODE], b"true", 4)
+        and (
+            not send.there >> MAX_RECONSUME_TIMES & 1
+            or number_of(&send.fields[MAX_RECONSUME_TIMES], least, most, &number)
         )
-        or (
-            send.there >> MAX_RECONSUME_TIMES & 1
-            and not number_of(&send.fields[MAX_RECONSUME_TIMES], least, most, &number)
-        )
-        or (send.there >> BATCH & 1 and not is_word(&send.fields[BATCH], b"false", 5))
-        or sys_flag & _inner_batch
-    ):
-        # Another way to write it may be as good.
-        return pure["read_plain"](
-            buffer, at, body, end, queues, rests, suffix, max_body_bytes, born_host
-        )
-    length = unescape(&send.fields[PROPERTIES], text)
-    if length <= 0:
-        return pure["read_plain"](
-            buffer, at, body, end, queues, rests, suffix, max_body_bytes, born_host
-        )
-    key = find_key(text, length, &key_end)
-    if key < 0 or key_end - key > MAX_KEY_BYTES or not is_alnum(text + key, key_end - key):
-        return None
-    if without(text, length, key, key_end) not in rests:
-        return None
-    topic = PyUnicode_DecodeASCII(
-        <const char *>send.fields[TOPIC].start, send.fields[TOPIC].length, NULL
+        and (not send.there >> BATCH & 1 or numbers.batch or is_word(batch, b"false", 5))
     )
-    queues_there = queues.get(topic)
-    if queues_there is None or queue >= queues_there:
-        return None
-    if text[length - 1] != 2:
-        text[length] = 2
-        length += 1
-    properties = PyBytes_FromStringAndSize(NULL, length + added)
-    to = <uint8_t *>PyBytes_AS_STRING(properties)
-    memcpy(to, text, length)
-    memcpy(to + length, PyBytes_AS_STRING(suffix), added)
-    sys_flag &= ~<int64_t>(BORN_V6 | STORE_V6 | HALF_BITS)
-    if PyBytes_GET_SIZE(born_host) > 8:
-        sys_flag |= BORN_V6
-    queue_id = queue
-    put = new_tuple(_put, 10)
-    fill(put, 0, topic)
-    fill(put, 1, queue_id)
-    fill(put, 2, PyBytes_FromStringAndSize(<const char *>data + body, end - body))
-    fill(put, 3, properties)
-    fill(put, 4, flag)
-    fill(put, 5, sys_flag)
-    fill(put, 6, born)
-    fill(put, 7, born_host)
-    fill(put, 8, 0)
-    fill(put, 9, 0)
-    name = PyUnicode_DecodeASCII(<const char *>text + key, key_end - key, NULL)
-    return (None if send.rpc_flag else send.opaque), queue_id, name, put

@@ -1,0 +1,450 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False
+"""The compiled twin of ``fast_path.turn``: a turn's sends without an object for each.
+
+Bodies stay where they were read, and so do the properties of batches; those of single messages,
+which JSON escapes, are written down. What is at all unusual is left to the class in Python, found in
+``pure``, which gets all that was kept before.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from cpython.unicode cimport PyUnicode_DecodeASCII
+
+from rocketpipe.broker.fast_path._known_texts cimport *
+from rocketpipe.broker.fast_path._turn_parts cimport *
+from rocketpipe.protocol._send_header cimport *
+
+from rocketpipe.model.flags import INNER_BATCH
+from rocketpipe.protocol.codes import OUR_VERSION
+from rocketpipe.store.log.puts import Encoded, Put
+
+TWINS = ("Turn",)
+MADE_FROM = ROCKETPIPE_SOURCE.decode()
+#: The class that this stands for.
+pure = {}
+
+prepare_crc32()
+
+cdef enum:
+    TURN_BYTES = 4 << 20
+    HALF_BITS = 0xC
+    FILLER_BYTES = 8
+    MAX_SUFFIX = 16384
+
+cdef int64_t _inner_batch = int(INNER_BATCH)
+cdef int64_t _version = int(OUR_VERSION)
+cdef object _asked = None
+
+cdef int know_asked() except -1:
+    """Find the class of the module that takes `Turn` over; it is imported after this one."""
+    global _asked
+    from rocketpipe.broker.fast_path.turn import Asked
+
+    _asked = Asked
+    return 0
+
+
+cdef class Memory:
+    """What is kept from one turn to the next."""
+
+    cdef KnownTexts texts
+    cdef list kept
+
+    def __cinit__(self):
+        self.kept = [None] * KNOWN_TEXTS
+
+
+cdef class Tables:
+    """Topics and queues by numbers, while records are made; they go with their owner."""
+
+    cdef Topic *topics
+    cdef QueueCount *counts
+    cdef Py_ssize_t places
+    cdef list heads
+
+    def __cinit__(self, Py_ssize_t most, list topics, head_of):
+        self.places = 16
+        while self.places < 2 * most:
+            self.places *= 2
+        self.heads = [head_of(topic) for topic in topics]
+        self.topics = <Topic *>PyMem_Calloc(len(topics) + 1, sizeof(Topic))
+        self.counts = <QueueCount *>PyMem_Calloc(self.places, sizeof(QueueCount))
+        if self.topics == NULL or self.counts == NULL:
+            raise MemoryError
+        for number, (magic, head) in enumerate(self.heads):
+            self.topics[number].magic = magic
+            self.topics[number].head = raw(head)
+            self.topics[number].head_bytes = PyBytes_GET_SIZE(head)
+
+    def __dealloc__(self):
+        PyMem_Free(self.topics)
+        PyMem_Free(self.counts)
+
+
+cdef class Turn:
+    cdef object known
+    cdef Memory memory
+    cdef bytes suffix
+    cdef Request *requests
+    cdef Message *messages
+    cdef uint8_t *texts
+    cdef Py_ssize_t request_count, request_most, message_count, message_most
+    cdef Py_ssize_t texts_used, texts_most
+    #: For each read what it brought, from whom, and that peer's host; and the topics.
+    cdef list buffers, peers, hosts, topics, counts
+    cdef dict numbers
+    #: The turn in Python, once there is something in it that is unusual.
+    cdef object slow
+    cdef readonly Py_ssize_t size
+
+    def __cinit__(self, known):
+        self.known = known
+        self.memory = Memory()
+        self.suffix = known.suffix
+        self.buffers, self.peers, self.hosts, self.topics, self.counts = [], [], [], [], []
+        self.numbers = {}
+        if _asked is None:
+            know_asked()
+        if len(self.suffix) > MAX_SUFFIX or b"#" in self.suffix:
+            self.slow = pure["Turn"](known)
+
+    def __dealloc__(self):
+        PyMem_Free(self.requests)
+        PyMem_Free(self.messages)
+        PyMem_Free(self.texts)
+
+    def __len__(self):
+        return self.request_count + (len(self.slow) if self.slow is not None else 0)
+
+    def another(self):
+        cdef Turn turn = Turn(self.known)
+        turn.memory = self.memory
+        return turn
+
+    def take(
+        self, bytes buffer not None, Py_ssize_t at, Py_ssize_t end, Py_ssize_t max_frame_bytes,
+        peer, bytes born_host not None,
+    ):
+        cdef const uint8_t *data = raw(buffer)
+        cdef Py_ssize_t length, body, stop
+        cdef int kept
+        cdef bint begun = False
+        if at < 0 or end > PyBytes_GET_SIZE(buffer) or PyBytes_GET_SIZE(born_host) not in (8, 20):
+            raise ValueError("no such bytes")
+        while end - at >= 8 and self.size <= TURN_BYTES:
+            length = <int32_t>get32(data + at)
+            stop = at + 4 + length
+            body = at + 8 + (get32(data + at + 4) & 0x00FFFFFF)
+            if length < 4 or length > max_frame_bytes - 4 or stop > end or body > stop:
+                break
+            if data[at + 4]:
+                break
+            kept = ODD
+            if self.slow is None:
+                if not begun:
+                    self.buffers.append(buffer)
+                    self.peers.append(peer)
+                    self.hosts.append(born_host)
+                    begun = True
+                kept = self.take_frame(data, at, body, stop)
+            if kept == ODD:
+                how = (max_frame_bytes, peer, born_host)
+                if self.slow is None and pure["Turn"](self.known).take(buffer, at, stop, *how) == at:
+                    break
+                self.give_up()
+                if self.slow.take(buffer, at, stop, *how) == at:
+                    break
+            elif kept == OTHER:
+                break
+            self.size += stop - body
+            at = stop
+        return at
+
+    cdef int take_frame(
+        self, const uint8_t *data, Py_ssize_t at, Py_ssize_t body, Py_ssize_t end
+    ) except -1:
+        """Keep one frame, or say what it is."""
+        cdef Send send
+        cdef SendNumbers numbers
+        cdef Request *request
+        cdef uint8_t text[MAX_TEXT + 1]
+        cdef Py_ssize_t length, key = 0, key_end = 0, first = self.message_count
+        cdef int kept
+        if (
+            body < at + 20
+            or (
+                memcmp(data + at + 8, b'{"code":310,', 12) != 0
+                and memcmp(data + at + 8, b'{"code":320,', 12) != 0
+            )
+            or end - body > <Py_ssize_t?>self.known.max_body_bytes
+        ):
+            return OTHER
+        if not read_header(data + at + 20, data + body, &send) or not read_numbers(&send, &numbers):
+            return ODD
+        if numbers.sys_flag & _inner_batch:
+            return OTHER
+        length = unescape(&send.fields[PROPERTIES], text)
+        if length < 0:
+            return ODD
+        topic = PyUnicode_DecodeASCII(
+            <const char *>send.fields[TOPIC].start, send.fields[TOPIC].length, NULL
+        )
+        queues = (<dict?>self.known.queues).get(topic)
+        if queues is None or numbers.queue >= queues:
+            return OTHER
+        if numbers.batch:
+            words = PyBytes_FromStringAndSize(<const char *>text, length)
+            if words not in <set?>self.known.batch_texts:
+                return OTHER
+            kept = self.take_batch(data, body, end)
+        else:
+            kept = look_up(
+                &self.memory.texts, self.memory.kept, self.known.rests, text, length, &key, &key_end
+            )
+            if kept == KEPT:
+                self.write_down(text, length, data + body, end - body, <int32_t>numbers.flag)
+        if kept == KEPT and self.message_count == first:
+            kept = OTHER
+        if kept != KEPT:
+            self.message_count = first
+            return kept
+        if self.request_count == self.request_most:
+            self.requests = <Request *>grown(
+                self.requests, &self.request_most, self.request_count + 1, sizeof(Request)
+            )
+        request = &self.requests[self.request_count]
+        request.opaque, request.oneway = send.opaque, send.rpc_flag != 0
+        request.born, request.queue = numbers.born, <int32_t>numbers.queue
+        host = self.hosts[len(self.hosts) - 1]
+        request.host, request.host_bytes = raw(host), PyBytes_GET_SIZE(host)
+        request.sys_flag = <int32_t>(
+            numbers.sys_flag & ~<int64_t>(BORN_V6 | STORE_V6 | HALF_BITS)
+        )
+        if request.host_bytes > 8:
+            request.sys_flag |= BORN_V6
+        request.at, request.body, request.end = at, body, end
+        request.key, request.key_bytes = <int32_t>key, <int32_t>(key_end - key)
+        request.from_ = <int>len(self.buffers) - 1
+        request.first, request.count = <int>first, <int>(self.message_count - first)
+        request.topic = self.number_of_topic(topic)
+        self.request_count += 1
+        return KEPT
+
+    cdef int number_of_topic(self, str topic) except -1:
+        found = self.numbers.get(topic)
+        if found is None:
+            found = self.numbers[topic] = len(self.topics)
+            self.topics.append(topic)
+        return found
+
+    cdef Message *another_message(self) except NULL:
+        if self.message_count == self.message_most:
+            self.messages = <Message *>grown(
+                self.messages, &self.message_most, self.message_count + 1, sizeof(Message)
+            )
+        self.message_count += 1
+        return &self.messages[self.message_count - 1]
+
+    cdef int write_down(
+        self, const uint8_t *text, Py_ssize_t length, const uint8_t *body, Py_ssize_t body_bytes,
+        int32_t flag,
+    ) except -1:
+        """Keep a message whose properties do not stay where they are."""
+        cdef Message *message = self.another_message()
+        if self.texts_used + length > self.texts_most:
+            self.texts = <uint8_t *>grown(
+                self.texts, &self.texts_most, self.texts_used + length, 1
+            )
+        memcpy(self.texts + self.texts_used, text, length)
+        message.body, message.body_bytes = body, <int32_t>body_bytes
+        message.text, message.text_at, message.text_bytes = NULL, self.texts_used, <int32_t>length
+        message.flag = flag
+        self.texts_used += length
+        return 0
+
+    cdef int take_batch(self, const uint8_t *data, Py_ssize_t at, Py_ssize_t end) except -1:
+        """Keep the messages of a batch; see `record.batch` for its bytes."""
+        cdef Message *message
+        cdef Py_ssize_t body_end, key, key_end, length, stop = at
+        cdef int32_t size, body_bytes
+        cdef int kept
+        cdef KnownTexts *texts = &self.memory.texts
+        cdef list kept_texts = self.memory.kept
+        cdef set rests = self.known.rests
+        while end - at >= 22:
+            size = <int32_t>get32(data + at)
+            body_bytes = <int32_t>get32(data + at + 16)
+            if size < 22 or size > end - at or body_bytes < 0 or body_bytes > size - 22:
+                return OTHER
+            stop = at + size
+            body_end = at + 20 + body_bytes
+            length = stop - body_end - 2
+            if (data[body_end] << 8 | data[body_end + 1]) != length or length > MAX_PROPERTIES:
+                return OTHER
+            if length > MAX_TEXT:
+                return ODD
+            kept = look_up(texts, kept_texts, rests, data + body_end + 2, length, &key, &key_end)
+            if kept != KEPT:
+                return kept
+            message = self.another_message()
+            message.body, message.body_bytes = data + at + 20, body_bytes
+            message.text, message.text_bytes = data + body_end + 2, <int32_t>length
+            message.flag = <int32_t>get32(data + at + 12)
+            at = stop
+        return KEPT if stop == end and at == end else OTHER
+
+    def keep(self, list puts not None, asked):
+        self.give_up()
+        self.slow.keep(puts, asked)
+        self.size += asked.frame[2] - asked.frame[1]
+
+    cdef int give_up(self) except -1:
+        """Have everything in Python from now on."""
+        cdef Py_ssize_t number, count = self.request_count
+        if self.slow is None:
+            slow = pure["Turn"](self.known)
+            for number in range(count):
+                slow.keep(self.puts_of(number), self.asked_of(number))
+            self.request_count = self.message_count = self.texts_used = 0
+            self.slow = slow
+        return 0
+
+    cdef object asked_of(self, Py_ssize_t number):
+        cdef Request *request = &self.requests[number]
+        cdef const uint8_t *key
+        name = ""
+        if request.key_bytes:
+            key = self.text_of(request.first) + request.key
+            name = PyUnicode_DecodeASCII(<const char *>key, request.key_bytes, NULL)
+        return _asked(
+            self.peers[request.from_], None if request.oneway else request.opaque, request.queue,
+            name, self.buffers[request.from_], (request.at, request.body, request.end),
+        )
+
+    cdef const uint8_t *text_of(self, int number) noexcept:
+        cdef Message *message = &self.messages[number]
+        return message.text if message.text != NULL else self.texts + message.text_at
+
+    cdef list puts_of(self, Py_ssize_t number):
+        cdef Request *request = &self.requests[number]
+        cdef Message *message
+        cdef list puts = []
+        cdef int each
+        for each in range(request.first, request.first + request.count):
+            message = &self.messages[each]
+            text = self.text_of(each)[: message.text_bytes]
+            if not text.endswith(b"\x02"):
+                text += b"\x02"
+            puts.append(Put(
+                self.topics[request.topic], request.queue, message.body[: message.body_bytes],
+                text + self.suffix, message.flag, request.sys_flag, request.born,
+                self.hosts[request.from_],
+            ))
+        return puts
+
+    @property
+    def asked(self):
+        cdef Py_ssize_t number
+        if self.slow is not None:
+            return self.slow.asked
+        return [self.asked_of(number) for number in range(self.request_count)]
+
+    def encode(self, appender, start, stored_ms):
+        cdef int64_t at = 0, stored = 0
+        found = None
+        if (
+            self.slow is None
+            and fits_place(start, &at)
+            and fits_long(stored_ms, &stored)
+            and PyBytes_GET_SIZE(<bytes?>appender.store_host) in (8, 20)
+        ):
+            found = self.encode_within(appender, at, stored)
+        if found is None:
+            self.give_up()
+            found = self.slow.encode(appender, start, stored_ms)
+        return found
+
+    cdef object encode_within(self, appender, int64_t start, int64_t stored):
+        """Make records of all messages; None if the segment has no room for them."""
+        cdef int64_t segment = appender.segment_bytes, end
+        cdef int64_t limit = start - start % segment + segment - FILLER_BYTES
+        cdef Draft draft
+        cdef Tables tables = Tables(self.request_count, self.topics, appender.head_of)
+        store_host = appender.store_host
+        draft.store_host, draft.store_bytes = raw(store_host), PyBytes_GET_SIZE(store_host)
+        draft.suffix, draft.suffix_bytes = raw(self.suffix), PyBytes_GET_SIZE(self.suffix)
+        draft.stored, draft.sealed = stored, appender.seal
+        draft.reconsumed = draft.prepared = 0
+        end = place_all(
+            self.requests, self.request_count, self.messages, self.texts, tables.topics, &draft,
+            start,
+        )
+        if end > limit:
+            return None
+        following = self.count_queues(appender.next_offset, tables.counts, tables.places)
+        data = PyBytes_FromStringAndSize(NULL, end - start)
+        write_all(
+            self.requests, self.request_count, self.messages, self.texts, tables.topics, &draft,
+            end, <uint8_t *>PyBytes_AS_STRING(data),
+        )
+        self.counts = [
+            (topic, tables.topics[number].count, tables.topics[number].size)
+            for number, topic in enumerate(self.topics)
+        ]
+        last = self.messages[self.message_count - 1].at
+        return Encoded([(start, data)], None, end, last, following)
+
+    cdef dict count_queues(self, next_offset, QueueCount *counts, Py_ssize_t places):
+        """Give each send its place in its queue; says where queues go on."""
+        cdef QueueCount *count
+        cdef Py_ssize_t number
+        cdef dict following = {}
+        for number in range(self.request_count):
+            count = count_of(
+                counts, places, self.requests[number].topic, self.requests[number].queue
+            )
+            if not count.used:
+                count.topic, count.queue = self.requests[number].topic, self.requests[number].queue
+                count.next = next_offset(self.topics[count.topic], count.queue)
+                count.used = True
+            self.requests[number].queue_offset = count.next
+            count.next += self.requests[number].count
+        for number in range(places):
+            if counts[number].used:
+                queues = following.setdefault(self.topics[counts[number].topic], {})
+                queues[counts[number].queue] = counts[number].next
+        return following
+
+    def tally(self):
+        return self.counts if self.slow is None else self.slow.tally()
+
+    def answers(self, code, bytes host not None, bytes tail not None):
+        cdef Py_ssize_t number = 0, behind, most, used = self.texts_used
+        cdef int64_t status = code
+        cdef uint8_t *to
+        cdef list told = []
+        if self.slow is not None:
+            return self.slow.answers(code, host, tail)
+        while number < self.request_count:
+            peer = self.peers[self.requests[number].from_]
+            # All that one peer is told leaves together; it is written behind the texts.
+            behind, most = number, used
+            while (
+                behind < self.request_count and self.peers[self.requests[behind].from_] is peer
+            ):
+                most += answer_bytes(&self.requests[behind], host, tail)
+                behind += 1
+            if most > self.texts_most:
+                self.texts = <uint8_t *>grown(self.texts, &self.texts_most, most, 1)
+            to = self.texts + used
+            for number in range(number, behind):
+                if not self.requests[number].oneway:
+                    to = write_answer(
+                        &self.requests[number], self.messages, self.texts, status, host, tail,
+                        _version, to,
+                    )
+            most = to - self.texts - used
+            if most:
+                told.append((peer, (<const char *>self.texts + used)[:most]))
+            number = behind
+        return told

@@ -1,0 +1,256 @@
+"""The plain sends of one turn of the loop: picked apart as they come, stored and answered together.
+
+    take     the frames of one read, as long as each is a send like others that were plain
+    keep     a send that somebody else picked apart
+    encode   all of them become records
+    answers  what each peer is told
+
+What is right is defined by ``sending`` and, behind it, by ``handlers.sending``. ``_turn.pyx`` is
+the compiled twin, which has no object for a message; see ``rocketpipe.compiled``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from rocketpipe import compiled
+from rocketpipe.errors import FrameError
+from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, TRANSACTION_BITS
+from rocketpipe.protocol.connection import Frame
+from rocketpipe.protocol.hot import message_ids, read_send, scan, send_reply
+from rocketpipe.record.hot import split_batch
+from rocketpipe.record.layout import HOST_BITS
+from rocketpipe.store.log.appender import Appender
+from rocketpipe.store.log.puts import Appended, Encoded, Put
+
+if TYPE_CHECKING:
+    from rocketpipe.remoting.connection import PeerConnection
+
+#: With so much to store, a turn is long enough.
+TURN_BYTES: Final = 4 << 20
+#: Of what a sender says: neither how wide hosts are, nor whether it is a half message.
+KEPT_BITS: Final = ~(HOST_BITS | TRANSACTION_BITS)
+#: So much of a property text is looked at here, and of the key in it.
+MAX_REST_BYTES: Final = 512
+_MAX_KEY_BYTES: Final = 64
+#: So many texts are remembered.
+_MAX_TEXTS: Final = 1024
+_STARTS: Final = frozenset({b'{"code":310,', b'{"code":320,'})
+_KEY: Final = b"\x02UNIQ_KEY\x01"
+_new_tuple: Final = tuple.__new__
+
+
+class Asked(NamedTuple):
+    """One send that waits for the end of the turn, with what it takes to begin anew."""
+
+    peer: PeerConnection
+    #: None if nobody waits for an answer.
+    opaque: int | None
+    queue_id: int
+    #: Empty if it is a batch, whose messages have theirs.
+    unique_key: str
+    buffer: bytes
+    frame: Frame
+
+
+class PlainSends:
+    """What is known of plain sends, from one turn to the next.
+
+    Messages mostly differ in their keys alone: what was found plain once, but for its key, need not
+    be looked at again.
+    """
+
+    def __init__(self, suffix: bytes, max_body_bytes: int) -> None:
+        """``suffix`` goes behind the properties of each message."""
+        self.suffix: Final = suffix
+        self.max_body_bytes = max_body_bytes
+        #: The queues of each topic that plain sends may name.
+        self.queues: dict[str, int] = {}
+        #: Properties without the value of their key.
+        self.rests: set[bytes] = set()
+        #: What batches say beside their messages; it has no key.
+        self.batch_texts: set[bytes] = set()
+
+    def learn(self, raw: bytes) -> None:
+        """Remember properties of a message that were found plain."""
+        _remember(self.rests, cut_key(raw)[0])
+
+    def learn_batch(self, raw: bytes) -> None:
+        """Remember properties of a batch that were found plain, and have no key."""
+        _remember(self.batch_texts, raw)
+
+
+def _remember(texts: set[bytes], text: bytes) -> None:
+    if len(text) <= MAX_REST_BYTES and text.isascii():
+        if len(texts) >= _MAX_TEXTS:
+            texts.clear()
+        texts.add(text)
+
+
+def cut_key(raw: bytes) -> tuple[bytes, bytes]:
+    """Take the unique key out of encoded properties: what is left, and the key; empty if none."""
+    at = (b"\x02" + raw).find(_KEY)
+    if at < 0:
+        return raw, b""
+    at += len(_KEY) - 1
+    end = raw.find(2, at)
+    if end < 0:
+        end = len(raw)
+    return raw[:at] + raw[end:], raw[at:end]
+
+
+def read_plain(
+    buffer: bytes, frame: Frame, known: PlainSends, born_host: bytes
+) -> tuple[int | None, int, str, list[Put]] | None:
+    """Read a frame, if it is a send like others that were plain.
+
+    Gives its opaque, queue id and unique key as `Asked` has them, and what to append. Of any other
+    frame the result is None: it may still be a plain send, and the caller has to look for itself.
+    """
+    at, body, end = frame
+    if buffer[at + 8 : at + 20] not in _STARTS or end - body > known.max_body_bytes:
+        return None
+    header = read_send(buffer, at, body)
+    if header is None:
+        return None
+    fields = header.fields
+    # Before it is encoded: half a surrogate pair cannot be.
+    if (
+        not fields.properties.isascii()
+        or fields.reconsume_times
+        or fields.sys_flag & INNER_BATCH
+        or not 0 <= fields.queue_id < known.queues.get(fields.topic, 0)
+    ):
+        return None
+    raw, key = fields.properties.encode(), b""
+    if fields.batch:
+        messages = split_batch(buffer[body:end], end - body) or []
+        if raw not in known.batch_texts:
+            return None
+    else:
+        messages = [(fields.flag, buffer[body:end], raw)]
+        _, key = cut_key(raw)
+    puts = []
+    for flag, data, raw in messages:
+        rest, own_key = cut_key(raw)
+        if rest not in known.rests or not own_key.isalnum() or len(own_key) > _MAX_KEY_BYTES:
+            return None
+        put = (
+            fields.topic,
+            fields.queue_id,
+            data,
+            raw + known.suffix if raw[-1] == 2 else b"%b\x02%b" % (raw, known.suffix),
+            flag,
+            fields.sys_flag & KEPT_BITS | (BORN_HOST_V6 if len(born_host) > 8 else 0),
+            fields.born_ms,
+            born_host,
+            0,
+            0,
+        )
+        puts.append(_new_tuple(Put, put))
+    if not puts:
+        return None
+    return None if header.flag else header.opaque, fields.queue_id, key.decode(), puts
+
+
+class Turn:
+    """Sends that are stored together."""
+
+    def __init__(self, known: PlainSends) -> None:
+        self._known = known
+        self._asked: list[Asked] = []
+        self._groups: list[list[Put]] = []
+        self._placed: list[list[Appended]] = []
+        #: About how much there is to store.
+        self.size = 0
+
+    def another(self) -> Self:
+        """An empty one, to go on with."""
+        return type(self)(self._known)
+
+    def __len__(self) -> int:
+        """How many sends there are, of one message or of a batch."""
+        return len(self._asked)
+
+    def take(
+        self,
+        buffer: bytes,
+        at: int,
+        end: int,
+        max_frame_bytes: int,
+        peer: PeerConnection,
+        born_host: bytes,
+    ) -> int:
+        """Keep the sends that lie in ``buffer`` from ``at`` on, and are like others were.
+
+        Gives where the first frame starts that is not one, or not whole; or, once there is
+        `TURN_BYTES` to store, the next.
+        """
+        try:
+            frames = scan(buffer, at, end, max_frame_bytes)
+        except FrameError:
+            return at
+        for frame in frames:
+            if self.size > TURN_BYTES:
+                break
+            found = read_plain(buffer, frame, self._known, born_host)
+            if found is None:
+                break
+            opaque, queue_id, key, puts = found
+            self.keep(puts, Asked(peer, opaque, queue_id, key, buffer, frame))
+            at = frame[2]
+        return at
+
+    def keep(self, puts: list[Put], asked: Asked) -> None:
+        """Keep a send with the messages that are in it."""
+        self._groups.append(puts)
+        self._asked.append(asked)
+        self.size += asked.frame[2] - asked.frame[1]
+
+    @property
+    def asked(self) -> list[Asked]:
+        """The sends, in the order of their coming."""
+        return self._asked
+
+    def encode(self, appender: Appender, start: int, stored_ms: int) -> Encoded:
+        """Make records of all messages, as `Appender.encode` does.
+
+        Raises:
+            RocketPipeError: As there.
+        """
+        encoded = appender.encode(self._groups, start, stored_ms)
+        assert encoded.placed is not None
+        self._placed = encoded.placed
+        return encoded
+
+    def tally(self) -> Iterator[tuple[str, int, int]]:
+        """Topics, how many messages of each were stored, and the bytes of their records."""
+        counts: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
+        for stored in self._placed:
+            counts[stored[0].topic] += len(stored)
+            sizes[stored[0].topic] += sum([each.size for each in stored])
+        return ((topic, count, sizes[topic]) for topic, count in counts.items())
+
+    def answers(self, code: int, host: bytes, tail: bytes) -> list[tuple[PeerConnection, bytes]]:
+        """What to tell those who wait for an answer, of sends that were stored with this code.
+
+        ``host`` and ``tail`` are those of `protocol.hot.send_reply`.
+        """
+        told = []
+        for (peer, opaque, queue_id, key, _, _), stored in zip(
+            self._asked, self._placed, strict=True
+        ):
+            if opaque is None:
+                continue
+            own = b'"transactionId":"%b",%b' % (key.encode(), tail) if key else tail
+            ids, (last, *_) = host, stored[-1]
+            if len(stored) > 1:
+                ids = message_ids(host, [each[0] for each in stored[:-1]])
+            told.append((peer, send_reply(opaque, code, ids, last, queue_id, stored[0][2], own)))
+        return told
+
+
+compiled.take_over(globals(), "rocketpipe.broker.fast_path._turn")
