@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.twins import assert_wrong_types_are_refused, compiled_functions, damaged, outcome
 
 from rocketpipe import compiled
-from rocketpipe.broker.fast_path.turn import Asked, PlainSends
+from rocketpipe.broker.fast_path.turn import PlainSends
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.record import checksum, hot
 from rocketpipe.record.batch import encode_batch
@@ -388,19 +388,18 @@ def test_a_turn_takes_stores_and_answers_alike(chance: random.Random) -> None:
             at = turn.take(data, 0, len(data), 1 << 20, peer, HOSTS[peer % 2])
             seen.append((at, len(turn), turn.size))
             if number == keeps:
-                turn.keep([kept, kept], Asked(peer, 3, 1, "", data, (0, 1, 2)))  # type: ignore[arg-type]
-        seen.append(list(turn.asked))
-        if not len(turn):
-            return seen
+                turn.keep([kept, kept], peer, 3, 1, "", data, (0, 1, 2))
+        if not len(turn) or keeps == 7:
+            return [*seen, list(turn.asked)]
         appender = Appender(segment, HOSTS[keeps % 2], lambda topic, queue: 10 * queue, seal=True)
         encoded = outcome(turn.encode, appender, start, 22)
-        seen.append(list(turn.asked))
         if not isinstance(encoded, Encoded):
-            return [*seen, encoded]
+            return [*seen, encoded, list(turn.asked)]
         told: dict[int, bytes] = {}
         for peer, data in turn.answers(10, b"0A0B", b"tail"):
             told[peer] = told.get(peer, b"") + data
-        return [*seen, encoded._replace(placed=None), sorted(turn.tally()), told]
+        seen += (encoded._replace(placed=None), sorted(turn.tally()), told)
+        return [*seen, list(turn.asked)]
 
     quick, python = compiled_functions(TURN)["Turn"]
     assert outcome_of(quick) == outcome_of(python)

@@ -27,7 +27,8 @@ from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.coordination.coordinator import Coordinator
 from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.caller import Caller
-from rocketpipe.remoting.connection import Answer, Lane, PeerConnection
+from rocketpipe.remoting.connection import Answer, PeerConnection
+from rocketpipe.remoting.lane import Lane
 from rocketpipe.remoting.peer_timeouts import PeerTimeouts
 from rocketpipe.remoting.server import Server
 from rocketpipe.store.files.disk import Disk

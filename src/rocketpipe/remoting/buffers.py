@@ -84,6 +84,8 @@ class Total:
         self._added = 0
         #: There while there is no room at all.
         self._full: asyncio.Future[None] | None = None
+        #: Whether nothing more should be held until somebody who was sent away is gone.
+        self.is_full = False
 
     def join(self, peer: Holder) -> None:
         self._peers[peer] = self._moved_to(peer)
@@ -92,11 +94,6 @@ class Total:
         self._peers.pop(peer, None)
         if self._leaving.pop(peer, None) is not None and self._full is not None:
             self._look()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether nothing more should be held until somebody who was sent away is gone."""
-        return self._full is not None
 
     async def has_room(self) -> None:
         """Return when this is not full any more."""
@@ -138,11 +135,13 @@ class Total:
             self._open()
         elif self._full is None:
             self._full = asyncio.get_running_loop().create_future()
+            self.is_full = True
 
     def _open(self) -> None:
         if self._full is not None:
             self._full.set_result(None)
             self._full = None
+            self.is_full = False
 
     def _send_away(self, peer: Holder, size: int) -> None:
         if _ended.allows():

@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import count
 from typing import Any, Protocol, TypeVar, cast
 
@@ -24,6 +23,7 @@ from rocketpipe.protocol.connection import Connection, Frame
 from rocketpipe.protocol.frame import MAX_FRAME_BYTES, encode_frame
 from rocketpipe.protocol.request import Request, read_reply, to_command
 from rocketpipe.remoting.buffers import Buffers
+from rocketpipe.remoting.lane import Lane
 from rocketpipe.remoting.log_budget import LogBudget
 
 log = logging.getLogger(__name__)
@@ -34,19 +34,6 @@ Answer = Callable[[Command, "PeerConnection"], Awaitable[Command]]
 
 #: Gives the frame of a request that is to have this number.
 Write = Callable[[int], bytes]
-
-
-class Lane(Protocol):
-    """Whoever is given what one read brought, before everybody else."""
-
-    def take_first(self, data: bytes, peer: PeerConnection) -> int:
-        """Answer the whole frames with which it begins; gives where the first begins that it left.
-
-        ``data`` begins with a frame. They count among those of the peer.
-        """
-
-    def take_frames(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
-        """Answer what it knows how to, and have the peer `take` the rest."""
 
 
 class Told(Protocol):
@@ -102,9 +89,10 @@ class PeerConnection(asyncio.Protocol):
         self._paused = False
         self._drained: asyncio.Future[None] | None = None
         self._draining = False
-        #: How many reads brought something, and how many whole frames: for whoever watches.
+        #: How many reads brought something; and what grows when frames become whole.
         self.reads = 0
         self.frames = 0
+        self._is_between_frames = True
         #: Whole frames that leave together, with the next `flush`.
         self.outbox: list[bytes] = []
         #: Of the outbox, what was said to be much; and what went on to the transport, ever.
@@ -112,6 +100,8 @@ class PeerConnection(asyncio.Protocol):
         self.given_bytes = 0
         self._is_held_back = False
         self.address = "unconnected"
+        #: What `packed_host` gave, if it was asked for.
+        self.known_host = b""
         #: Kept: to ask for it costs a system call, which is much for every frame.
         self.loop = asyncio.get_running_loop()
         self.lost = self.loop.create_future()
@@ -129,16 +119,18 @@ class PeerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.reads += 1
         wire = self._wire
-        if self._lane is not None and wire.is_between_frames:
+        if self._is_between_frames and self._lane is not None and not self.is_slow:
             used = self._lane.take_first(data, self)
-            if used == len(data):
-                return
             if used:
+                self.frames += 1
+                if used == len(data):
+                    return
                 data = data[used:]
         try:
             buffer, frames = wire.frames(data)
         except RemoteProtocolError:
             buffer, frames = b"", []
+        self._is_between_frames = wire.is_between_frames
         self.frames += len(frames)
         if self._buffers is not None and wire.buffered_bytes:
             self._buffers.unfinished.grew(len(data))
@@ -148,6 +140,7 @@ class PeerConnection(asyncio.Protocol):
             else:
                 self.take(buffer, frames)
         if wire.failure is not None:
+            self._is_between_frames = False
             if _broken.allows():
                 log.warning(
                     "connection closed peer=%s reason=%s%s",
@@ -229,10 +222,12 @@ class PeerConnection(asyncio.Protocol):
             self._is_held_back = True
             self._transport.set_write_buffer_limits(high=most_bytes)
 
-    @cached_property
+    @property
     def packed_host(self) -> bytes:
         """The peer's address as records have it: 8 bytes, or 20 for IPv6."""
-        return Host.parse(self.address).pack()
+        if not self.known_host:
+            self.known_host = Host.parse(self.address).pack()
+        return self.known_host
 
     async def call(
         self, request: Request[ReplyT], timeout_ms: int, write: Write | None = None
@@ -323,6 +318,10 @@ class PeerConnection(asyncio.Protocol):
             elif self._buffers is not None:
                 await self._buffers.unsent.has_room()
 
+    def post(self, frame: bytes) -> None:
+        """Keep a whole frame for the next `flush`."""
+        self.outbox.append(frame)
+
     def posted_much(self, size: int) -> None:
         """Count what was posted, where it is more than a few words."""
         self.posted_bytes += size
@@ -331,19 +330,19 @@ class PeerConnection(asyncio.Protocol):
 
     def flush(self) -> bool:
         """Write what is in the outbox, all at once; True if the peer keeps up."""
-        self.write_out()
-        return not self.is_slow
-
-    def write_out(self) -> None:
-        """Write what is in the outbox, all at once."""
-        outbox, transport = self.outbox, self._transport
+        outbox = self.outbox
         if outbox:
-            if transport is not None and not transport.is_closing():
-                data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
-                self.given_bytes += len(data)
-                transport.write(data)
+            self.write(outbox[0] if len(outbox) == 1 else b"".join(outbox))
             outbox.clear()
             self.posted_bytes = 0
+        return not self.is_slow
+
+    def write(self, data: bytes) -> None:
+        """Write whole frames, if the peer is still there."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            self.given_bytes += len(data)
+            transport.write(data)
 
     def stop_reading(self) -> None:
         """Take nothing more from the peer: what was asked is answered, and that is all."""

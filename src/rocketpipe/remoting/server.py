@@ -15,7 +15,8 @@ from rocketpipe.descriptors import shares
 from rocketpipe.errors import PortUnavailable
 from rocketpipe.remoting.accepting import Accepting, prepare
 from rocketpipe.remoting.buffers import Buffers
-from rocketpipe.remoting.connection import Answer, ConnectionLimits, Lane, PeerConnection
+from rocketpipe.remoting.connection import Answer, ConnectionLimits, PeerConnection
+from rocketpipe.remoting.lane import Lane
 from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.remoting.peer_timeouts import PeerTimeouts, Watch
 

@@ -13,7 +13,6 @@ from tests.twins import WAYS, each_way
 from rocketpipe.broker.fast_path.turn import (
     MAX_REST_BYTES,
     TURN_BYTES,
-    Asked,
     PlainSends,
     Turn,
     cut_key,
@@ -244,7 +243,7 @@ def test_records_and_answers_are_those_of_the_general_path(
     groups: list[list[Put]] = []
     for number, (asked, frame) in enumerate(zip(SENDS, frames, strict=True)):
         if number == odd:
-            turn.keep([put(topic="v")], Asked(PEER, 9, 1, "", b"x", (0, 0, 1)))
+            turn.keep([put(topic="v")], PEER, 9, 1, "", b"x", (0, 0, 1))
             groups.append([put(topic="v")])
         turn.take(frame, 0, len(frame), 1 << 20, PEER, host)
         fields = asked.fields

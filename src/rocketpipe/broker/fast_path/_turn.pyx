@@ -25,23 +25,8 @@ pure = {}
 
 prepare_crc32()
 
-cdef enum:
-    TURN_BYTES = 4 << 20
-    HALF_BITS = 0xC
-    FILLER_BYTES = 8
-    MAX_SUFFIX = 16384
-
 cdef int64_t _inner_batch = int(INNER_BATCH)
 cdef int64_t _version = int(OUR_VERSION)
-cdef object _asked = None
-
-cdef int know_asked() except -1:
-    """Find the class of the module that takes `Turn` over; it is imported after this one."""
-    global _asked
-    from rocketpipe.broker.fast_path.turn import Asked
-
-    _asked = Asked
-    return 0
 
 
 cdef class Memory:
@@ -93,6 +78,11 @@ cdef class Turn:
     #: For each read what it brought, from whom, and that peer's host; and the topics.
     cdef list buffers, peers, hosts, topics, counts
     cdef dict numbers
+    #: The topic of the send before: its number, its name, and how many queues it has.
+    cdef int topic
+    cdef const uint8_t *topic_name
+    cdef Py_ssize_t topic_bytes, queues, max_body_bytes
+    cdef set rests
     #: The turn in Python, once there is something in it that is unusual.
     cdef object slow
     cdef readonly Py_ssize_t size
@@ -103,8 +93,9 @@ cdef class Turn:
         self.suffix = known.suffix
         self.buffers, self.peers, self.hosts, self.topics, self.counts = [], [], [], [], []
         self.numbers = {}
-        if _asked is None:
-            know_asked()
+        self.topic = -1
+        self.max_body_bytes = known.max_body_bytes
+        self.rests = known.rests
         if len(self.suffix) > MAX_SUFFIX or b"#" in self.suffix:
             self.slow = pure["Turn"](known)
 
@@ -176,7 +167,7 @@ cdef class Turn:
                 memcmp(data + at + 8, b'{"code":310,', 12) != 0
                 and memcmp(data + at + 8, b'{"code":320,', 12) != 0
             )
-            or end - body > <Py_ssize_t?>self.known.max_body_bytes
+            or end - body > self.max_body_bytes
         ):
             return OTHER
         if not read_header(data + at + 20, data + body, &send) or not read_numbers(&send, &numbers):
@@ -186,11 +177,7 @@ cdef class Turn:
         length = unescape(&send.fields[PROPERTIES], text)
         if length < 0:
             return ODD
-        topic = PyUnicode_DecodeASCII(
-            <const char *>send.fields[TOPIC].start, send.fields[TOPIC].length, NULL
-        )
-        queues = (<dict?>self.known.queues).get(topic)
-        if queues is None or numbers.queue >= queues:
+        if not self.find_topic(&send.fields[TOPIC]) or numbers.queue >= self.queues:
             return OTHER
         if numbers.batch:
             words = PyBytes_FromStringAndSize(<const char *>text, length)
@@ -199,7 +186,7 @@ cdef class Turn:
             kept = self.take_batch(data, body, end)
         else:
             kept = look_up(
-                &self.memory.texts, self.memory.kept, self.known.rests, text, length, &key, &key_end
+                &self.memory.texts, self.memory.kept, self.rests, text, length, &key, &key_end
             )
             if kept == KEPT:
                 self.write_down(text, length, data + body, end - body, <int32_t>numbers.flag)
@@ -226,16 +213,30 @@ cdef class Turn:
         request.key, request.key_bytes = <int32_t>key, <int32_t>(key_end - key)
         request.from_ = <int>len(self.buffers) - 1
         request.first, request.count = <int>first, <int>(self.message_count - first)
-        request.topic = self.number_of_topic(topic)
+        request.topic = self.topic
         self.request_count += 1
         return KEPT
 
-    cdef int number_of_topic(self, str topic) except -1:
-        found = self.numbers.get(topic)
-        if found is None:
-            found = self.numbers[topic] = len(self.topics)
+    cdef bint find_topic(self, Text *name) except -1:
+        """Find out the number of a topic and how many queues it has; false if it is not known."""
+        if (
+            self.topic >= 0
+            and name.length == self.topic_bytes
+            and memcmp(name.start, self.topic_name, name.length) == 0
+        ):
+            return True
+        topic = PyUnicode_DecodeASCII(<const char *>name.start, name.length, NULL)
+        queues = (<dict?>self.known.queues).get(topic)
+        if queues is None:
+            return False
+        number = self.numbers.get(topic)
+        if number is None:
+            number = self.numbers[topic] = len(self.topics)
             self.topics.append(topic)
-        return found
+        self.topic, self.queues = number, queues
+        # It stays where it is as long as this does, with the read that brought it.
+        self.topic_name, self.topic_bytes = name.start, name.length
+        return True
 
     cdef Message *another_message(self) except NULL:
         if self.message_count == self.message_most:
@@ -270,7 +271,6 @@ cdef class Turn:
         cdef int kept
         cdef KnownTexts *texts = &self.memory.texts
         cdef list kept_texts = self.memory.kept
-        cdef set rests = self.known.rests
         while end - at >= 22:
             size = <int32_t>get32(data + at)
             body_bytes = <int32_t>get32(data + at + 16)
@@ -283,7 +283,7 @@ cdef class Turn:
                 return OTHER
             if length > MAX_TEXT:
                 return ODD
-            kept = look_up(texts, kept_texts, rests, data + body_end + 2, length, &key, &key_end)
+            kept = look_up(texts, kept_texts, self.rests, data + body_end + 2, length, &key, &key_end)
             if kept != KEPT:
                 return kept
             message = self.another_message()
@@ -293,40 +293,40 @@ cdef class Turn:
             at = stop
         return KEPT if stop == end and at == end else OTHER
 
-    def keep(self, list puts not None, asked):
+    def keep(self, list puts not None, peer, opaque, queue_id, unique_key, buffer, frame):
         self.give_up()
-        self.slow.keep(puts, asked)
-        self.size += asked.frame[2] - asked.frame[1]
+        self.slow.keep(puts, peer, opaque, queue_id, unique_key, buffer, frame)
+        self.size += frame[2] - frame[1]
 
     cdef int give_up(self) except -1:
         """Have everything in Python from now on."""
-        cdef Py_ssize_t number, count = self.request_count
-        if self.slow is None:
-            slow = pure["Turn"](self.known)
-            for number in range(count):
-                slow.keep(self.puts_of(number), self.asked_of(number))
-            self.request_count = self.message_count = self.texts_used = 0
-            self.slow = slow
+        cdef Request *request
+        cdef Py_ssize_t number
+        if self.slow is not None:
+            return 0
+        slow = pure["Turn"](self.known)
+        for number in range(self.request_count):
+            request = &self.requests[number]
+            slow.keep(
+                self.puts_of(request), self.peers[request.from_],
+                None if request.oneway else request.opaque, request.queue, self.key_of(request),
+                self.buffers[request.from_], (request.at, request.body, request.end),
+            )
+        self.request_count = self.message_count = self.texts_used = 0
+        self.slow = slow
         return 0
 
-    cdef object asked_of(self, Py_ssize_t number):
-        cdef Request *request = &self.requests[number]
-        cdef const uint8_t *key
-        name = ""
-        if request.key_bytes:
-            key = self.text_of(request.first) + request.key
-            name = PyUnicode_DecodeASCII(<const char *>key, request.key_bytes, NULL)
-        return _asked(
-            self.peers[request.from_], None if request.oneway else request.opaque, request.queue,
-            name, self.buffers[request.from_], (request.at, request.body, request.end),
-        )
+    cdef str key_of(self, Request *request):
+        if not request.key_bytes:
+            return ""
+        key = <const char *>self.text_of(request.first) + request.key
+        return PyUnicode_DecodeASCII(key, request.key_bytes, NULL)
 
     cdef const uint8_t *text_of(self, int number) noexcept:
         cdef Message *message = &self.messages[number]
         return message.text if message.text != NULL else self.texts + message.text_at
 
-    cdef list puts_of(self, Py_ssize_t number):
-        cdef Request *request = &self.requests[number]
+    cdef list puts_of(self, Request *request):
         cdef Message *message
         cdef list puts = []
         cdef int each
@@ -344,10 +344,8 @@ cdef class Turn:
 
     @property
     def asked(self):
-        cdef Py_ssize_t number
-        if self.slow is not None:
-            return self.slow.asked
-        return [self.asked_of(number) for number in range(self.request_count)]
+        self.give_up()
+        return self.slow.asked
 
     def encode(self, appender, start, stored_ms):
         cdef int64_t at = 0, stored = 0

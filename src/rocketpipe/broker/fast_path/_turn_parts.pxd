@@ -7,6 +7,12 @@ from rocketpipe.protocol._send_reply cimport *
 from rocketpipe.record._raw cimport *
 from rocketpipe.record._writing cimport *
 
+cdef enum:
+    TURN_BYTES = 4 << 20
+    HALF_BITS = 0xC
+    FILLER_BYTES = 8
+    MAX_SUFFIX = 16384
+
 cdef struct Message:
     # Properties lie at ``text``, or at a place among those that were written down.
     const uint8_t *body

@@ -53,17 +53,9 @@ class FastPath:
         self._visibility = visibility
         self._loop = asyncio.get_running_loop()
         self._scheduled = False
-
-    def take_first(self, data: bytes, peer: PeerConnection) -> int:
-        """Take the sends with which a read begins, as long as they are like others were."""
-        if peer.is_slow:
-            return 0
-        used, count = self._sends.take_plain(data, 0, len(data), peer)
-        peer.frames += count
-        if count and not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._end_turn)
-        return used
+        #: Takes the sends with which a read begins, as `Lane` has it: it is called once a read.
+        self.take_first = sends.take_first
+        sends.on_begin = self._schedule
 
     def take_frames(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
         """Take what can be done for less, and leave the rest to the router."""
@@ -72,7 +64,7 @@ class FastPath:
             return
         rest: list[Frame] = []
         sends, pulls = self._sends, self._pulls
-        used, _ = sends.take_plain(buffer, frames[0][0], frames[-1][2], peer)
+        used = sends.take_plain(buffer, frames[0][0], frames[-1][2], peer)
         for number, frame in enumerate(frames, 1):
             if frame[0] < used:
                 continue
@@ -95,7 +87,11 @@ class FastPath:
         if rest:
             # Before the end of the turn is set down: what was asked first is looked at first.
             peer.take(buffer, rest)
-        if not self._scheduled and len(rest) < len(frames):
+        if len(rest) < len(frames):
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._end_turn)
 

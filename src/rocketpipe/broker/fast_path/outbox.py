@@ -20,4 +20,4 @@ class Outbox:
     def flush(self) -> None:
         peers, self._peers = self._peers, []
         for peer in peers:
-            peer.write_out()
+            peer.flush()

@@ -7,10 +7,11 @@ which there is nothing more to say. Any other is left to ``handlers.sending``.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from rocketpipe.broker.fast_path.outbox import Outbox
-from rocketpipe.broker.fast_path.turn import KEPT_BITS, TURN_BYTES, Asked, PlainSends, Turn
+from rocketpipe.broker.fast_path.turn import KEPT_BITS, TURN_BYTES, PlainSends, Turn
 from rocketpipe.broker.intake.admission import Admission
 from rocketpipe.broker.intake.intake import unavailable
 from rocketpipe.broker.intake.room import PLAIN_ROOM, Room
@@ -81,6 +82,9 @@ class SendFastPath:
         self._turn = Turn(self._known)
         self._host = store_host.hex().upper().encode()
         self._tail = send_reply_tail(stamp.region, stamp.trace_on)
+        #: Called when the first send of a turn was kept; `end_turn` is to follow.
+        self.on_begin: Callable[[], None] = lambda: None
+        self._begun = False
         #: Whether something was stored in this turn that is to be dispatched.
         self._stored = False
         self._settling: set[asyncio.Task[None]] = set()
@@ -90,28 +94,47 @@ class SendFastPath:
 
     def limit_bodies(self, max_body_bytes: int) -> None:
         """Leave longer bodies than this to the router, which refuses them."""
+        self.store()
         self._known.max_body_bytes = min(max_body_bytes, self._any_body)
+        self._turn = self._turn.another()
 
-    def take_plain(self, buffer: bytes, at: int, end: int, peer: PeerConnection) -> tuple[int, int]:
-        """Keep the sends from ``at`` on that are like others were for the end of the turn.
+    def take_first(self, data: bytes, peer: PeerConnection) -> int:
+        """Keep the sends with which a read begins, as long as they are like others were.
 
-        Gives where the first other frame starts, and how many were kept.
+        Gives where the first other frame starts.
         """
         if self._topics.version is not self._queues_of:
-            self._known.queues.clear()
-            self._queues_of = self._topics.version
-        count = 0
-        while True:
-            turn = self._turn
-            before = len(turn)
-            at = turn.take(buffer, at, end, peer.max_frame_bytes, peer, peer.packed_host)
-            count += len(turn) - before
-            if turn.size <= TURN_BYTES:
-                return at, count
+            self._look_anew()
+        end, host = len(data), peer.known_host or peer.packed_host
+        used = self._turn.take(data, 0, end, peer.max_frame_bytes, peer, host)
+        if used and not self._begun:
+            self._begun = True
+            self.on_begin()
+        if used < end and self._turn.size > TURN_BYTES:
+            return self.take_plain(data, used, end, peer)
+        return used
+
+    def take_plain(self, buffer: bytes, at: int, end: int, peer: PeerConnection) -> int:
+        """The same from ``at`` on, for who has the end of the turn set down."""
+        if self._topics.version is not self._queues_of:
+            self._look_anew()
+        if self._turn.size > TURN_BYTES:
             self.store()
+        used = self._turn.take(buffer, at, end, peer.max_frame_bytes, peer, peer.packed_host)
+        if at < used < end and self._turn.size > TURN_BYTES:
+            return self.take_plain(buffer, used, end, peer)
+        return used
+
+    def _look_anew(self) -> None:
+        # What was kept by the topics as they were is stored as such.
+        self.store()
+        self._known.queues.clear()
+        self._queues_of = self._topics.version
 
     def take(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
         """Keep a send for the end of the turn; False if it is for the router."""
+        if self._topics.version is not self._queues_of:
+            self._look_anew()
         at, body, end = frame
         known, host, suffix = self._known, peer.packed_host, self._suffix
         header = read_send(buffer, at, body)
@@ -154,7 +177,7 @@ class SendFastPath:
             data, flag = buffer[body:end], fields.flag
             puts = [Put(topic, queue_id, data, raw, flag, sys_flag, born_ms, host)]
         opaque = None if header.flag else header.opaque
-        self._turn.keep(puts, Asked(peer, opaque, queue_id, unique_key, buffer, frame))
+        self._turn.keep(puts, peer, opaque, queue_id, unique_key, buffer, frame)
         if self._turn.size > TURN_BYTES:
             self.store()
         return True
@@ -190,6 +213,7 @@ class SendFastPath:
 
     def end_turn(self) -> bool:
         """Store what is left of a turn; True if something was stored that is to be dispatched."""
+        self._begun = False
         self.store()
         stored, self._stored = self._stored, False
         return stored
@@ -275,9 +299,12 @@ class SendFastPath:
             self._refuse(turn, RequestRejected(*refusal))
 
     def _answer(self, turn: Turn, code: int) -> None:
-        post = self._outgoing.post
         for peer, frames in turn.answers(code, self._host, self._tail):
-            post(peer, frames)
+            # The loop writes once a peer and turn, as long as nothing is to leave before.
+            if peer.outbox:
+                peer.outbox.append(frames)
+            else:
+                peer.write(frames)
 
     def _refuse(self, turn: Turn, why: RequestRejected) -> None:
         for each in turn.asked:

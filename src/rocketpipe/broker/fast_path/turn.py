@@ -199,15 +199,24 @@ class Turn:
             if found is None:
                 break
             opaque, queue_id, key, puts = found
-            self.keep(puts, Asked(peer, opaque, queue_id, key, buffer, frame))
+            self.keep(puts, peer, opaque, queue_id, key, buffer, frame)
             at = frame[2]
         return at
 
-    def keep(self, puts: list[Put], asked: Asked) -> None:
-        """Keep a send with the messages that are in it."""
+    def keep(
+        self,
+        puts: list[Put],
+        peer: PeerConnection,
+        opaque: int | None,
+        queue_id: int,
+        unique_key: str,
+        buffer: bytes,
+        frame: Frame,
+    ) -> None:
+        """Keep a send, as `Asked` has it, with the messages that are in it."""
         self._groups.append(puts)
-        self._asked.append(asked)
-        self.size += asked.frame[2] - asked.frame[1]
+        self._asked.append(Asked(peer, opaque, queue_id, unique_key, buffer, frame))
+        self.size += frame[2] - frame[1]
 
     @property
     def asked(self) -> list[Asked]:

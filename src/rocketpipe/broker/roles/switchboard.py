@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
+from rocketpipe.broker.fast_path.fast_path import FastPath
 from rocketpipe.broker.roles.duties import Role
 from rocketpipe.clock import Clock, within
 from rocketpipe.protocol.codes import ResponseCode
@@ -25,6 +27,10 @@ DRAIN_MS: Final = 5000
 MOST_LEFT: Final = 10_000
 
 
+def _leave(data: bytes, peer: PeerConnection) -> int:
+    return 0
+
+
 class Switchboard:
     """Hands what peers ask to the role of the moment, and says no while there is none."""
 
@@ -37,6 +43,9 @@ class Switchboard:
         #: Set unless requests wait for the next role.
         self._taken = asyncio.Event()
         self._taken.set()
+        self._fast_path: FastPath | None = None
+        #: Where reads go first, as `Lane` has it: looked up once a role, and used once a read.
+        self.take_first: Callable[[bytes, PeerConnection], int] = _leave
         #: Who left while nobody was there to be told.
         self._left: deque[PeerConnection] = deque(maxlen=MOST_LEFT)
         self._under_way = 0
@@ -48,12 +57,13 @@ class Switchboard:
         self._role, self._waiting = role, waiting
         while self._left:
             role.clients.forget_peer(self._left.popleft())
-        self._taken.set()
+        self.go_on()
 
     async def disconnect(self, reason: str) -> None:
         """Take nothing more for the role, and let it finish what it was asked."""
         role, waiting = self._role, self._waiting
         self._role, self._waiting, self._reason = None, None, reason
+        self._turn_to(None)
         if role is not None and waiting is not None:
             await role.finish(waiting)
 
@@ -65,10 +75,12 @@ class Switchboard:
     def hold(self) -> None:
         """Have everybody wait for the next role: one is about to come."""
         self._taken.clear()
+        self._turn_to(None)
 
     def go_on(self) -> None:
         """Have nobody wait any longer."""
         self._taken.set()
+        self._turn_to(self._role)
 
     async def answer(self, command: Command, peer: PeerConnection) -> Command:
         """Answer a command as the role of this moment does."""
@@ -90,20 +102,16 @@ class Switchboard:
             if not self._under_way:
                 self._idle.set()
 
-    def take_first(self, data: bytes, peer: PeerConnection) -> int:
-        """The fast path of the role, where it has one and nothing holds it back."""
-        role = self._role
-        if role is None or role.fast_path is None or not self._taken.is_set():
-            return 0
-        return role.fast_path.take_first(data, peer)
-
     def take_frames(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
-        """The same of frames that were found already; the router has what is left."""
-        role = self._role
-        if role is None or role.fast_path is None or not self._taken.is_set():
+        """Hand frames to the fast path of the role, where it has one and nothing holds it back."""
+        if self._fast_path is None:
             peer.take(buffer, frames)
         else:
-            role.fast_path.take_frames(buffer, frames, peer)
+            self._fast_path.take_frames(buffer, frames, peer)
+
+    def _turn_to(self, role: Role | None) -> None:
+        self._fast_path = role.fast_path if role is not None else None
+        self.take_first = _leave if self._fast_path is None else self._fast_path.take_first
 
     def forget_peer(self, peer: PeerConnection) -> None:
         """A connection ended."""
