@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from rocketpipe.store import roster
 from rocketpipe.store.errors import RosterUnreadable, StoreLocked
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
-from rocketpipe.store.roster import FILE_NAME, WHOLE, Member, Roster
+from rocketpipe.store.roster import FILE_NAME, WHOLE, Leaving, Member, MemberState, Roster
 from rocketpipe.store.state.run_files import locked
 
 
@@ -106,4 +107,38 @@ def test_what_is_no_roster_is_refused(tmp_path: Path, text: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(text)
 
     with pytest.raises(RosterUnreadable):
+        roster.load(tmp_path)
+
+
+def test_one_leaves_step_by_step(tmp_path: Path) -> None:
+    made = roster.begun("b", taken=True).grown(2)
+    assert {member.state for member in made.brokers} == {MemberState.SERVING}
+    draining = made.with_state("b", MemberState.DRAINING)
+    draining.save(tmp_path)
+    assert roster.load(tmp_path) == draining
+    assert [member.state for member in draining.brokers] == ["draining", "serving"]
+    leaving = draining.with_leaving("b", delete=True)
+    leaving.save(tmp_path)
+    assert roster.load(tmp_path) == leaving
+    assert leaving.leaving == (Leaving("b", WHOLE, delete=True),)
+    assert leaving.member("b") is None
+    assert roster.stores_in(tmp_path, "b") == {"b-1": tmp_path / "b-1"}
+    assert leaving.with_left("b").leaving == ()
+    with pytest.raises(KeyError):
+        leaving.with_leaving("b", delete=False)
+
+
+def test_only_one_at_a_time_changes_who_lives_there(tmp_path: Path) -> None:
+    with roster.changing(tmp_path):
+        with pytest.raises(StoreLocked), roster.changing(tmp_path):
+            raise AssertionError("somebody else does")
+    with roster.changing(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("directory", ["..", "/etc", "other"])
+def test_files_of_others_are_never_set_aside(tmp_path: Path, directory: str) -> None:
+    made = roster.begun("b", taken=False).grown(2)
+    replace(made, leaving=(Leaving("b-9", directory),)).save(tmp_path)
+    with pytest.raises(RosterUnreadable, match="cannot be in"):
         roster.load(tmp_path)

@@ -13,6 +13,7 @@ from rocketpipe.client.admin.admin import Admin as AsyncAdmin
 from rocketpipe.client.admin.brokers import BrokerAdmin as AsyncBrokerAdmin
 from rocketpipe.client.admin.clients import ClientAdmin as AsyncClientAdmin
 from rocketpipe.client.admin.dead_letters import DeadLetterAdmin as AsyncDeadLetterAdmin
+from rocketpipe.client.admin.draining import DrainAdmin as AsyncDrainAdmin
 from rocketpipe.client.admin.groups import GroupAdmin as AsyncGroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin as AsyncMessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin as AsyncNameServerAdmin
@@ -100,6 +101,13 @@ class OffsetAdmin(Blocking[AsyncOffsetAdmin]):
     move_to_ends = blocking(AsyncOffsetAdmin.move_to_ends)
 
 
+class DrainAdmin(Blocking[AsyncDrainAdmin]):
+    """Looks at brokers that are being emptied."""
+
+    look = blocking(AsyncDrainAdmin.look)
+    replayed = blocking(AsyncDrainAdmin.replayed)
+
+
 class WaitingAdmin(Blocking[AsyncWaitingAdmin]):
     """Lists what waits at brokers, and decides transactions that nobody else will."""
 
@@ -173,6 +181,7 @@ class Admin(Client[AsyncAdmin]):
         self.messages = MessageAdmin(inner.messages, life)
         self.offsets = OffsetAdmin(inner.offsets, life)
         self.dead_letters = DeadLetterAdmin(inner.dead_letters, life)
+        self.draining = DrainAdmin(inner.draining, life)
         self.progress = ProgressAdmin(inner.progress, life)
         self.clients = ClientAdmin(inner.clients, life)
         self.waiting = WaitingAdmin(inner.waiting, life)

@@ -81,6 +81,8 @@ class Core:
     #: By which this broker calls others.
     caller: Caller
     arrivals: Arrivals
+    #: How much each feature has begun and not ended, by the name under which operators see it.
+    unfinished: dict[str, Callable[[], int]] = field(default_factory=dict)
 
 
 Loop = Callable[[], Coroutine[object, object, None]]
@@ -96,6 +98,8 @@ class Feature:
     loops: Mapping[str, Loop] = field(default_factory=dict)
     #: Whether one more half message may wait, of at most so many; None if it knows of none.
     takes_half: Callable[[int], bool] | None = None
+    #: How much of what it began is not over, by the name under which operators see it.
+    unfinished: Mapping[str, Callable[[], int]] = field(default_factory=dict)
     #: Called once when the broker closes, so that nobody is left waiting for an answer.
     on_close: Callable[[], None] | None = None
     #: What it does in the fast path, if anything.

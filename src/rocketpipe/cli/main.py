@@ -40,7 +40,7 @@ NOUNS: Final = (
     Noun(
         "broker",
         "serving.broker",
-        "run a broker; with list, show, config, resign, lead or forget: look after those that run",
+        "run a broker; with list, show, config, resign, lead, forget, drain: look after them",
     ),
     Noun("topic", "nouns.topics", "create, list, show, change and delete topics"),
     Noun("message", "nouns.messages", "send, find, follow and show messages"),
@@ -69,7 +69,7 @@ NOUNS: Final = (
 
 
 #: What is asked of brokers that run; any other word after ``broker`` is for one that is to.
-BROKER_VERBS: Final = ("list", "show", "config", "resign", "lead", "forget")
+BROKER_VERBS: Final = ("list", "show", "config", "resign", "lead", "forget", "drain")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

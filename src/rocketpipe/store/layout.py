@@ -83,6 +83,14 @@ class StoreLayout:
         self.failed = root / "failed"
         self.format = root / "format"
 
+    def own_files(self) -> list[Path]:
+        """Every file and directory that a store has in its root."""
+        return [
+            *(self.commit_log, self.queues, self.index, self.config, self.checkpoint, self.abort),
+            *(self.lock, self.epochs, self.timer, self.sums, self.quarantine, self.failed),
+            self.format,
+        ]
+
     def queue(self, topic: str, queue_id: int) -> Path:
         """The directory of one queue.
 

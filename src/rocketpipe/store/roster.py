@@ -6,6 +6,8 @@
     DIR/broker-a-0/           each broker's store, as `store.layout` draws it, under its name
     DIR/broker-a-1/
     DIR/commitlog/, …         the store of the broker that had the directory alone, if one had
+    DIR/brokers.change        held by the process that changes who lives there
+    DIR/drained/              the stores of brokers that have left: see `store.set_aside`
 
 ``brokers.json`` has its checksum as its first member, as all our JSON on disk:
 
@@ -15,7 +17,8 @@
         "prefix":"broker-a",                                  what names of new ones begin with
         "next":2,                                             the number of the next one
         "brokers":[{"name":"broker-a","number":0,"directory":"."},
-                   {"name":"broker-a-1","number":1,"directory":"broker-a-1"}]
+                   {"name":"broker-a-1","number":1,"directory":"broker-a-1","state":"draining"}],
+        "leaving":[]                                          whose files are yet to be set aside
     }
 
 It is replaced as a whole, durably, before a broker that is new in it starts for the first time, and
@@ -25,6 +28,13 @@ that would open fewer brokers than hold messages.
 Routes, offsets of groups and Spark's checkpoints go by a broker's name. So the broker that had the
 directory alone keeps its name and its files (directory ``.``), and a number is given out once: it
 says on which port a broker listens, ten further for each, and is part of its name.
+
+A broker leaves in four steps, each of which the file says before it is taken:
+
+    draining   producers are sent elsewhere, also after a restart of it
+    closed     it takes nothing from anybody: what it has is all that it will ever have had
+    leaving    it is not run any more; its files are set aside, or deleted
+    gone       nothing says that it was there, but its number, which is not given out again
 """
 
 from __future__ import annotations
@@ -33,6 +43,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -49,11 +60,22 @@ from rocketpipe.store.state.run_files import locked
 
 FILE_NAME: Final = "brokers.json"
 LOCK_NAME: Final = "brokers.lock"
+CHANGE_NAME: Final = "brokers.change"
 #: The directory of a broker that had all of it before there were others.
 WHOLE: Final = "."
 
 _FORMAT: Final = 1
 _MOST_BYTES: Final = 1 << 20
+
+
+class MemberState(StrEnum):
+    """What a broker of a directory is run for."""
+
+    SERVING = "serving"
+    #: To be read, and written by nobody who has another to go to.
+    DRAINING = "draining"
+    #: To be read: what it has is all that it will have.
+    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +86,21 @@ class Member:
     number: int
     #: The name of its own directory, or `WHOLE`.
     directory: str
+    state: MemberState = MemberState.SERVING
 
     def root(self, data: Path) -> Path:
         """Where its store is, in the data directory of all."""
         return data / self.directory
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A broker that is not run any more, and whose files are where they were."""
+
+    name: str
+    directory: str
+    #: Whether its files go for good.
+    delete: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +110,12 @@ class Roster:
     prefix: str
     next: int
     brokers: tuple[Member, ...]
+    leaving: tuple[Leaving, ...] = ()
     version: int = _FORMAT
+
+    def member(self, name: str) -> Member | None:
+        """The broker of a name, if it lives here."""
+        return next((each for each in self.brokers if each.name == name), None)
 
     def grown(self, count: int) -> Roster:
         """The same with new brokers, so that there are ``count``."""
@@ -98,6 +136,30 @@ class Roster:
         if len(left) == len(self.brokers):
             raise KeyError(name)
         return replace(self, brokers=left)
+
+    def with_state(self, name: str, state: MemberState) -> Roster:
+        """The same with one of them run for something else."""
+        changed = (
+            replace(member, state=state) if member.name == name else member
+            for member in self.brokers
+        )
+        return replace(self, brokers=tuple(changed))
+
+    def with_leaving(self, name: str, *, delete: bool) -> Roster:
+        """The same without one of them, whose files are yet to be set aside, or deleted.
+
+        Raises:
+            KeyError: If there is none of that name.
+        """
+        left = self.without(name)
+        member = self.member(name)
+        assert member is not None, "it was just left out"
+        leaving = Leaving(name, member.directory, delete)
+        return replace(left, leaving=(*left.leaving, leaving))
+
+    def with_left(self, name: str) -> Roster:
+        """The same once those files are no longer in the way."""
+        return replace(self, leaving=tuple(each for each in self.leaving if each.name != name))
 
     def save(self, data: Path, disk: Disk | None = None) -> None:
         """Put it into its directory, durably.
@@ -162,6 +224,22 @@ def claimed(data: Path, disk: Disk | None = None) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def changing(data: Path, disk: Disk | None = None) -> Iterator[None]:
+    """Be the only one who changes who lives in a directory, inside the block.
+
+    Raises:
+        StoreLocked: Somebody else does.
+        DiskError: It cannot be locked.
+    """
+    disk = disk or Disk()
+    path = data / CHANGE_NAME
+    with disk.open(path) if CHANGE_NAME in disk.names(data) else disk.create(path) as file:
+        if not file.lock():
+            raise StoreLocked(path)
+        yield
+
+
 def stores_in(data: Path, alone: str, disk: Disk | None = None) -> dict[str, Path]:
     """Every store of a data directory, by its broker's name.
 
@@ -185,6 +263,10 @@ def _check(roster: Roster) -> None:
             raise ValueError(f"{member.name} cannot be in {member.directory!r}")
         if not 0 <= member.number < roster.next:
             raise ValueError(f"{member.name} has number {member.number}, next is {roster.next}")
+    for each in roster.leaving:
+        check_broker(each.name)
+        if each.directory not in (WHOLE, each.name):
+            raise ValueError(f"{each.name} cannot be in {each.directory!r}")
     for what in ("name", "number", "directory"):
         if len({getattr(member, what) for member in roster.brokers}) < len(roster.brokers):
             raise ValueError(f"two brokers have the same {what}")

@@ -115,6 +115,11 @@ async def test_before_its_time_a_broker_takes_nothing(opened: Open) -> None:
     await parts.clock.advance(1000)
     assert parts.admission.refusal() is None
 
+    parts.admission.accept_from(start_ms + 5000)
+    assert parts.admission.refusal() is not None
+    parts.admission.accept_from(0)
+    assert parts.admission.refusal() is None
+
 
 async def test_who_does_not_lead_takes_nothing(opened: Open) -> None:
     parts = opened()

@@ -178,6 +178,7 @@ class BrokerConfig:
         "startAcceptSendRequestTimeStamp",
         default=0,
         unit="ms",
+        live=True,
         least=0,
         help="sends before this time (milliseconds since 1970) are refused",
     )

@@ -12,7 +12,7 @@ Producers try another broker on any of the three codes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -60,6 +60,10 @@ class Admission:
         self._standing = standing or Standing()
         self._limits = limits or AdmissionLimits()
         self._sync = store.config.flush is FlushMode.SYNC
+
+    def accept_from(self, moment_ms: int) -> None:
+        """Refuse sends before a moment, from now on."""
+        self._limits = replace(self._limits, accept_from_ms=moment_ms)
 
     def refusal(self) -> Refusal | None:
         """The code and the remark to refuse a send with; None to let it in."""

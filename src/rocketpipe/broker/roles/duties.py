@@ -64,7 +64,7 @@ FEATURES: Final[tuple[Callable[[Core], Feature], ...]] = (
 _LIVE: Final = (
     *("permission", "auto_create_topics", "auto_create_groups", "max_message_bytes"),
     *("reject_transactions", "property_filter", "lite_pull", "long_polling", "short_polling_ms"),
-    *("notify_consumers", "on_damage", "min_in_sync", "slave_read"),
+    *("notify_consumers", "on_damage", "min_in_sync", "slave_read", "accept_sends_at_ms"),
 )
 
 
@@ -107,6 +107,8 @@ def role(core: Core, slaves: SlaveReads | None = None) -> Iterator[Role]:
     with core.arrivals.temporary(), core.settings.temporary(), core.pins.temporary():
         core.delays.hold_log()
         features = [feature(core) for feature in FEATURES]
+        for feature in features:
+            core.unfinished.update(feature.unfinished)
         pulls = pull_handlers(core, PullHandlers, slaves)
         clients = client_handlers(core)
         topics = topic_handlers(core)
@@ -114,14 +116,17 @@ def role(core: Core, slaves: SlaveReads | None = None) -> Iterator[Role]:
         send_path, fast_path = _fast_path(core, pulls, slaves, features)
         core.settings.watch(partial(_reconfigure, core, clients, sends, send_path), *_LIVE)
         router = build_router(core, features, sends, pulls, clients, topics)
-        yield Role(
-            router=router,
-            answer=router.answer,
-            fast_path=fast_path,
-            features=features,
-            clients=clients,
-            topics=topics,
-        )
+        try:
+            yield Role(
+                router=router,
+                answer=router.answer,
+                fast_path=fast_path,
+                features=features,
+                clients=clients,
+                topics=topics,
+            )
+        finally:
+            core.unfinished.clear()
 
 
 def build_router(
@@ -279,6 +284,7 @@ def _reconfigure(
     clients.set_rules(notify=config.notify_consumers, property_filter=config.property_filter)
     sends.reconfigure(config)
     send_path.limit_bodies(config.max_message_bytes)
+    core.admission.accept_from(config.accept_sends_at_ms)
     core.store.damaged.skip = config.on_damage == "skip"
     core.registrar.reconfigure(config)
     if config.replication is not None and core.standing.followers is not None:

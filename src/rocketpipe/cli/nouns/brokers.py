@@ -1,4 +1,4 @@
-"""``rocketpipe broker list|show|config|resign|lead|forget``: brokers that run, wherever they do."""
+"""``rocketpipe broker list|show|config|resign|lead|forget|drain``: brokers that run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Final
 
+from rocketpipe.cli.nouns import draining
 from rocketpipe.cli.terminal import confirm
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
@@ -25,6 +26,9 @@ examples:
   rocketpipe broker resign broker-a --to 2
   rocketpipe broker lead broker-a --id 3 --dry-run
   rocketpipe broker forget broker-a --id 3
+  rocketpipe broker drain broker-a-1
+  rocketpipe broker drain broker-a-1 --timeout 600 --leave-unread
+  rocketpipe broker drain broker-a-1 --cancel
 """
 
 #: What operators look at first, of the many facts that a broker tells.
@@ -84,6 +88,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     confirm.add_flags(lead)
     _add_forget(verbs)
+    draining.add_arguments(
+        verbs.add(
+            "drain",
+            "have a broker of several read empty, and remove it: sends go to the others, and once "
+            "every group has read what it has, its files are set aside in DIR/drained",
+            draining.drain,
+        )
+    )
 
 
 def _add_forget(verbs: Verbs) -> None:

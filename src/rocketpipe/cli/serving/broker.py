@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.advertise import advertised_address
 from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.config.draining import CLOSED, DRAINING
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
 from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.core import Core
@@ -21,6 +22,7 @@ from rocketpipe.cli.serving.fleet import cores, directory
 from rocketpipe.descriptors import raise_limit
 from rocketpipe.errors import ConfigError
 from rocketpipe.store.config import StoreConfig
+from rocketpipe.store.roster import MemberState
 
 #: What ``-m`` prints: what operators look at first.
 IMPORTANT: Final = frozenset(
@@ -95,6 +97,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     # Of a child of `serve --brokers`: what that has said already need not be said again.
     parser.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
+    # Of one that `broker drain` empties: it starts again as it was.
+    parser.add_argument("--state", choices=list(MemberState), help=argparse.SUPPRESS)
     parser.set_defaults(run=run)
 
 
@@ -169,6 +173,13 @@ def _group_flags(options: argparse.Namespace) -> list[tuple[str, str | None, str
     ]
 
 
+def _state_flags(options: argparse.Namespace) -> list[tuple[str, str | None, str]]:
+    if options.state in (None, MemberState.SERVING):
+        return []
+    changes = CLOSED if options.state == MemberState.CLOSED else DRAINING
+    return [(key, value, "--state") for key, value in changes.items()]
+
+
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
     process.set_up_log(options.log_level)
@@ -179,6 +190,7 @@ def run(options: argparse.Namespace) -> int:
         flags=[
             *broker_flags(options),
             *_group_flags(options),
+            *_state_flags(options),
             ("namesrvAddr", options.namesrvAddr, "-n"),
             ("bindAddress", options.bind, "--bind"),
             ("listenPort", options.port, "--port"),

@@ -86,6 +86,7 @@ def run(options: argparse.Namespace) -> int:
                 [f"{given.origin}: serve registers with its own NameServer, not with others"]
             )
         own = OwnNameServer(partial(name_server, names), bound_host(names), boot_line)
+        directory.finish_leaving(loaded.config.data)
         if (wished := directory.wanted(loaded.config, options.brokers)) is not None:
             return serve_fleet(options, loaded, wished, own)
         return serve_broker(options, loaded.config, own)

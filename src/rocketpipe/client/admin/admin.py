@@ -7,6 +7,7 @@ from typing import Self
 from rocketpipe.client.admin.brokers import BrokerAdmin
 from rocketpipe.client.admin.clients import ClientAdmin
 from rocketpipe.client.admin.dead_letters import DeadLetterAdmin
+from rocketpipe.client.admin.draining import DrainAdmin
 from rocketpipe.client.admin.fleet import Fleet
 from rocketpipe.client.admin.groups import GroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin
@@ -42,6 +43,7 @@ class Admin(Lifetime):
         self.messages = MessageAdmin(fleet)
         self.offsets = OffsetAdmin(fleet)
         self.dead_letters = DeadLetterAdmin(fleet, self.topics, self.messages, self.offsets)
+        self.draining = DrainAdmin(fleet, self.dead_letters)
         self.progress = ProgressAdmin(fleet, self.offsets)
         self.clients = ClientAdmin(fleet)
         self.waiting = WaitingAdmin(fleet)

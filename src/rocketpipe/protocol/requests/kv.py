@@ -12,6 +12,9 @@ from rocketpipe.protocol.requests.routes import KeyValues
 
 #: Where topics that are ordered across brokers are kept: ``broker-a:4;broker-b:4`` by topic.
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
+#: Ours, where brokers are kept that were drained: under ``broker@topic`` how far its queues there
+#: reached, as ``0:42;1:40``; under ``broker`` alone that it is gone.
+DRAINED_NAMESPACE: Final = "ROCKETPIPE_DRAINED"
 
 
 @request(RequestCode.PUT_KV_CONFIG)

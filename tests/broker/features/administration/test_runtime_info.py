@@ -43,7 +43,13 @@ class Parts:
         retention = Retention(self.store, disk=Disk(), clock=self.clock, pins=Pins())
         self.leads = True
         self._info = RuntimeInfo(
-            self.store, retention, self.stats, settings, self.clock, lambda: self.leads
+            self.store,
+            retention,
+            self.stats,
+            settings,
+            self.clock,
+            lambda: self.leads,
+            {"unfinishedPops": lambda: 3},
         )
         self._visibility = Visibility(self.store, self.clock)
         self._waiting = WaitingPulls(self.clock)
@@ -123,3 +129,7 @@ async def test_the_log_and_its_disk_are_measured(parts: Parts) -> None:
     assert values["remainHowManyDataToFlush"].endswith(" B")
     parts.store.flush()
     assert parts.values()["remainHowManyDataToFlush"] == "0 B"
+
+
+def test_what_features_have_begun_is_counted_by_name(parts: Parts) -> None:
+    assert parts.values()["unfinishedPops"] == "3"

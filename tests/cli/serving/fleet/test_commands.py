@@ -13,6 +13,7 @@ from rocketpipe.cli.main import parser_of
 from rocketpipe.cli.serving.fleet.commands import Commands
 from rocketpipe.errors import ConfigError
 from rocketpipe.store import roster
+from rocketpipe.store.roster import MemberState
 
 BROKERS = roster.begun("broker-a", taken=True).grown(3)
 FIRST, SECOND, THIRD = BROKERS.brokers
@@ -100,3 +101,9 @@ def test_each_has_a_port_for_those_who_watch_if_there_is_one_of_all(config: Brok
     told = said(commands(config, "--http", "0.0.0.0:8080", "--insecure"))
     assert told.http == ("127.0.0.1", 0)
     assert told.insecure
+
+
+def test_one_that_is_being_drained_starts_as_it_was(config: BrokerConfig) -> None:
+    made = commands(config)
+    assert said(made).state is None
+    assert said(made, replace(SECOND, state=MemberState.CLOSED)).state == "closed"

@@ -144,3 +144,38 @@ def test_a_single_broker_keeps_out_of_the_directory_of_others(config: BrokerConf
     roster.begun("b", taken=False).grown(2).save(config.data)
     with pytest.raises(ConfigError, match=r"several brokers \(b-0, b-1\): run them with"):
         directory.refuse_unless_alone(config.data, "--data")
+
+
+def test_what_a_killed_drain_left_is_finished_before_anybody_starts(tmp_path: Path) -> None:
+    directory.finish_leaving(tmp_path)  # nobody leaves a directory of one
+    alone(tmp_path)
+    roster.begun("broker-a", taken=True).grown(2).with_leaving("broker-a", delete=False).save(
+        tmp_path
+    )
+    with roster.changing(tmp_path):
+        directory.finish_leaving(tmp_path)  # whoever is at it goes on
+    assert StoreLayout(tmp_path).commit_log.is_dir()
+
+    directory.finish_leaving(tmp_path)
+
+    assert not StoreLayout(tmp_path).commit_log.exists()
+    assert StoreLayout(tmp_path / "drained" / "broker-a").commit_log.is_dir()
+    known = roster.load(tmp_path)
+    assert known is not None
+    assert (names(known), known.leaving) == (["broker-a-1"], ())
+
+
+def test_a_number_is_not_given_out_again_and_leaving_is_not_undone_by_growing(
+    config: BrokerConfig,
+) -> None:
+    directory.settle(config, roster.begun("broker-a", taken=False).grown(2))
+    known = roster.load(config.data)
+    assert known is not None
+    known.with_leaving("broker-a-1", delete=True).save(config.data)
+    wished = directory.wanted(config, 3)
+    assert names(wished) == ["broker-a-0", "broker-a-2", "broker-a-3"]
+    assert wished is not None
+    directory.settle(config, wished)
+    saved = roster.load(config.data)
+    assert saved is not None
+    assert [each.name for each in saved.leaving] == ["broker-a-1"]

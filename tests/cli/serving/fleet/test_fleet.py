@@ -17,7 +17,7 @@ from rocketpipe.cli.serving.fleet.commands import Commands
 from rocketpipe.cli.serving.fleet.fleet import Fleet, NoBrokerStarts, rest_ms
 from rocketpipe.clock import SystemClock
 from rocketpipe.store import roster
-from rocketpipe.store.roster import Member
+from rocketpipe.store.roster import Member, MemberState
 
 SERVES = (
     "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0));"
@@ -33,8 +33,10 @@ class Programs(Commands):
     def __init__(self, program: Callable[[str], str]) -> None:
         self._program = program
         self.moved: list[str] = []
+        self.states: list[str] = []
 
     def of(self, member: Member, name_server: str) -> list[str]:
+        self.states.append(f"{member.name} {member.state}")
         return [sys.executable, "-c", self._program(member.name)]
 
     def address(self, member: Member) -> str:
@@ -141,6 +143,16 @@ async def test_one_that_left_the_roster_is_ended_and_not_started_again(
         assert leaving.pid is None
         assert leaving.starts == 1
         assert fleet.problems() == {}
+
+
+async def test_one_that_is_drained_and_dies_is_started_as_the_roster_has_it(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (fleet, commands):
+        BROKERS.with_state("b-1", MemberState.DRAINING).save(tmp_path)
+        second = fleet.children["b-1"]
+        assert second.pid is not None
+        os.kill(second.pid, signal.SIGKILL)
+        await until(lambda: second.starts == 2 and second.ready.is_set())
+        assert commands.states[-1] == "b-1 draining"
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the platform has no such call")

@@ -33,6 +33,7 @@ def administration(core: Core) -> Feature:
         core.settings,
         core.clock,
         leads=lambda: core.group.status().leads,
+        unfinished=core.unfinished,
     )
     read_mode = ReadMode(store.commit_log, core.clock)
     values = partial(runtime.values, core.visibility, core.waiting, tables.delays)

@@ -5,7 +5,7 @@ They divide by some of these numbers and cut others apart, so every name is alwa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from rocketpipe.broker.config.live import LiveSettings
@@ -36,7 +36,9 @@ class RuntimeInfo:
         settings: LiveSettings,
         clock: Clock,
         leads: Callable[[], bool],
+        unfinished: Mapping[str, Callable[[], int]],
     ) -> None:
+        self._unfinished = unfinished
         self._leads = leads
         self._store = store
         self._retention = retention
@@ -60,6 +62,8 @@ class RuntimeInfo:
             **self._waiting(visibility, waiting),
             **self._delayed(delays),
             **self._timed(),
+            # Ours: what was begun, and has to end before the broker can go.
+            **{name: str(count()) for name, count in self._unfinished.items()},
             # Whether delayed messages are delivered here, and whatever else one of a group does.
             "brokerActive": "true" if self._leads() else "false",
             "brokerVersionDesc": OUR_VERSION.name,

@@ -99,6 +99,7 @@ def popping(core: Core) -> Feature:
             "revivals": revivals.keep_reviving,
             "waiting pops": partial(waiting.keep_time, unblocking.look),
         },
+        unfinished={"unfinishedPops": revive_log.flights.__len__},
         on_close=waiting.wake_all,
         lane=AckLane(ack_handlers, acks),
     )

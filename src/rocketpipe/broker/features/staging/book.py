@@ -149,6 +149,10 @@ class StageBook:
             offsets.append(self.ledger_from)
         return min(offsets, default=None)
 
+    def unfinished(self) -> int:
+        """How many stages and commits are not over, and plans that other brokers may ask for."""
+        return len(self.stages) + len(self.commits) + self.ledger.plan_count
+
     def unused_since(self, before_ms: int) -> list[str]:
         """Stages that got no part since, and that nobody counts on."""
         kept = set(self.prepared.stages())

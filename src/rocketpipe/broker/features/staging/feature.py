@@ -70,4 +70,5 @@ def staging(core: Core) -> Feature:
     return Feature(
         handlers=(handlers,),
         loops={"staged sends": kept.keep_going, "prepared sends": asking.keep_asking},
+        unfinished={"unfinishedStages": kept.book.unfinished},
     )

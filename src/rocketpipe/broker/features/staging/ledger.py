@@ -85,6 +85,11 @@ class Ledger:
         at = bisect_right(known.firsts, batch) - 1
         return at >= 0 and batch <= known.lasts[at]
 
+    @property
+    def plan_count(self) -> int:
+        """Of how many batches other brokers may not have shown their share."""
+        return sum(len(known.plans) for known in self._apps.values())
+
     def plan(self, app: str, batch: int) -> str | None:
         """What a batch's commit said of other brokers, while that is not known to be done."""
         known = self._apps.get(app)

@@ -49,10 +49,16 @@ def transactions(core: Core) -> Feature:
     handlers = TransactionHandlers(
         core.settings.now, core.store, core.intake, decisions, core.clock
     )
+
+    def count() -> int:
+        waiting.catch_up()
+        return len(waiting)
+
     core.settings.watch(checks.reconfigure)
     core.settings.watch(handlers.reconfigure)
     return Feature(
         handlers=(handlers,),
         loops={"open transactions": checks.keep_asking},
         takes_half=waiting.has_room,
+        unfinished={"unfinishedTransactions": count},
     )

@@ -19,7 +19,7 @@ from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.cli.children.ports import LastingPorts
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import split_address
-from rocketpipe.store.roster import Member, Roster
+from rocketpipe.store.roster import Member, MemberState, Roster
 
 PORT_STEP: Final = 10
 _MOST_PORT: Final = 65_535
@@ -93,6 +93,8 @@ class Commands:
             command.append("--no-fast-port")
         if options.http is not None:
             command += ["--http", "127.0.0.1:0"]
+        if member.state is not MemberState.SERVING:
+            command += ["--state", member.state]
         command += [flag for flag in ("--small-files", "--insecure") if _given(options, flag)]
         return command
 

@@ -9,6 +9,8 @@ New ones get the topics and groups of the first that was there.
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +18,13 @@ from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.tables.newcomer import give_tables
 from rocketpipe.cli.serving.fleet import cores
 from rocketpipe.errors import ConfigError
-from rocketpipe.store import roster
+from rocketpipe.store import roster, set_aside
+from rocketpipe.store.errors import StoreLocked
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.roster import WHOLE, Member, Roster
+
+log = logging.getLogger(__name__)
 
 #: As many as there is one core for.
 AUTO: Final = "auto"
@@ -27,6 +32,27 @@ AUTO: Final = "auto"
 MOST: Final = 256
 
 FLAG: Final = "--brokers"
+
+
+def finish_leaving(data: Path) -> None:
+    """Set the files of brokers aside that `broker drain` was to take out, and was killed over it.
+
+    Raises:
+        StoreLocked: One of them runs, though the roster does not have it.
+        StoreError: Files cannot be moved, or the roster not be read or written.
+    """
+    known = roster.load(data)
+    if known is None or not known.leaving:
+        return
+    try:
+        with roster.changing(data):
+            for each in set_aside.finish_leaving(data):
+                what = "deleted" if each.delete else f"in {set_aside.place_of(data, each.name)}"
+                log.warning("%s was drained: its files are %s", each.name, what)
+    except StoreLocked as error:
+        if error.path.name != roster.CHANGE_NAME:
+            raise
+        log.info("a `broker drain` that runs sets files aside")
 
 
 def wanted(config: BrokerConfig, asked: int | str | None) -> Roster | None:
@@ -110,7 +136,10 @@ def settle(config: BrokerConfig, wished: Roster, disk: Disk | None = None) -> li
                 cluster=config.cluster,
                 broker=old[0].name,
             )
-    if known != wished:
-        disk.sync_directory(data)
-        wished.save(data, disk)
+    if known is None or added:
+        with roster.changing(data, disk):
+            known = roster.load(data, disk)
+            disk.sync_directory(data)
+            leaving = known.leaving if known is not None else ()
+            replace(wished, leaving=leaving).save(data, disk)
     return [member for member in added if member.directory != WHOLE]

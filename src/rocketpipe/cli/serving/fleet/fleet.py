@@ -134,7 +134,7 @@ class Fleet:
 
         child = Child(
             member.name,
-            partial(self._commands.of, member, name_server),
+            lambda: self._commands.of(self._as_it_is(member.name), name_server),
             address=partial(self._commands.address, member),
             output=LogLines(member.name, _to_log),
             pipe=pipe,
@@ -145,6 +145,14 @@ class Fleet:
             stop_ms=STOP_MS,
         )
         return child
+
+    def _as_it_is(self, name: str) -> Member:
+        """What a broker is to be run for now: also one that died the moment after it changed."""
+        try:
+            known = roster.load(self._data)
+        except StoreError:
+            known = None  # whoever watches the roster says so
+        return (known and known.member(name)) or self.members[name]
 
     async def _settled(self, child: Child) -> None:
         """Wait until a broker serves, or has died over it once."""

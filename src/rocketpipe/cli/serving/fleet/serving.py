@@ -21,7 +21,7 @@ from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
 from rocketpipe.store import roster
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.roster import Roster
+from rocketpipe.store.roster import Member, MemberState, Roster
 
 #: Of several brokers the worst counts.
 _FOUND: Final = (Found.NEW, Found.STOPPED, Found.CRASHED)
@@ -118,8 +118,8 @@ def _serving(fleet: Fleet) -> dict[str, str]:
 def _brokers(fleet: Fleet, config: BrokerConfig) -> Fact:
     serving = _serving(fleet)
     words = [
-        f"{name} {serving[name]}" if name in serving else f"{name} DOES NOT START"
-        for name in fleet.members
+        f"{name} {serving[name]}{_state(member)}" if name in serving else f"{name} DOES NOT START"
+        for name, member in fleet.members.items()
     ]
     return Fact(
         "Brokers",
@@ -128,6 +128,10 @@ def _brokers(fleet: Fleet, config: BrokerConfig) -> Fact:
         {name: serving.get(name) for name in fleet.members},
         alarming=len(serving) < len(words),
     )
+
+
+def _state(member: Member) -> str:
+    return "" if member.state is MemberState.SERVING else " (draining)"
 
 
 def _data(fleet: Fleet, config: BrokerConfig) -> Fact:
