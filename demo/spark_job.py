@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.pipeline import launch
 from rocketpipe.pipeline.delta import BatchTable
+from rocketpipe.pipeline.excuses import excuse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,16 +43,6 @@ LOOK_AGAIN_S: Final = 0.2
 TRIGGER: Final = "2 seconds"
 MOST_RESTARTS: Final = 8
 RESTART_AFTER_S: Final = 1.0
-#: Why a query may fail on a busy machine, or while the broker is away; any other reason is ours.
-EXCUSES: Final = {
-    "Python worker failed to connect back": "a Python worker did not start within Spark's 10 s",
-    "Python worker exited unexpectedly": "a Python worker was ended",
-    "ConnectionLost": "the broker was away",
-    "NoRoute": "the broker was away",
-    "QueuesUnreachable": "the broker was away",
-    "UnknownTopic": "the broker had not told the NameServer of its topics yet",
-    "CallTimeout": "the broker did not answer in time",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +135,11 @@ class Job:
 
     def _restart(self, query: StreamingQuery) -> StreamingQuery:
         failed = query.exception()
-        excuse = why(str(failed))
+        reason = excuse(str(failed))
         self._restarts += 1
-        if failed is not None and (excuse is None or self._restarts > MOST_RESTARTS):
+        if failed is not None and (reason is None or self._restarts > MOST_RESTARTS):
             raise failed
-        self._tell({"event": "query restarted", "why": excuse or "it had ended"})
+        self._tell({"event": "query restarted", "why": reason or "it had ended"})
         time.sleep(RESTART_AFTER_S)
         return self._start()
 
@@ -185,12 +176,12 @@ class Job:
             try:
                 self._tell({"id": question["id"], "answer": answers[question["ask"]]()})
             except Exception as error:
-                excuse = why(str(error))
-                if excuse is None or attempt == 2:
+                reason = excuse(str(error))
+                if reason is None or attempt == 2:
                     said = f"{type(error).__name__}: {error}"
                     self._tell({"id": question["id"], "failed": said[:2000]})
                     return
-                self._tell({"event": "question asked again", "why": excuse})
+                self._tell({"event": "question asked again", "why": reason})
             else:
                 return
 
@@ -268,11 +259,6 @@ def flights_in(messages: DataFrame, *kept: str) -> DataFrame:
         .select("flight.*", "leaves", *kept)
         .drop("minute")
     )
-
-
-def why(failure: str) -> str | None:
-    """What a failure is excused by, if it is."""
-    return next((excuse for said, excuse in EXCUSES.items() if said in failure), None)
 
 
 def main(argument: str) -> int:

@@ -1,16 +1,8 @@
-"""What a query may be restarted for."""
+"""What the Spark side of the demo is told."""
 
 from __future__ import annotations
 
-from demo.spark_job import Settings, why
-
-
-def test_only_failures_with_a_known_excuse_are_excused() -> None:
-    slow = "org.apache.spark.SparkException: Python worker failed to connect back."
-    assert why(slow) == "a Python worker did not start within Spark's 10 s"
-    assert why("rocketpipe.errors.ConnectionLost: 127.0.0.1:1: refused") == "the broker was away"
-    assert why("ValueError: batch 3 has other columns") is None
-    assert why("None") is None
+from demo.spark_job import Settings
 
 
 def test_tables_and_checkpoint_are_in_the_runs_directory() -> None:

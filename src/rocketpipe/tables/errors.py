@@ -1,0 +1,41 @@
+"""What can be wrong with a table that follows a topic; each text says what to do next."""
+
+from __future__ import annotations
+
+from rocketpipe.errors import RocketPipeError
+
+
+class TableError(RocketPipeError):
+    """A table that cannot be made, opened or written."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+        self.place = place
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[TableError], tuple[str, str]]:
+        return type(self), (self.place, self.reason)
+
+
+class NotATable(TableError):
+    """A directory that is no table that follows a topic, or cannot become one."""
+
+
+class SpecMismatch(TableError):
+    """What was asked of a table is not what it is, and it cannot be changed into that."""
+
+
+class AlreadyFollowed(TableError):
+    """Another process writes the table."""
+
+
+class CheckpointMismatch(TableError):
+    """Table and checkpoint do not belong together: to go on would lose rows, or double them."""
+
+
+class NewColumns(TableError):
+    """Bodies have fields that the table has no column for, and may not get one."""
+
+
+class TooManyParts(TableError):
+    """A batch has so many values of the partition column that it would be all small files."""

@@ -1,0 +1,242 @@
+"""Following a topic: a streaming query that fills a table, until it is stopped or all is read.
+
+    follow("orders", to="lake/orders", name_server="127.0.0.1:9876", decode="json",
+           schema="city STRING, cents INT", once=True)
+
+Whatever is wrong with what was asked shows before Spark starts, and nothing is written then. A
+query that fails for a reason that passes (`rocketpipe.pipeline.excuses`) is started again from its
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rocketpipe.errors import ConfigError, RocketPipeError
+from rocketpipe.pipeline.excuses import excuse
+from rocketpipe.pipeline.open_offsets import check_offsets
+from rocketpipe.pipeline.options.read import ReadOptions
+from rocketpipe.pipeline.register import is_remote
+from rocketpipe.pipeline.session import SparkPlace, opened
+from rocketpipe.tables.batches import BatchWriter, Tell
+from rocketpipe.tables.columns import READ_SCHEMA
+from rocketpipe.tables.directory import TableDirectory
+from rocketpipe.tables.spec import TableSpec, group_for
+from rocketpipe.tables.table import FollowedTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+log = logging.getLogger("rocketpipe.tables")
+
+DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
+_LOOK_AGAIN_S: Final = 0.2
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+#: How often in a row a query that is to end is started again without coming further.
+MOST_RESTARTS: Final = 8
+_OURS: Final = re.compile(r"rocketpipe\.[\w.]+\.\w+: ([^\n]+)")
+
+
+class FollowFailed(RocketPipeError):
+    """The query of a table failed, and not for a reason that passes."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+        self.place = place
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[FollowFailed], tuple[str, str]]:
+        return type(self), (self.place, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowReport:
+    """What a run has added to a table, and how often its query was started again."""
+
+    rows: int
+    bad_rows: int
+    last_batch: int | None
+    restarts: int
+
+
+def follow(
+    topic: str | None = None,
+    *,
+    to: str | Path,
+    once: bool = False,
+    spark: SparkSession | None = None,
+    place: SparkPlace | None = None,
+    stop: threading.Event | None = None,
+    tell: Tell | None = None,
+    **asked: Any,
+) -> FollowReport:
+    """Fill a table with a topic's messages, each exactly once.
+
+    ``asked`` are the fields of `TableSpec`; for a table that is there, those that are left out are
+    as they were. With ``once`` it ends when all that was there is read, otherwise when ``stop`` is
+    set. It runs on ``spark``, or on one of its own at ``place``.
+
+    Raises:
+        ConfigError: If something that was asked for cannot be.
+        UnknownTopic: If there is no such topic; the text names the nearest.
+        NotATable: If the directory is something else.
+        SpecMismatch: If the table there is another one.
+        CheckpointMismatch: If table and checkpoint do not belong together.
+        AlreadyFollowed: If another process follows it.
+        NewColumns: If bodies have fields that may not become columns.
+        FollowFailed: If the query fails for another reason that does not pass.
+    """
+    directory = TableDirectory(to)
+    table = FollowedTable(directory, asked_spec(directory, topic, asked))
+    assert table.schema is not None  # what is wrong with it shows here
+    check_offsets(ReadOptions.parse(table.spec.source_options()))
+    table.check()
+    if spark is None:
+        (place or SparkPlace()).check_reachable()
+    with directory.locked():
+        table.check()  # again: who had the lock may have changed it
+        before = _figures(table)
+        table.prepare()
+        table.checkpoint.clean()
+        with _session(spark, place, lasting=not once) as session:
+            run = _Run(session, table, once=once, stop=stop or threading.Event(), tell=tell)
+            run.run()
+        after = _figures(table)
+    return FollowReport(
+        after[0] - before[0], after[1] - before[1], table.rows.last_batch(), run.restarts
+    )
+
+
+def asked_spec(directory: TableDirectory, topic: str | None, asked: Mapping[str, Any]) -> TableSpec:
+    """The spec of a table as it was, or is to be, with what is asked for now.
+
+    Raises:
+        ConfigError: If something that was asked for cannot be.
+        NotATable: If no topic is named, and there is no table.
+    """
+    given = {name: value for name, value in asked.items() if value is not None}
+    unknown = given.keys() - TableSpec.__dataclass_fields__.keys() | (
+        given.keys() & {"id", "added"}
+    )
+    if unknown:
+        raise ConfigError("follow", f"{sorted(unknown)[0]!r} is not something that a table has")
+    if given.get("store") is not None:
+        given["store"] = str(Path(given["store"]).absolute())
+        given.setdefault("name_server", None)
+    elif "name_server" in given:
+        given.setdefault("store", None)
+    if topic is not None:
+        given["topic"] = topic
+    if directory.has_spec:
+        return directory.read().with_changes(**given)
+    directory.check_free()
+    if topic is None:
+        raise ConfigError("follow", f"{directory} is no table yet: name the topic to follow")
+    if given.get("store") is None:
+        given.setdefault("name_server", DEFAULT_NAME_SERVER)
+        given.setdefault("group", group_for(directory.root.name))
+    return TableSpec(**given)
+
+
+class _Run:
+    """The query, and its restarts."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: FollowedTable,
+        *,
+        once: bool,
+        stop: threading.Event,
+        tell: Tell | None,
+    ) -> None:
+        self._spark = spark
+        self._table = table
+        self._writer = BatchWriter(table, tell=None if is_remote(spark) else self._written)
+        self._once = once
+        self._stop = stop
+        self._tell = tell
+        self.restarts = 0
+        self._fruitless = 0
+
+    def run(self) -> None:
+        while not self._stop.is_set():
+            query = self._start()
+            try:
+                while query.isActive and not self._stop.wait(_LOOK_AGAIN_S):
+                    pass
+                failed = None if self._stop.is_set() else query.exception()
+            finally:
+                query.stop()
+            if failed is None:
+                return
+            self._excuse(str(failed))
+
+    def _start(self) -> StreamingQuery:
+        spec = self._writer.table.spec
+        messages = (
+            self._spark.readStream.format("rocketpipe")
+            .schema(READ_SCHEMA)
+            .options(**spec.source_options())
+            .load()
+        )
+        writer = (
+            messages.writeStream.queryName(f"table {self._table.directory.root.name}")
+            .option("checkpointLocation", self._table.checkpoint.place.as_uri())
+            .foreachBatch(self._writer)
+        )
+        every = {"processingTime": f"{spec.every_ms} milliseconds"}
+        self._writer.failure = None
+        return writer.trigger(**({"availableNow": True} if self._once else every)).start()
+
+    def _written(self, what: Mapping[str, Any]) -> None:
+        self._fruitless = 0
+        if self._tell is not None:
+            self._tell(what)
+
+    def _excuse(self, failure: str) -> None:
+        """Pause and go on, if a failure is one of those that pass.
+
+        Raises:
+            FollowFailed: If it is not, or has come too often.
+        """
+        error = self._writer.failure
+        if isinstance(error, RocketPipeError) and not error.retryable:
+            raise error
+        why = excuse(failure)
+        if why is None or (self._once and self._fruitless >= MOST_RESTARTS):
+            said = _OURS.findall(failure)
+            raise FollowFailed(
+                str(self._table.directory), said[-1] if said else failure.strip().split("\n")[0]
+            )
+        pause_s = min(_FIRST_PAUSE_S * 2**self._fruitless, _LONGEST_PAUSE_S)
+        self.restarts += 1
+        self._fruitless += 1
+        log.warning("query started again table=%s reason=%s", self._table.directory, why)
+        if self._tell is not None:
+            self._tell({"restarted": why})
+        self._stop.wait(pause_s)
+
+
+def _figures(table: FollowedTable) -> tuple[int, int]:
+    return table.rows.figures()["rows"], table.bad_rows.figures()["rows"]
+
+
+@contextmanager
+def _session(
+    given: SparkSession | None, place: SparkPlace | None, *, lasting: bool
+) -> Iterator[SparkSession]:
+    if given is not None:
+        yield given
+        return
+    with opened(place, name="rocketpipe table follow", lasting=lasting) as spark:
+        yield spark

@@ -1,0 +1,98 @@
+"""Plain files of Parquet: ``batch=N`` is a directory that comes to be by one rename.
+
+Tasks write below a hidden directory; the driver renames it. So the table has a batch as a whole or
+not at all, and its number is its name. It needs a file system that renames atomically: a disk, or
+NFS; not an object store. Readers have ``batch`` as a column more, and files are never compacted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from rocketpipe.tables.files import WrittenFile
+
+_BATCH: Final = re.compile(r"batch=(\d+)")
+_NOTES: Final = "_notes.json"
+
+
+class ParquetSink:
+    """Directories of Parquet files, one for each batch."""
+
+    def __init__(self, root: Path, staging: Path) -> None:
+        """``staging`` is a directory on the same disk that nobody else writes."""
+        self._root = root
+        self._staging = staging
+
+    @property
+    def staging(self) -> Path:
+        """Where the files of the batch at hand are."""
+        return self._staging
+
+    def last_batch(self) -> int | None:
+        """The number of the last batch that the table has."""
+        return max(self._batches(), default=None)
+
+    def prepare(self, schema: pa.Schema) -> None:
+        """Make the directory; files have the columns that they were written with."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self._staging, ignore_errors=True)
+
+    def commit(
+        self, files: Sequence[WrittenFile], batch: int, notes: Mapping[str, str] | None = None
+    ) -> bool:
+        """Rename the files of a batch into the table; False if it has that batch."""
+        last = self.last_batch()
+        if last is not None and batch <= last:
+            shutil.rmtree(self._staging, ignore_errors=True)
+            return False
+        # Put together apart: an attempt that was given up may still write to the staging.
+        whole = self._staging.with_name(f"{self._staging.name}-whole")
+        shutil.rmtree(whole, ignore_errors=True)
+        whole.mkdir(parents=True)
+        for each in files:
+            (whole / each.path).parent.mkdir(parents=True, exist_ok=True)
+            (self._staging / each.path).rename(whole / each.path)
+        facts = {**(notes or {}), "rows": sum(each.rows for each in files)}
+        (whole / _NOTES).write_text(json.dumps(facts))
+        whole.rename(self._root / f"batch={batch:08d}")
+        _sync(self._root)
+        return True
+
+    def upkeep(self, *, keep_ms: int, compact: bool) -> Mapping[str, Any]:
+        """Nothing: a plain file has no older version, and cannot be replaced under a reader."""
+        return {}
+
+    def figures(self) -> Mapping[str, Any]:
+        """Rows, files and bytes."""
+        rows = files = size = 0
+        for batch in self._batches().values():
+            rows += json.loads((batch / _NOTES).read_text())["rows"]
+            for path in batch.rglob("*.parquet"):
+                files += 1
+                size += path.stat().st_size
+        return {"rows": rows, "files": files, "bytes": size, "version": None}
+
+    def _batches(self) -> dict[int, Path]:
+        if not self._root.is_dir():
+            return {}
+        return {
+            int(found[1]): each
+            for each in self._root.iterdir()
+            if (found := _BATCH.fullmatch(each.name))
+        }
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,54 @@
+"""What a table is to the query that fills it: somewhere that takes a batch once.
+
+Each kind of table keeps the number of its last batch in whatever makes a batch part of it: a Delta
+commit, a directory's name, a row of the same transaction. So whether it has a batch is asked first,
+and a batch that comes again is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from rocketpipe.tables.files import WrittenFile
+
+
+class BatchSink(Protocol):
+    """A table of files that tasks write below ``staging`` and the driver makes part of it."""
+
+    @property
+    def staging(self) -> Path:
+        """Where tasks write; it is on the disk that the table is on."""
+
+    def last_batch(self) -> int | None:
+        """The number of the last batch that the table has; None before there is one."""
+
+    def prepare(self, schema: pa.Schema) -> None:
+        """Make the table if there is none, and give it the columns it does not have yet.
+
+        Raises:
+            SpecMismatch: If it has other columns.
+        """
+
+    def commit(
+        self, files: Sequence[WrittenFile], batch: int, notes: Mapping[str, str] | None = None
+    ) -> bool:
+        """Make files part of the table in one step with the batch's number.
+
+        Gives False, and removes the files, if the table has that batch.
+
+        Raises:
+            BatchConflict: If another process wrote at the same moment.
+        """
+
+    def upkeep(self, *, keep_ms: int, compact: bool) -> Mapping[str, Any]:
+        """Compact small files, and remove what no reader of the last ``keep_ms`` needs.
+
+        ``keep_ms`` of 0 keeps everything. Gives what was done, for the log.
+        """
+
+    def figures(self) -> Mapping[str, Any]:
+        """Rows, files and bytes."""

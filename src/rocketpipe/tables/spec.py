@@ -1,0 +1,186 @@
+"""What a table is: which topic it follows, and how bodies become its rows.
+
+It is kept with the table, as JSON, so that every later command knows it from the directory alone
+(`rocketpipe.tables.directory` has the layout):
+
+    {"v": 1, "id": "<uuid>", "topic": "orders", "name_server": "127.0.0.1:9876", "store": null,
+     "broker_name": null, "decode": "json", "schema": "city STRING, cents INT",
+     "added": "`note` STRING", "time_zone": "UTC", "partition_by": "date",
+     "new_columns": "add", "format": "delta", "group": "table-orders", "start": "earliest",
+     "on_gap": "fail", "batch_rows": 1000000, "every_ms": 5000, "compact_every": 100,
+     "keep_ms": 2592000000}
+
+``id`` is the name under which the table numbers its batches, in its own commits; it is also in the
+checkpoint. ``schema`` has the columns that were asked for, ``added`` those that ``new_columns=add``
+has added since.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Final, Literal, Self, get_args
+
+from rocketpipe.client.name_servers import NameServers
+from rocketpipe.errors import ConfigError, InvalidName
+from rocketpipe.model.names import check_consumer_group, check_topic
+
+Decode = Literal["none", "text", "json"]
+NewColumnsRule = Literal["ignore", "add", "fail", "quarantine"]
+Format = Literal["delta", "parquet"]
+
+VERSION: Final = 1
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+#: The day on which a message was stored, where no column of the body has that name.
+DATE: Final = "date"
+
+DEFAULT_BATCH_ROWS: Final = 1_000_000
+DEFAULT_EVERY_MS: Final = 5_000
+DEFAULT_COMPACT_EVERY: Final = 100
+DAY_MS: Final = 86_400_000
+DEFAULT_KEEP_MS: Final = 30 * DAY_MS
+#: Readers hold a version for as long as their query takes: less would pull files from under them.
+LEAST_KEEP_MS: Final = 3_600_000
+
+#: What may be other when a table is followed again; all else is what the table is.
+CHANGEABLE: Final = frozenset(
+    {
+        "name_server",
+        "store",
+        "broker_name",
+        "schema",
+        "added",
+        "new_columns",
+        "group",
+        "on_gap",
+        "batch_rows",
+        "every_ms",
+        "compact_every",
+        "keep_ms",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSpec:
+    """A table that follows a topic, as it was asked for."""
+
+    topic: str
+    #: Where the topic is read: brokers, or the directory of a store whose log is read.
+    name_server: str | None = None
+    store: str | None = None
+    #: For a store: what the column ``broker`` shows.
+    broker_name: str | None = None
+    decode: Decode = "none"
+    #: The columns of a body that is JSON, as SQL writes them.
+    schema: str | None = None
+    #: Those that the table has got by itself since.
+    added: str | None = None
+    time_zone: str = "UTC"
+    #: ``date``, a column, or None for none.
+    partition_by: str | None = None
+    #: What becomes of fields that the schema does not name.
+    new_columns: NewColumnsRule = "ignore"
+    format: Format = "delta"
+    #: The consumer group as which the table's lag shows.
+    group: str | None = None
+    #: ``earliest``, ``latest`` or a time in ISO 8601.
+    start: str = EARLIEST
+    on_gap: Literal["fail", "skip"] = "fail"
+    #: The most messages in a batch, and the least time between two of them.
+    batch_rows: int = DEFAULT_BATCH_ROWS
+    every_ms: int = DEFAULT_EVERY_MS
+    #: Batches between two compactions; 0: never.
+    compact_every: int = DEFAULT_COMPACT_EVERY
+    #: How long old versions of the table are kept; 0: for ever.
+    keep_ms: int = DEFAULT_KEEP_MS
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    def __post_init__(self) -> None:
+        try:
+            check_topic(self.topic)
+            if self.group is not None:
+                check_consumer_group(self.group)
+            if self.name_server is not None:
+                NameServers.parse(self.name_server)
+        except (InvalidName, ValueError) as error:
+            raise ConfigError("table", str(error)) from error
+        _choose("decode", self.decode, get_args(Decode))
+        _choose("new columns", self.new_columns, get_args(NewColumnsRule))
+        _choose("format", self.format, get_args(Format))
+        _choose("on gap", self.on_gap, ("fail", "skip"))
+        if (self.name_server is None) == (self.store is None):
+            raise ConfigError("table", "name where the topic is: a NameServer, or a store")
+        if self.decode == "json" and not self.schema:
+            raise ConfigError(
+                "schema", "is missing: name the fields of the bodies, as 'city STRING, cents INT'"
+            )
+        if self.decode != "json" and self.schema:
+            raise ConfigError("schema", "is for bodies that are JSON: add --decode json")
+        if self.decode != "json" and self.new_columns != "ignore":
+            raise ConfigError("new columns", "are found in bodies that are JSON: add --decode json")
+        if self.keep_ms and self.keep_ms < LEAST_KEEP_MS:
+            raise ConfigError(
+                "keep",
+                "is less than 1h: files would go while a query still reads them; give it longer "
+                "than your longest query takes",
+            )
+        if min(self.batch_rows, self.every_ms + 1, self.compact_every + 1, self.keep_ms + 1) < 1:
+            raise ConfigError("table", "batch rows, times and counts are never negative")
+
+    def source_options(self) -> dict[str, str]:
+        """The options with which the connector reads the topic as a stream."""
+        starts = {EARLIEST: "startingOffsets", LATEST: "startingOffsets"}
+        given = {
+            "nameServer": self.name_server,
+            "path": self.store,
+            "brokerName": self.broker_name if self.store is not None else None,
+            "subscribe": self.topic,
+            "groupId": self.group if self.name_server is not None else None,
+            starts.get(self.start, "startingTimestamp"): self.start,
+            "maxOffsetsPerTrigger": str(self.batch_rows),
+            "maxBytesPerTrigger": "1g",
+            "onGap": self.on_gap,
+            "onBadMessage": "null",
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def with_changes(self, **changes: Any) -> Self:
+        """The same table, of which some is other; raises ConfigError if that is nothing."""
+        return replace(self, **changes)
+
+    def to_json(self) -> str:
+        """As it is kept with the table."""
+        return json.dumps({"v": VERSION, **asdict(self)}, indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What was kept with a table.
+
+        Raises:
+            ValueError: If it is not such a text.
+        """
+        given = json.loads(text)
+        if not isinstance(given, Mapping) or given.get("v") != VERSION:
+            raise ValueError(f"it is not of version {VERSION}")
+        known = {each.name for each in fields(cls)}
+        try:
+            return cls(**{name: value for name, value in given.items() if name in known})
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+
+def group_for(place_name: str) -> str:
+    """The consumer group of a table whose directory is called so."""
+    return f"table-{re.sub(r'[^A-Za-z0-9_-]', '-', place_name)[:100] or 'unnamed'}"
+
+
+def _choose(what: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(
+            what, f"is {value!r}: choose one of {', '.join(str(each) for each in choices)}"
+        )

@@ -1,0 +1,110 @@
+"""A table that follows a topic, opened: its directory, its spec, and the two tables it is made of.
+
+table = FollowedTable.open("lake/orders")
+table.spec.topic, table.rows.last_batch(), table.bad_rows.figures()
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from rocketpipe.errors import ConfigError
+from rocketpipe.tables.checkpoint import Checkpoint
+from rocketpipe.tables.columns import BAD_ROWS, ONLY_MORE, TableColumns, misfit
+from rocketpipe.tables.directory import TableDirectory, settled
+from rocketpipe.tables.errors import SpecMismatch
+from rocketpipe.tables.sinks.delta import DeltaSink
+from rocketpipe.tables.sinks.parquet import ParquetSink
+from rocketpipe.tables.sinks.sink import BatchSink
+from rocketpipe.tables.spec import TableSpec
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTable:
+    """A table, its bad rows, and how far its query has come."""
+
+    directory: TableDirectory
+    spec: TableSpec
+
+    @classmethod
+    def open(cls, place: str | Path) -> FollowedTable:
+        """The table in a directory.
+
+        Raises:
+            NotATable: If there is none.
+        """
+        directory = TableDirectory(place)
+        return cls(directory, directory.read())
+
+    @property
+    def rows(self) -> BatchSink:
+        """The table itself."""
+        return self._sink(self.directory.root, "rows", self.spec.partition_by)
+
+    @property
+    def bad_rows(self) -> BatchSink:
+        """The messages that are no rows."""
+        return self._sink(self.directory.bad_rows, "bad_rows", None)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """How far Spark says that the query has come."""
+        return Checkpoint(self.directory.checkpoint)
+
+    def check(self) -> None:
+        """See that nothing stands against following it on.
+
+        Raises:
+            NotATable: If its directory is something else.
+            SpecMismatch: If the table there is another one.
+            CheckpointMismatch: If its checkpoint does not fit it.
+            ConfigError: If a column or the schema is none.
+        """
+        self.directory.check_free()
+        if not self.directory.has_spec:
+            return
+        there = FollowedTable(self.directory, self.directory.read())
+        last = there.rows.last_batch()
+        there.checkpoint.check(str(self.directory), there.spec.id, last)
+        if self.spec == there.spec:
+            return
+        settled(self.directory, self.spec)
+        reason = misfit(there.schema, self.schema)
+        if reason is not None:
+            raise SpecMismatch(str(self.directory), f"{reason}: {ONLY_MORE}")
+        bad = there.bad_rows.last_batch()
+        if (-1 if bad is None else bad) > (-1 if last is None else last):
+            raise SpecMismatch(
+                str(self.directory),
+                "its last batch is half done: follow it once as it was, then change it",
+            )
+
+    def prepare(self) -> None:
+        """Make the table if it is not there, and keep its spec; only for who has its lock.
+
+        Raises:
+            SpecMismatch: If the table there has other columns.
+        """
+        self.rows.prepare(self.schema)
+        self.bad_rows.prepare(BAD_ROWS)
+        self.checkpoint.claim(self.spec.id)
+        self.directory.write(self.spec)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns; raises ConfigError if the spec asks for what cannot be."""
+        return TableColumns.of(self.spec).schema
+
+    def _sink(self, root: Path, name: str, partition_by: str | None) -> BatchSink:
+        if self.spec.format == "parquet":
+            return ParquetSink(root, self.directory.staging / name)
+        try:
+            import deltalake  # noqa: F401 - what the sink stands on
+        except ImportError as error:
+            raise ConfigError(
+                "deltalake", 'is not installed: pip install "rocketpipe[spark,delta]"'
+            ) from error
+        return DeltaSink(root, self.spec.id, partition_by)

@@ -1,0 +1,66 @@
+"""Directories of Parquet that take a batch once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rocketpipe.tables.files import PartFiles, WrittenFile
+from rocketpipe.tables.sinks.parquet import ParquetSink
+
+SCHEMA = pa.schema([("number", pa.int64()), ("day", pa.string())])
+
+
+def written(sink: ParquetSink, *numbers: int) -> list[WrittenFile]:
+    files = PartFiles(sink.staging, SCHEMA, "day")
+    files.add(pa.RecordBatch.from_pydict({"number": numbers, "day": ["d1"] * len(numbers)}, SCHEMA))
+    return files.finish()
+
+
+def numbers(root: Path) -> list[int]:
+    return sorted(pq.read_table(root).column("number").to_pylist())
+
+
+def made(tmp_path: Path) -> ParquetSink:
+    sink = ParquetSink(tmp_path / "t", tmp_path / "t" / "_rocketpipe" / "staging" / "rows")
+    sink.prepare(SCHEMA)
+    return sink
+
+
+def test_a_batch_is_a_directory_with_its_number(tmp_path: Path) -> None:
+    sink = made(tmp_path)
+    assert sink.last_batch() is None
+    assert sink.commit(written(sink, 1, 2), 0)
+    assert sink.commit([], 1)
+    assert sink.commit(written(sink, 3), 2)
+    assert sink.last_batch() == 2
+    assert numbers(tmp_path / "t") == [1, 2, 3]
+    found = pq.read_table(tmp_path / "t")
+    assert {"batch", "day"} <= set(found.column_names)
+    assert {"rows": 3, "files": 2}.items() <= sink.figures().items()
+
+
+def test_a_batch_that_comes_again_is_left_out(tmp_path: Path) -> None:
+    sink = made(tmp_path)
+    sink.commit(written(sink, 1), 0)
+    assert not sink.commit(written(sink, 1), 0)
+    assert numbers(tmp_path / "t") == [1]
+
+
+def test_what_an_attempt_left_is_not_renamed_with_the_rest(tmp_path: Path) -> None:
+    sink = made(tmp_path)
+    written(sink, 7)  # by a task that was given up
+    sink.commit(written(sink, 1), 0)
+    assert numbers(tmp_path / "t") == [1]
+    sink.prepare(SCHEMA)
+    assert not sink.staging.exists()
+
+
+def test_files_that_were_not_committed_are_in_no_table(tmp_path: Path) -> None:
+    sink = made(tmp_path)
+    sink.commit(written(sink, 1), 0)
+    written(sink, 2)
+    assert numbers(tmp_path / "t") == [1]
+    assert sink.upkeep(keep_ms=0, compact=True) == {}

@@ -1,0 +1,78 @@
+"""A table opened, and whether it can be followed on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketpipe.tables.directory import TableDirectory
+from rocketpipe.tables.errors import CheckpointMismatch, NotATable, SpecMismatch
+from rocketpipe.tables.spec import TableSpec
+from rocketpipe.tables.table import FollowedTable
+
+
+def table(place: Path, **fields: Any) -> FollowedTable:
+    spec = TableSpec(
+        **{
+            "topic": "orders",
+            "name_server": "127.0.0.1:1",
+            "decode": "json",
+            "schema": "city STRING, cents INT",
+        }
+        | fields
+    )
+    return FollowedTable(TableDirectory(place), spec)
+
+
+@pytest.mark.parametrize("form", ["delta", "parquet"])
+def test_a_table_that_was_made_is_found_in_its_directory(tmp_path: Path, form: str) -> None:
+    made = table(tmp_path / "lake", format=form)
+    made.check()
+    made.prepare()
+    found = FollowedTable.open(tmp_path / "lake")
+    assert found.spec == made.spec
+    assert found.rows.figures()["rows"] == found.bad_rows.figures()["rows"] == 0
+    found.check()
+
+
+def test_a_table_grows_by_columns_and_by_nothing_else(tmp_path: Path) -> None:
+    table(tmp_path).prepare()
+    there = FollowedTable.open(tmp_path).spec
+    wider = table(tmp_path, schema="city STRING, cents INT, note STRING", id=there.id)
+    wider.check()
+    wider.prepare()
+    assert "note" in FollowedTable.open(tmp_path).schema.names
+    other = table(tmp_path, schema="city STRING, cents STRING", id=there.id)
+    with pytest.raises(SpecMismatch, match="cents is int32, not string"):
+        other.check()
+    assert FollowedTable.open(tmp_path).spec == wider.spec
+
+
+def test_a_table_without_its_checkpoint_is_not_followed(tmp_path: Path) -> None:
+    made = table(tmp_path)
+    made.prepare()
+    made.rows.commit([], 0)
+    with pytest.raises(CheckpointMismatch, match="checkpoint was lost"):
+        made.check()
+    shutil.rmtree(tmp_path / "_delta_log")
+    made.check()
+
+
+def test_a_batch_that_is_half_done_is_ended_before_the_table_is_changed(tmp_path: Path) -> None:
+    made = table(tmp_path)
+    made.prepare()
+    made.bad_rows.commit([], 0)
+    made.check()
+    with pytest.raises(SpecMismatch, match="half done: follow it once as it was"):
+        table(tmp_path, schema="city STRING, cents INT, x INT", id=made.spec.id).check()
+
+
+def test_a_directory_of_something_else_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "photo.png").touch()
+    with pytest.raises(NotATable, match="photo"):
+        table(tmp_path).check()
+    with pytest.raises(NotATable, match="photo"):
+        FollowedTable.open(tmp_path)
