@@ -16,7 +16,7 @@ from rocketpipe.broker.config.draining import CLOSED, DRAINING
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
 from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.core import Core
-from rocketpipe.cli.serving import banner, host_checks, http_option, process, settings
+from rocketpipe.cli.serving import banner, hints, host_checks, http_option, process, settings
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
 from rocketpipe.cli.serving.fleet import cores, directory
 from rocketpipe.descriptors import raise_limit
@@ -322,6 +322,7 @@ def _banner(
         banner.durability(config.store or StoreConfig(root=config.data)),
         banner.access(hosts),
         *after,
+        *hints.faster(),
     ]
     return Banner(
         boot=[*boot, boot_line(config, address)],

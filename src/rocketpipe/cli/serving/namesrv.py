@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from rocketpipe.cli.serving import banner, http_option, process, settings
+from rocketpipe.cli.serving import banner, hints, http_option, process, settings
 from rocketpipe.cli.serving.banner import Banner, Fact
 from rocketpipe.config.known_keys import NAMESRV_KEYS
 from rocketpipe.config.load import Choice, Given
@@ -89,6 +89,7 @@ def run(options: argparse.Namespace) -> int:
                     kept,
                 ),
                 banner.access([config.host, *([options.http[0]] if options.http else [])]),
+                *hints.faster(),
             ],
             next_steps=banner.next_steps(address, ours=False),
         )
