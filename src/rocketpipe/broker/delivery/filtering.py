@@ -16,15 +16,13 @@ from rocketpipe.filter.sql_eval import CompiledFilter, compile_sql
 from rocketpipe.filter.tags import ALL, TagFilter, parse_tags
 from rocketpipe.model import properties
 from rocketpipe.model.subscription import SQL92, TAG, Subscription
+from rocketpipe.store.queues.entries import TagCodes
 from rocketpipe.store.queues.reader import everything
 
 #: Of all expressions kept together. One may have as many as 65,536.
 MAX_KEPT_CHARS: Final = 4 << 20
 #: An expression that costs more, by the count of ``filter.sql_parser``, is not asked in passing.
 CHEAP_COST: Final = 64
-
-_INT_MIN: Final = -(1 << 31)
-_INT_MAX: Final = (1 << 31) - 1
 
 
 class Expression:
@@ -119,7 +117,7 @@ class Filters:
         """
         if subscription.is_tags and subscription.expression != ALL and subscription.tag_codes:
             # What the group's own client made of its expression counts.
-            return _by_codes(subscription.tag_codes)
+            return Choice(TagCodes(subscription.tag_codes))
         return self.choice(subscription.expression_type, subscription.expression)
 
     def _compile(self, kind: str, text: str) -> Choice:
@@ -137,14 +135,4 @@ class Filters:
 
 
 def _by_tags(tags: TagFilter) -> Choice:
-    return EVERYTHING if tags.expression == ALL else _by_codes(tags.codes)
-
-
-def _by_codes(codes: frozenset[int]) -> Choice:
-    def matches(tag_code: int) -> bool:
-        if _INT_MIN <= tag_code <= _INT_MAX:
-            return tag_code in codes
-        # Of a longer one, as entries of delayed messages have, the low 32 bits count.
-        return ((tag_code - _INT_MIN) & 0xFFFFFFFF) + _INT_MIN in codes
-
-    return Choice(matches)
+    return EVERYTHING if tags.expression == ALL else Choice(TagCodes(tags.codes))

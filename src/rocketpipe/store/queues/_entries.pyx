@@ -6,6 +6,7 @@ has to raise, is left to the function in Python, found in ``pure``.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_Check
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 
 from rocketpipe.record._raw cimport *
@@ -17,9 +18,44 @@ pure = {}
 
 prepare_crc32()
 
+#: The module that this stands beside is not there yet when this is loaded by it.
+cdef object _tag_codes = None
+
 cdef enum:
+    MAX_CODES = 32
     ENTRY_BYTES = 20
     BLANK_SIZE = 0x7FFFFFFF
+
+
+cdef Py_ssize_t codes_of(object matches, int32_t *codes) except -2:
+    """Read the hashes that are wanted; −1 if others have to be asked, or they are too many."""
+    global _tag_codes
+    cdef Py_ssize_t count = 0
+    cdef int64_t code = 0
+    if _tag_codes is None:
+        from rocketpipe.store.queues.entries import TagCodes
+
+        _tag_codes = TagCodes
+    if type(matches) is not _tag_codes or type(matches.codes) is not frozenset:
+        return -1
+    if len(matches.codes) > MAX_CODES:
+        return -1
+    for each in matches.codes:
+        if not PyLong_Check(each):
+            return -1
+        # No tag has a longer one.
+        if fits_int(each, &code):
+            codes[count] = <int32_t>code
+            count += 1
+    return count
+
+
+cdef inline bint is_among(const int32_t *codes, Py_ssize_t count, int32_t code) noexcept nogil:
+    cdef Py_ssize_t at
+    for at in range(count):
+        if codes[at] == code:
+            return True
+    return False
 
 
 def choose_entries(bytes entries not None, first, max_count, max_bytes, matches):
@@ -30,6 +66,8 @@ def choose_entries(bytes entries not None, first, max_count, max_bytes, matches)
     cdef Py_ssize_t number = 0
     cdef list wanted = []
     cdef bint removed = False
+    cdef int32_t codes[MAX_CODES]
+    cdef Py_ssize_t known = -1 if matches is None else codes_of(matches, codes)
     if (
         length % ENTRY_BYTES
         or not fits_long(first, &oldest)
@@ -44,7 +82,11 @@ def choose_entries(bytes entries not None, first, max_count, max_bytes, matches)
             pass  # no message ever was here, or it was lost
         elif offset < oldest:
             removed = True
-        elif matches is None or matches(<int64_t>get64(data + at + 12)):
+        elif (
+            matches is None
+            or (known >= 0 and is_among(codes, known, <int32_t>get32(data + at + 16)))
+            or (known < 0 and matches(<int64_t>get64(data + at + 12)))
+        ):
             room -= size
             if wanted and room < 0:
                 break

@@ -33,8 +33,25 @@ BLANK_ENTRY: Final = QUEUE_ENTRY.pack(0, BLANK_SIZE, 0)
 NO_ENTRY: Final = bytes(QUEUE_ENTRY_BYTES)
 queue_entry: Final = QUEUE_ENTRY.pack
 _unpack_place: Final = Struct(">ii20xq").unpack_from
+_INT_MIN: Final = -(1 << 31)
+_INT_MAX: Final = (1 << 31) - 1
 #: Of an entry that a reader wants: where its record is, the size, and its number among those read.
 Wanted = tuple[int, int, int]
+
+
+class TagCodes:
+    """Matches messages whose tag has one of these hashes."""
+
+    __slots__ = ("codes",)
+
+    def __init__(self, codes: frozenset[int]) -> None:
+        self.codes = codes
+
+    def __call__(self, tag_code: int) -> bool:
+        if _INT_MIN <= tag_code <= _INT_MAX:
+            return tag_code in self.codes
+        # Of a longer one, as entries of delayed messages have, the low 32 bits count.
+        return ((tag_code - _INT_MIN) & 0xFFFFFFFF) + _INT_MIN in self.codes
 
 
 def whole_entries(entries: bytes, behind: int, log_end: int) -> tuple[int, int]:
