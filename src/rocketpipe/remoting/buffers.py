@@ -20,7 +20,7 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from rocketpipe.remoting.log_budget import LogBudget
 
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 MOST_BYTES: Final = 256 << 20
 LEAST_BYTES: Final = 16 << 20
 _OF_MEMORY: Final = 16
+_UNLIMITED_BYTES: Final = 1 << 62
 #: A limit is looked at whenever one part of so many was added.
 _LOOKS: Final = 16
 #: A peer is never asked to take more than all but this before it gets more.
@@ -86,6 +87,11 @@ class Total:
         self._full: asyncio.Future[None] | None = None
         #: Whether nothing more should be held until somebody who was sent away is gone.
         self.is_full = False
+
+    @classmethod
+    def unlimited(cls) -> Self:
+        """One that never has enough; nobody joins it."""
+        return cls(_UNLIMITED_BYTES, "anything", lambda _: 0, lambda _: 0)
 
     def join(self, peer: Holder) -> None:
         self._peers[peer] = self._moved_to(peer)

@@ -22,7 +22,7 @@ from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.connection import Connection, Frame
 from rocketpipe.protocol.frame import MAX_FRAME_BYTES, encode_frame
 from rocketpipe.protocol.request import Request, read_reply, to_command
-from rocketpipe.remoting.buffers import Buffers
+from rocketpipe.remoting.buffers import Buffers, Total
 from rocketpipe.remoting.lane import Lane
 from rocketpipe.remoting.log_budget import LogBudget
 
@@ -47,6 +47,7 @@ class Told(Protocol):
 QuickRead = Callable[[bytes, int, int], Told | None]
 
 _broken = LogBudget()
+_unlimited = Total.unlimited()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class PeerConnection(asyncio.Protocol):
         self.max_frame_bytes = limits.max_frame_bytes
         self._on_lost = on_lost
         self._buffers = buffers
+        self._unsent = _unlimited if buffers is None else buffers.unsent
         self._wire = Connection(max_frame_bytes=limits.max_frame_bytes)
         self._opaques = count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
@@ -119,8 +121,10 @@ class PeerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.reads += 1
         wire = self._wire
-        if self._is_between_frames and self._lane is not None and not self.is_slow:
-            used = self._lane.take_first(data, self)
+        lane = self._lane
+        # What `is_slow` says, written out: this is done for every read.
+        if lane and self._is_between_frames and not (self._drained or self._unsent.is_full):
+            used = lane.take_first(data, self)
             if used:
                 self.frames += 1
                 if used == len(data):
@@ -190,9 +194,7 @@ class PeerConnection(asyncio.Protocol):
     @property
     def is_slow(self) -> bool:
         """Whether the peer does not take what it asked for as fast as it asks, or all do not."""
-        return self._drained is not None or (
-            self._buffers is not None and self._buffers.unsent.is_full
-        )
+        return self._drained is not None or self._unsent.is_full
 
     @property
     def asking(self) -> int:
@@ -315,8 +317,8 @@ class PeerConnection(asyncio.Protocol):
         while self.is_slow:
             if self._drained is not None:
                 await asyncio.shield(self._drained)
-            elif self._buffers is not None:
-                await self._buffers.unsent.has_room()
+            else:
+                await self._unsent.has_room()
 
     def post(self, frame: bytes) -> None:
         """Keep a whole frame for the next `flush`."""
@@ -325,8 +327,7 @@ class PeerConnection(asyncio.Protocol):
     def posted_much(self, size: int) -> None:
         """Count what was posted, where it is more than a few words."""
         self.posted_bytes += size
-        if self._buffers is not None:
-            self._buffers.unsent.grew(size)
+        self._unsent.grew(size)
 
     def flush(self) -> bool:
         """Write what is in the outbox, all at once; True if the peer keeps up."""
@@ -419,8 +420,7 @@ class PeerConnection(asyncio.Protocol):
         frame = encode_frame(command)
         self.given_bytes += len(frame)
         self._transport.write(frame)
-        if self._buffers is not None:
-            self._buffers.unsent.grew(len(frame))
+        self._unsent.grew(len(frame))
 
     def _let_go(self) -> None:
         if self._drained is not None:
