@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.client.support.name_server_parts import KnownTopics, route, served
 
-from rocketpipe.client.name_servers import NameServerClient, NameServers
+from rocketpipe.client.name_servers import NameServerClient, NameServers, of_environment
 from rocketpipe.errors import ConnectionLost, RequestRejected
 from rocketpipe.protocol.requests.brokers import BrokerConfigReply, GetBrokerConfig
 from rocketpipe.protocol.requests.kv import GetKeyValue
@@ -135,3 +135,10 @@ def test_what_is_no_text_is_no_list_of_addresses() -> None:
     number: Any = 9876
     with pytest.raises(TypeError, match="'a:9876;b:9876', not 9876"):
         NameServers.parse(number)
+
+
+def test_our_own_variable_goes_before_the_one_of_rocketmq() -> None:
+    both = {"ROCKETPIPE_NAMESRV": "a:1", "NAMESRV_ADDR": "b:2"}
+    assert of_environment(both) == ("ROCKETPIPE_NAMESRV", "a:1")
+    assert of_environment({"NAMESRV_ADDR": "b:2"}) == ("NAMESRV_ADDR", "b:2")
+    assert of_environment({"NAMESRV_ADDR": ""}) is None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -18,6 +19,9 @@ from rocketpipe.protocol.requests.routes import GetAllTopics, GetRouteInfoByTopi
 from rocketpipe.remoting.caller import CALL_TIMEOUT_MS, Caller, split_address
 
 ReplyT = TypeVar("ReplyT")
+
+#: Where the environment may name them; the first that does counts.
+VARIABLES: Final = ("ROCKETPIPE_NAMESRV", "NAMESRV_ADDR")
 
 MAX_NAMED: Final = 3
 #: Among more topics than these, none is looked for that was perhaps meant.
@@ -54,6 +58,14 @@ class NameServers:
 
     def __str__(self) -> str:
         return ";".join(self.addresses)
+
+
+def of_environment(environment: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
+    """The variable of the environment that names NameServers, and what it says, if one does."""
+    for name in VARIABLES:
+        if text := environment.get(name):
+            return name, text
+    return None
 
 
 class NameServerClient:

@@ -169,3 +169,11 @@ def test_a_path_is_a_directory_however_it_is_written() -> None:
     assert parsed("store") == Path.cwd() / "store"
     with pytest.raises(OptionError, match="'path' is on s3a, and a log is read from a disk"):
         parsed("s3a://bucket/store")
+
+
+def test_name_servers_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "b:9876")
+    assert ReadOptions.parse({"subscribe": "t"}).name_servers == "b:9876"
+    assert ReadOptions.parse(GOOD).name_servers == GOOD["nameServer"]
+    of_a_log = ReadOptions.parse({"subscribe": "t", "path": "/srv/store"})
+    assert of_a_log.name_servers is None

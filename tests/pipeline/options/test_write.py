@@ -26,6 +26,7 @@ def test_letter_case_does_not_matter_and_what_spark_adds_is_let_through() -> Non
         "maxInFlightBytes": "64k",
         "timeoutms": "500",
         "checkpointLocation": "somewhere",
+        "queryName": "to-orders",  # Spark's, for a query that has a name
     }
     assert WriteOptions.parse(given) == WriteOptions(
         "a:1;b:2", "orders", Delivery.DIRECT, "job 7", OnRepeat.SKIP, "sparks", 4096, 65536, 500
@@ -55,3 +56,9 @@ def test_a_wrong_option_is_named_with_the_next_step(
     with pytest.raises(OptionError, match=hint.replace("?", r"\?")) as caught:
         WriteOptions.parse(given)
     assert caught.value.option == option
+
+
+def test_name_servers_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "b:9876")
+    assert WriteOptions.parse({"topic": "t"}).name_servers == "b:9876"
+    assert WriteOptions.parse({**HERE, "topic": "t"}).name_servers == HERE["nameServer"]

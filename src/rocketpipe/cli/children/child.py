@@ -18,7 +18,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Final
 
-from rocketpipe.cli.children import attached
+from rocketpipe import attached
 from rocketpipe.cli.children.events import Event, Tell
 from rocketpipe.cli.children.output import Output
 from rocketpipe.clock import Clock, within

@@ -10,11 +10,10 @@ from typing import Final, TypeVar
 
 from rocketpipe.cli.terminal.printing import Printer, add_format_flags
 from rocketpipe.client.admin.admin import Admin
-from rocketpipe.client.name_servers import NameServers
+from rocketpipe.client.name_servers import VARIABLES, NameServers, of_environment
 from rocketpipe.errors import ConfigError
 
 DEFAULT: Final = "127.0.0.1:9876"
-VARIABLES: Final = ("ROCKETPIPE_NAMESRV", "NAMESRV_ADDR")
 
 T = TypeVar("T")
 
@@ -36,14 +35,14 @@ def name_servers(given: str | None, environment: Mapping[str, str] = os.environ)
     Raises:
         ConfigError: If it is no list of addresses; it says which flag or variable was wrong.
     """
-    places = (("--namesrv", given), *((name, environment.get(name)) for name in VARIABLES))
-    for origin, text in places:
-        if text:
-            try:
-                return str(NameServers.parse(text))
-            except ValueError as error:
-                raise ConfigError(origin, f"{error}; write it like {DEFAULT}") from error
-    return DEFAULT
+    named = ("--namesrv", given) if given else of_environment(environment)
+    if named is None:
+        return DEFAULT
+    origin, text = named
+    try:
+        return str(NameServers.parse(text))
+    except ValueError as error:
+        raise ConfigError(origin, f"{error}; write it like {DEFAULT}") from error
 
 
 def with_admin(options: argparse.Namespace, work: Callable[[Admin, Printer], Awaitable[T]]) -> T:

@@ -1,6 +1,7 @@
 """What a reader is told: Spark's text options as one checked value.
 
-    nameServer            where to ask for the topics: host:port, several with ';' between
+    nameServer            where to ask for the topics: host:port, several with ';' between; else
+                          what ROCKETPIPE_NAMESRV or NAMESRV_ADDR says, where the driver runs
     path                  or: the directory of a store, whose log is read without a broker
     brokerName            for a path: what the column ``broker`` shows
     subscribe             the topics to read, with ',' between
@@ -43,7 +44,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql.types import StructType
 
-from rocketpipe.client.name_servers import NameServers
+from rocketpipe.client.name_servers import NameServers, of_environment
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import TOOLS_CONSUMER_GROUP, check_consumer_group
 from rocketpipe.pipeline.options import table
@@ -274,10 +275,13 @@ class ReadOptions:
 def _where(given: Mapping[str, str]) -> tuple[str | None, Path | None]:
     servers, path = given.get(NAME_SERVER.lower()), given.get(PATH)
     if not servers and not path:
+        servers = (of_environment() or ("", ""))[1]
+    if not servers and not path:
         raise OptionError(
             NAME_SERVER,
             f'is missing: add .option("{NAME_SERVER}", "127.0.0.1:9876"), or '
-            f'.option("{PATH}", "<store directory>") to read a log on disk'
+            f'.option("{PATH}", "<store directory>") to read a log on disk; or set '
+            "ROCKETPIPE_NAMESRV before Spark starts"
             + ("" if given else table.FORGOTTEN),
         )
     if servers and path and GROUP_ID.lower() not in given:

@@ -1,6 +1,7 @@
 """What a writer is told: Spark's text options as one checked value.
 
-    nameServer        where to ask for the topics: host:port, several with ';' between
+    nameServer        where to ask for the topics: host:port, several with ';' between; else what
+                      ROCKETPIPE_NAMESRV or NAMESRV_ADDR says, where the driver runs
     topic             where rows go that name no topic themselves, in a column ``topic``
     delivery          staged: each row once, whatever dies; direct: each row at least once
     txn               what names a batch job, so that it can be run again: staged needs it
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from rocketpipe.client.name_servers import NameServers
+from rocketpipe.client.name_servers import NameServers, of_environment
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import check_producer_group, check_sendable
 from rocketpipe.pipeline.options import table
@@ -55,7 +56,7 @@ _KNOWN: Final = {
     )
 }
 #: Spark keeps these for itself, and hands them over all the same.
-_SPARKS: Final = frozenset({"checkpointlocation"})
+_SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 # What other connectors, and RocketMQ's own clients, call the same thing.
 _CALLED_ELSEWHERE: Final = {
     "namesrvaddr": NAME_SERVER,
@@ -124,11 +125,12 @@ class WriteOptions:
 
 
 def _name_servers(given: Mapping[str, str]) -> str:
-    text = given.get(NAME_SERVER.lower())
+    text = given.get(NAME_SERVER.lower()) or (of_environment() or ("", ""))[1]
     if not text:
         raise OptionError(
             NAME_SERVER,
-            'is missing: add .option("nameServer", "127.0.0.1:9876")'
+            'is missing: add .option("nameServer", "127.0.0.1:9876"), or set ROCKETPIPE_NAMESRV '
+            "before Spark starts"
             + ("" if given else table.FORGOTTEN),
         )
     try:

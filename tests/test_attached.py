@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.cluster.support.running import is_alive, wait_for_end, wait_until
 
-from rocketpipe.cli.children import attached
+from rocketpipe import attached
 
 # A parent that starts a child as `Child` does, says its id, and is then killed. Where the system
 # does not help, as on macOS, the child has a watcher: it is made to believe that here too.
