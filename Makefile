@@ -164,6 +164,10 @@ bench-broker: setup ## Our broker and others under one load, then replicas; BENC
 bench-replicas: setup ## What copies cost, ours and Apache's; BENCH="--quick" or "--parts sends --groups alone,sync" and the like
 	@$(RUN) -m benchmarks.replication $(BENCH)
 
+.PHONY: bench-report
+bench-report: setup ## docs/benchmarks.md anew: ours, Apache's and others in one run; BENCH="--quick", "--rows 'pull-*' --peers rocketpipe,apache", "--page-only"
+	@$(RUN) -m benchmarks.report $(BENCH)
+
 .PHONY: bench-client
 bench-client: setup ## Our client beside a bare asyncio client; BENCH="--rounds 5 --uvloop" and the like
 	@$(RUN) benchmarks/client.py $(BENCH)

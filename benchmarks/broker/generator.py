@@ -126,6 +126,7 @@ class Generator:
         seconds: float,
         warmup_s: float = WARMUP_S,
         topic: str = TOPIC,
+        broker_names: Sequence[str] = (),
         replicas: Sequence[int] = (),
     ) -> Sample:
         """Put a server under one kind of load and measure it, and its replicas, from outside.
@@ -137,6 +138,8 @@ class Generator:
         arguments += ["--connections", str(scenario.connections)]
         arguments += ["--window", str(scenario.window), "--body", str(scenario.body_bytes)]
         arguments += ["--batch", str(BATCH), "--warmup", str(warmup_s), "--seconds", str(seconds)]
+        if broker_names:
+            arguments += ["--brokers", ",".join(broker_names)]
         if scenario.kind in DELAYS:
             arguments += ["--property", DELAYS[scenario.kind]]
         if scenario.kind == "stream":

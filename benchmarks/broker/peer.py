@@ -23,6 +23,7 @@ ROCKETMQ: Final[Mapping[Kind, str]] = {
     "transaction": "transaction",
     "stream": "send",
 }
+BROKER: Final = "broker-a"
 #: How far apart the ports of several brokers are.
 PORT_STEP: Final = 10
 
@@ -82,6 +83,13 @@ class Peer:
     def ports(self, first: int) -> list[int]:
         """Where all of it listen."""
         return [first + number * PORT_STEP for number in range(self.brokers)]
+
+    @property
+    def broker_names(self) -> list[str]:
+        """How all of it are called, where brokers have names."""
+        if self.brokers == 1:
+            return [BROKER]
+        return [f"{BROKER}-{number}" for number in range(self.brokers)]
 
 
 def write_topics(store: Path, count: int) -> None:

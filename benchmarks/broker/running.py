@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ from benchmarks.broker.generator import (
 )
 from benchmarks.broker.peer import PORT_STEP, Peer, Start
 from benchmarks.broker.scenarios import Scenario
-from benchmarks.broker.usage import Memory, memory
+from benchmarks.broker.usage import Memory, memory, processes
 
 START_TIMEOUT_S: Final = 90
 STOP_TIMEOUT_S: Final = 60
@@ -98,7 +99,15 @@ class Server:
             seconds=seconds,
             warmup_s=warmup_s,
             topic=topic_of(scenario),
+            broker_names=self.peer.broker_names,
         )
+
+    def kill(self) -> None:
+        """End it and all that it started, with no time to put anything in order."""
+        for member in processes(self.pid):
+            with suppress(ProcessLookupError):
+                os.kill(member, signal.SIGKILL)
+        self.child.wait()
 
     def fill(self, scenarios: Sequence[Scenario], generator: Generator) -> None:
         """Fill the topics to read from, and have those made that are streamed to.

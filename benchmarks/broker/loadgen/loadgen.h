@@ -36,6 +36,7 @@ enum {
 extern enum protocol protocol;
 extern const char *topic, *group, *property;
 extern int ports[MAX_PORTS], port_count;
+extern const char *brokers[MAX_PORTS]; /* how the broker behind each port is called */
 extern int connections, window, body_bytes, queues, batch, topics, groups;
 extern double rate; /* of a stream, in messages a second; 0 for a closed loop */
 
@@ -52,6 +53,7 @@ struct connection {
     uint32_t sequence, oldest; /* of requests; slots of ordered protocols follow from them */
     unsigned turn;             /* of the templates */
     int queue;
+    const char *broker;
     long next_offset, end_offset; /* of pulls */
 };
 

@@ -47,6 +47,7 @@ enum { DRAIN_S = 5, TURN_NS = 10000000 };
 enum protocol protocol = SEND;
 const char *topic = "BenchTopic", *group = "bench_consumer", *property;
 int ports[MAX_PORTS], port_count;
+const char *brokers[MAX_PORTS];
 int connections = 1, window = 1, body_bytes = 100, queues = 4, batch = 32, topics = 1, groups = 1;
 double rate;
 static double warmup_s = 0.5, seconds = 2;
@@ -174,6 +175,7 @@ static void open_connection(struct connection *at, int number)
     setsockopt(at->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     at->number = number;
     at->queue = number / port_count % queues;
+    at->broker = brokers[number % port_count] ? brokers[number % port_count] : "broker-a";
     at->reads = number < readers;
     at->group = at->reads ? number / port_count / queues : 0;
     at->turn = (unsigned)number * 37;
@@ -303,6 +305,12 @@ static void take_option(const char *name, const char *value)
     if (strcmp(name, "--port") == 0) {
         for (port_count = 0; *value && port_count < MAX_PORTS; value += *value == ',')
             ports[port_count++] = (int)strtol(value, (char **)&value, 10);
+        return;
+    }
+    if (strcmp(name, "--brokers") == 0) {
+        char *rest = NULL, *names = strdup(value), *each = strtok_r(names, ",", &rest);
+        for (int i = 0; each && i < MAX_PORTS; each = strtok_r(NULL, ",", &rest))
+            brokers[i++] = each;
         return;
     }
     if (strcmp(name, "--topic") == 0 && strlen(value) < 128)

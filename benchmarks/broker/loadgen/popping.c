@@ -56,11 +56,12 @@ void add_pop(struct connection *to, int slot)
     int length = snprintf(
         frame + 8, 1016,
         "{\"code\":200050,\"extFields\":{\"queueId\":\"%d\",\"maxMsgNums\":\"%d\","
-        "\"initMode\":\"0\",\"bname\":\"broker-a\",\"invisibleTime\":\"%d\",\"bornTime\":\"%lu\","
+        "\"initMode\":\"0\",\"bname\":\"%s\",\"invisibleTime\":\"%d\",\"bornTime\":\"%lu\","
         "\"expType\":\"TAG\",\"exp\":\"*\",\"topic\":\"%s\",\"pollTime\":\"%d\",\"order\":\"false\","
         "\"consumerGroup\":\"%s\"},\"flag\":0,\"language\":\"JAVA\",\"opaque\":%u,"
         "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":479}",
-        to->queue, batch, INVISIBLE_MS, born_ms, topic, POLL_MS, group, to->opaques[slot]);
+        to->queue, batch, to->broker, INVISIBLE_MS, born_ms, topic, POLL_MS, group,
+        to->opaques[slot]);
     end_frame(to, frame, length, 0);
 }
 
@@ -75,11 +76,11 @@ static void add_ack(struct connection *to, int slot, const struct receipt *of, l
     int length = snprintf(
         frame + 8, 1016,
         "{\"code\":200051,\"extFields\":{\"queueId\":\"%d\",\"offset\":\"%ld\",\"extraInfo\":"
-        "\"%ld %s %s %s 0 broker-a %d %ld\",\"bname\":\"broker-a\",\"topic\":\"%s\","
+        "\"%ld %s %s %s 0 %s %d %ld\",\"bname\":\"%s\",\"topic\":\"%s\","
         "\"consumerGroup\":\"%s\"},\"flag\":0,\"language\":\"JAVA\",\"opaque\":%u,"
         "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":479}",
-        to->queue, offset, of->start, of->pop_ms, of->invisible_ms, of->revive_queue, to->queue,
-        offset, topic, of->group, next_opaque(to, slot));
+        to->queue, offset, of->start, of->pop_ms, of->invisible_ms, of->revive_queue, to->broker,
+        to->queue, offset, to->broker, topic, of->group, next_opaque(to, slot));
     end_frame(to, frame, length, 0);
 }
 
@@ -109,15 +110,15 @@ static void add_batch_ack(struct connection *to, int slot, const struct receipt 
     put_base64(text, marks, (int)(offsets[count - 1] - of->start) / 8 + 1);
     int header = snprintf(
         frame + 8, 1016,
-        "{\"code\":200151,\"extFields\":{\"bname\":\"broker-a\"},\"flag\":0,\"language\":\"JAVA\","
+        "{\"code\":200151,\"extFields\":{\"bname\":\"%s\"},\"flag\":0,\"language\":\"JAVA\","
         "\"opaque\":%u,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":479}",
-        next_opaque(to, slot));
+        to->broker, next_opaque(to, slot));
     int body = snprintf(
         frame + 8 + header, 2000,
         "{\"acks\":[{\"b\":\"%s\",\"c\":\"%s\",\"it\":%s,\"pt\":%s,\"q\":%d,\"r\":\"0\","
-        "\"rq\":%s,\"so\":%ld,\"t\":\"%s\"}],\"brokerName\":\"broker-a\"}",
+        "\"rq\":%s,\"so\":%ld,\"t\":\"%s\"}],\"brokerName\":\"%s\"}",
         text, of->group, of->invisible_ms, of->pop_ms, to->queue, of->revive_queue, of->start,
-        topic);
+        topic, to->broker);
     end_frame(to, frame, header, body);
 }
 

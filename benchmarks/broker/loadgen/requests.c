@@ -225,10 +225,10 @@ static void add_pull(struct connection *to, int slot)
     snprintf(name, sizeof name, to->reads ? "%s%d" : "%s", group, to->group);
     add_frame(to, 11, to->opaques[slot],
               "\"queueId\":\"%d\",\"commitOffset\":\"0\",\"suspendTimeoutMillis\":\"15000\","
-              "\"bname\":\"broker-a\",\"sysFlag\":\"2\",\"expressionType\":\"TAG\","
+              "\"bname\":\"%s\",\"sysFlag\":\"2\",\"expressionType\":\"TAG\","
               "\"topic\":\"%s\",\"consumerGroup\":\"%s\",\"maxMsgNums\":\"%d\","
               "\"queueOffset\":\"%ld\",\"subVersion\":\"1700000000999\"",
-              to->queue, topic, name, batch, to->next_offset);
+              to->queue, to->broker, topic, name, batch, to->next_offset);
     to->offsets[slot] = to->next_offset;
     if (to->reads)
         return; /* the answer says how far it came */
