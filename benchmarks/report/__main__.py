@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import sys
 import time
 from pathlib import Path
@@ -49,6 +50,7 @@ def main() -> int:
     except Unavailable as reason:
         print(f"bench: nothing is measured here: {reason}")
         return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # servers are not left behind
     pinning = Pinning.of_this_machine()
     samples = _begun(options, rows)
     peers = _peers(options.peers, samples)
