@@ -8,6 +8,7 @@ Inflated bodies come on top: a batch with more than `BATCH_BYTES` of them is spl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -122,11 +123,15 @@ def _found(
     if options.path is not None:
         from rocketpipe.pipeline.log.directory import LogDirectory
         from rocketpipe.pipeline.log.reading import read_log
+        from rocketpipe.pipeline.log.stores import store_of
 
-        with LogDirectory(options.path) as directory:
-            for queue_range in part.ranges:
-                for found in read_log(directory, queue_range, wanted, options.batch_rows):
-                    yield queue_range, found
+        # In the order of their queues, so those of a broker do not always follow each other.
+        by_broker = sorted(part.ranges, key=lambda each: each.queue.broker_name)
+        for broker, ranges in groupby(by_broker, key=lambda each: each.queue.broker_name):
+            with LogDirectory(store_of(options.path, options.broker_name, broker)) as directory:
+                for queue_range in ranges:
+                    for found in read_log(directory, queue_range, wanted, options.batch_rows):
+                        yield queue_range, found
     else:
         from rocketpipe.pipeline.broker.reading import read_brokers
 

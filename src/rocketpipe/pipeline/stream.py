@@ -6,6 +6,7 @@ has come. The consumer group, if one is named, is told of it so that its lag sho
 
     queue or topic added      read from its earliest message, from the next batch on
     broker out of reach       its queues stay where they are; a warning
+    broker drained            all of it had been read: a line, and on; else a gap
     topic deleted             the same
     messages aged out         a gap: an error, or a warning and on from what is left
     end of a queue lost       a gap as well: as a crash may take what was not synced
@@ -32,6 +33,7 @@ from rocketpipe.pipeline.options.offset_limits import OffsetLimit
 from rocketpipe.pipeline.options.read import STARTING_OFFSETS, ReadOptions
 from rocketpipe.pipeline.options.text import LATEST
 from rocketpipe.pipeline.planning.admission import share_out, share_out_bytes
+from rocketpipe.pipeline.planning.drained import DrainedBrokers
 from rocketpipe.pipeline.planning.gaps import Gap, missing
 from rocketpipe.pipeline.planning.offset_reader import (
     Ends,
@@ -95,6 +97,7 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         self._until: Mapping[MessageQueue, QueueOffset] | None = None
         """Where all ends, if only what is available now is read."""
         self._latest: StreamOffset | None = None
+        self._drained = DrainedBrokers(options.on_gap)
 
     # On the driver
 
@@ -221,7 +224,8 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
 
     def _next(self, start: StreamOffset, *, is_limited: bool) -> StreamOffset:
         places = self._open()
-        there = dict(places.ends(self._queues(places, start)))
+        queues = self._queues(places, start)
+        there = dict(places.ends(queues))
         grown = {queue: ends for queue, ends in there.items() if ends[1] != start.ends.get(queue)}
         oldest = self._oldest(places, grown)
         for queue in self._deleted(places, start, grown):
@@ -231,6 +235,7 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         begins = {
             queue: self._begin(places, queue, start, ends, oldest) for queue, ends in there.items()
         }
+        begins |= self._drained.skipped(places, start.ends, queues)
         self._latest = StreamOffset(
             {**start.ends, **{queue: greatest for queue, (_, greatest) in there.items()}}
         )

@@ -13,6 +13,7 @@ from rocketpipe.pipeline.log.offsets import LogNotFound, LogOffsets
 from rocketpipe.pipeline.planning.offset_reader import UnknownTopic
 from rocketpipe.pipeline.planning.ranges import QueueRange
 from rocketpipe.record.codec import RecordView
+from rocketpipe.store import roster, set_aside
 from rocketpipe.store.config import FlushMode
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore
@@ -98,3 +99,39 @@ def test_a_topic_that_is_not_there_is_named_with_where_it_was_looked_for(
 def test_no_store_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(LogNotFound, match="no commitlog"):
         LogOffsets(tmp_path)
+
+
+def test_the_stores_of_several_brokers_are_one(tmp_path: Path) -> None:
+    known = roster.begun("b", taken=False).grown(2)
+    known.save(tmp_path)
+    for number, member in enumerate(known.brokers):
+        config = small_store(member.root(tmp_path), FlushMode.ASYNC)
+        opened = MessageStore.open(
+            config, disk=Disk(), clock=StepClock(), store_host=HOST, threads=False
+        )
+        for _ in range(number + 1):
+            opened.append([[put(b"x")]])
+        opened.dispatch()
+        opened.flush()
+        opened.abandon()
+    places = LogOffsets(tmp_path)
+    assert places.topics() == {"plain"}
+    first, second = queue(0, "b-0"), queue(0, "b-1")
+    assert places.queues("plain") == [first, second]
+    assert places.ends([first, second]) == {first: (0, 1), second: (0, 2)}
+    assert set(places.oldest_ms([first, second])) == {first, second}
+    assert places.at_time(second, 0) == 0
+    assert places.sizes([QueueRange(second, QueueOffset(0), QueueOffset(2))])[second] > 0
+    assert places.deleted([first, second]) == frozenset()
+    with pytest.raises(UnknownTopic, match="nothing"):
+        places.queues("nothing")
+
+    # One that has left takes its queues along, and says where they ended.
+    places.ends([second])
+    set_aside.save_ends(tmp_path, "b-1", {"plain": {0: 2}})
+    known.with_leaving("b-1", delete=True).save(tmp_path)
+    set_aside.finish_leaving(tmp_path)
+    assert places.ends([first, second]) == {first: (0, 1)}
+    assert places.queues("plain") == [first]
+    assert places.drained([first, second]) == {second: 2}
+    places.close()

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from rocketpipe.blocking.background import BackgroundLoop
 from rocketpipe.client.admin.fleet import Fleet, each
+from rocketpipe.client.admin.name_servers import NameServerAdmin
 from rocketpipe.client.admin.topics import TopicAdmin
 from rocketpipe.client.consumer.pull import PULL_TIMEOUT_MS, pull_request
 from rocketpipe.client.session import Session
@@ -23,6 +24,7 @@ from rocketpipe.pipeline.planning.offset_reader import Ends, UnknownTopic
 from rocketpipe.pipeline.planning.ranges import QueueRange
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.request import Request
+from rocketpipe.protocol.requests.kv import DRAINED_NAMESPACE
 from rocketpipe.protocol.requests.offsets import (
     GetEarliestStoreTime,
     GetMaxOffset,
@@ -58,7 +60,9 @@ class BrokerOffsets:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``.
         """
         self._session = Session(name_servers)
-        self._topics = TopicAdmin(Fleet(self._session))
+        fleet = Fleet(self._session)
+        self._topics = TopicAdmin(fleet)
+        self._name_servers = NameServerAdmin(fleet)
         self._group = group
         self._loop: BackgroundLoop | None = None
         self._routes: dict[str, tuple[TopicRoute, int]] = {}
@@ -97,6 +101,22 @@ class BrokerOffsets:
         """Those whose broker says that it has no such topic: a missing route is no proof."""
         found = self._here().run(each(queues, self._is_deleted))
         return frozenset(queue for queue, is_deleted in found.items() if is_deleted)
+
+    def drained(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, QueueOffset]:
+        """Where those ended whose broker is gone since it was drained, as NameServers know it."""
+        found: dict[MessageQueue, QueueOffset] = {}
+        for broker in sorted({queue.broker_name for queue in queues}):
+            if self._here().run(self._kept(broker)) is None:
+                continue
+            mine = [queue for queue in queues if queue.broker_name == broker]
+            for topic in sorted({queue.topic for queue in mine}):
+                ends = _ends_in(self._here().run(self._kept(f"{broker}@{topic}")) or "")
+                found |= {
+                    queue: QueueOffset(ends.get(queue.queue_id, 0))
+                    for queue in mine
+                    if queue.topic == topic
+                }
+        return found
 
     def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """The offset of the first message stored at that time or later; the end if none was.
@@ -160,6 +180,13 @@ class BrokerOffsets:
             if broker.readable is not None:
                 self._addresses[broker.broker_name] = broker.readable
         return route
+
+    async def _kept(self, key: str) -> str | None:
+        """What NameServers keep of a broker that was drained; None also if none can be asked."""
+        try:
+            return await self._name_servers.get(DRAINED_NAMESPACE, key)
+        except RocketPipeError:
+            return None
 
     async def _ends_of(self, queue: MessageQueue) -> Ends | None:
         topic, number, name = queue.topic, queue.queue_id, queue.broker_name
@@ -289,3 +316,9 @@ class BrokerOffsets:
             pull = pull_request(self._group, queue, offset, EVERYTHING, suspend_ms=0)
             await self._session.leaders.ask(queue, pull, PULL_TIMEOUT_MS)
             await self._ask(queue, request)
+
+
+def _ends_in(text: str) -> dict[int, int]:
+    """Ends by queue, of ``0:42;1:40``; what is no number says nothing."""
+    pairs = (each.partition(":") for each in text.split(";"))
+    return {int(queue): int(end) for queue, _, end in pairs if queue.isdigit() and end.isdigit()}

@@ -1,28 +1,29 @@
-"""Where messages are, told from a store's directory: what a planner asks when no broker is."""
+"""Where messages are, told from the directories of stores: what a planner asks when no broker is.
+
+A path may hold the stores of several brokers: see `log.stores`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from rocketpipe.client.name_servers import knows, users_topics
 from rocketpipe.model.names import is_system_topic
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.log.directory import LogDirectory, LogNotFound
+from rocketpipe.pipeline.log.queue_view import QueueView
+from rocketpipe.pipeline.log.stores import DEFAULT_BROKER, ends_when_left, stores_at
 from rocketpipe.pipeline.planning.offset_reader import Ends, UnknownTopic
 from rocketpipe.pipeline.planning.ranges import QueueRange
 from rocketpipe.store.queues.entries import BLANK_SIZE
 
 __all__ = ["DEFAULT_BROKER", "LogNotFound", "LogOffsets"]
 
-#: What a broker is called that was not named: no file in its directory says it.
-DEFAULT_BROKER: Final = "broker-a"
-
 
 class LogOffsets:
-    """Topics, their queues and how far these reach, in one directory."""
+    """Topics, their queues and how far these reach, in the stores of one path."""
 
     def __init__(self, path: Path, broker_name: str | None = None) -> None:
         """Look at a store.
@@ -31,71 +32,79 @@ class LogOffsets:
             LogNotFound: If there is none, or this machine cannot read it.
         """
         self._path = path
-        self._broker = broker_name or DEFAULT_BROKER
-        self._directory = LogDirectory(path)
+        self._broker = broker_name
+        self._stores = self._opened()
         self._is_stale = False
 
     def topics(self) -> frozenset[str]:
         """Every topic that can be read and is not RocketMQ's own."""
-        found = self._look().queue_ids
+        found = (topic for store in self._look().values() for topic in store.queue_ids)
         return frozenset(topic for topic in found if not is_system_topic(topic))
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
         """The queues of a topic, in order.
 
         Raises:
-            UnknownTopic: If the directory has no such topic.
+            UnknownTopic: If no store has such a topic.
         """
-        numbers = self._look().queue_ids.get(topic)
-        if numbers is None:
+        found = [
+            MessageQueue(topic=topic, broker_name=name, queue_id=number)
+            for name, store in self._look().items()
+            for number in store.queue_ids.get(topic, ())
+        ]
+        if not any(topic in store.queue_ids for store in self._stores.values()):
             there = users_topics(self.topics(), ())
             raise UnknownTopic(topic, str(self._path), f"this store {knows(topic, there)}")
-        return [
-            MessageQueue(topic=topic, broker_name=self._broker, queue_id=number)
-            for number in sorted(numbers)
-        ]
+        return sorted(found)
 
     def ends(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, Ends]:
-        """How far these queues reach now."""
-        directory = self._look()
+        """How far these queues reach now; those of a broker that has left are left out."""
+        stores = self._look()
         found = {}
         for queue in queues:
-            first, end = directory.ends(queue.topic, queue.queue_id)
-            found[queue] = (QueueOffset(first), QueueOffset(end))
+            if queue.broker_name in stores:
+                first, end = stores[queue.broker_name].ends(queue.topic, queue.queue_id)
+                found[queue] = (QueueOffset(first), QueueOffset(end))
         # What is asked next is about these ends; whoever asks for ends again wants new ones.
         self._is_stale = True
         return found
 
     def oldest_ms(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, int]:
         """When the oldest message of each was stored; one of which that is unknown is left out."""
-        directory, found = self._directory, {}
+        found = {}
         for queue in queues:
-            first, end = directory.ends(queue.topic, queue.queue_id)
+            store = self._stores[queue.broker_name]
+            first, end = store.ends(queue.topic, queue.queue_id)
             if first < end:
-                entry = directory.queue(queue.topic, queue.queue_id).entries(first, first + 1)[0]
-                found[queue] = directory.stored_ms(int(entry["at"]))
+                entry = self._view(queue).entries(first, first + 1)[0]
+                found[queue] = store.stored_ms(int(entry["at"]))
         return {queue: stored_ms for queue, stored_ms in found.items() if stored_ms >= 0}
 
     def deleted(self, queues: Sequence[MessageQueue]) -> frozenset[MessageQueue]:
         """Those that have no entry in any file: a queue that is read has had one."""
-        gone = [
-            queue
+        return frozenset(queue for queue in queues if not self._view(queue).has_files)
+
+    def drained(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, QueueOffset]:
+        """Where those ended whose broker has left the directory."""
+        stores = self._look()
+        gone = {queue.broker_name for queue in queues} - stores.keys()
+        left = {name: ends_when_left(self._path, name) for name in gone}
+        return {
+            queue: QueueOffset(ends.get(queue.topic, {}).get(queue.queue_id, 0))
             for queue in queues
-            if not self._directory.queue(queue.topic, queue.queue_id).has_files
-        ]
-        return frozenset(gone)
+            if (ends := left.get(queue.broker_name)) is not None
+        }
 
     def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """The offset of the first message stored at that time or later; the end if none was."""
-        directory = self._directory
-        view = directory.queue(queue.topic, queue.queue_id)
-        low, high = directory.ends(queue.topic, queue.queue_id)
+        store, view = self._stores[queue.broker_name], self._view(queue)
+        low, high = store.ends(queue.topic, queue.queue_id)
         while low < high:
             middle = (low + high) // 2
             entry = view.entries(middle, middle + 1)[0]
             # One that is lost sorts before everything.
             is_there = int(entry["size"]) != BLANK_SIZE
-            stored_ms = directory.stored_ms(int(entry["at"])) if is_there else -1
+            stored_ms = store.stored_ms(int(entry["at"])) if is_there else -1
             if stored_ms < timestamp_ms:
                 low = middle + 1
             else:
@@ -104,12 +113,8 @@ class LogOffsets:
 
     def sizes(self, ranges: Sequence[QueueRange]) -> Mapping[MessageQueue, int]:
         """How many bytes each range has, from the entries of its queue."""
-        view_of = self._directory.queue
         return {
-            each.queue: view_of(each.queue.topic, each.queue.queue_id).bytes_of(
-                each.start, each.end
-            )
-            for each in ranges
+            each.queue: self._view(each.queue).bytes_of(each.start, each.end) for each in ranges
         }
 
     def addresses(self) -> Mapping[str, str]:
@@ -118,11 +123,26 @@ class LogOffsets:
 
     def close(self) -> None:
         """Close the files."""
-        self._directory.close()
+        for store in self._stores.values():
+            store.close()
 
-    def _look(self) -> LogDirectory:
+    def _view(self, queue: MessageQueue) -> QueueView:
+        return self._stores[queue.broker_name].queue(queue.topic, queue.queue_id)
+
+    def _look(self) -> Mapping[str, LogDirectory]:
         if self._is_stale:
-            self._directory.close()
-            self._directory = LogDirectory(self._path)
+            self.close()
+            self._stores = self._opened()
             self._is_stale = False
-        return self._directory
+        return self._stores
+
+    def _opened(self) -> dict[str, LogDirectory]:
+        found: dict[str, LogDirectory] = {}
+        try:
+            for name, root in stores_at(self._path, self._broker).items():
+                found[name] = LogDirectory(root)
+        except LogNotFound:
+            for store in found.values():
+                store.close()
+            raise
+        return found

@@ -27,6 +27,8 @@ class Gap:
     following: QueueOffset
     #: Whether the queue was made anew: ``first`` is how far it was read before that.
     is_anew: bool = False
+    #: Whether its broker was drained before they were read.
+    is_drained: bool = False
 
     @property
     def count(self) -> int:
@@ -39,6 +41,13 @@ class Gap:
                 f"topic {self.queue.topic!r}: queue {self.queue.queue_id} of broker "
                 f"{self.queue.broker_name!r} was deleted and made anew since it was read up to "
                 f"{self.first}, and begins at {self.following} again"
+            )
+        if self.is_drained:
+            return (
+                f"topic {self.queue.topic!r}: broker {self.queue.broker_name!r} was drained before "
+                f"messages {self.first} to {self.following - 1} of its queue "
+                f"{self.queue.queue_id} were read ({self.count} of them; they are in "
+                f"drained/{self.queue.broker_name} of its directory, if that was not deleted)"
             )
         return (
             f"topic {self.queue.topic!r}: queue {self.queue.queue_id} of broker "

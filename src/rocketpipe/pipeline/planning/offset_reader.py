@@ -67,6 +67,9 @@ class OffsetReader(Protocol):
     def deleted(self, queues: Sequence[MessageQueue]) -> frozenset[MessageQueue]:
         """Those whose topic is known to be no more, where they were."""
 
+    def drained(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, QueueOffset]:
+        """Where those ended whose broker is gone, since it was drained."""
+
     def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """The offset of the first message stored at that time or later; the end if none was."""
 
