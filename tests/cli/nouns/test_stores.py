@@ -121,9 +121,40 @@ def test_of_several_brokers_one_is_to_be_named(
     several = tmp_path / "several"
     several.mkdir()
     roster.begun("b", taken=False).grown(2).save(several)
-    assert main(["store", "check", str(several)]) == 2
+    assert main(["store", "dump", str(several)]) == 2
     assert f"name one, {several / 'b-0'}, {several / 'b-1'}" in capsys.readouterr().err
     roster.begun("b", taken=True).grown(2).save(stopped_store)
-    assert main(["store", "check", str(stopped_store)]) == 0
+    assert main(["store", "dump", str(stopped_store)]) == 0
     told = capsys.readouterr().err
     assert f"this is b alone; the others are {stopped_store / 'b-1'}" in told
+
+
+def test_the_stores_of_several_are_checked_backed_up_and_restored_together(
+    stopped_store: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    known = roster.begun("b", taken=True).grown(3)
+    known.save(stopped_store)
+    shutil.copytree(stopped_store, tmp_path / "other")
+    shutil.move(tmp_path / "other", stopped_store / "b-1")
+    (stopped_store / "b-1" / roster.FILE_NAME).unlink()
+    capsys.readouterr()
+    backup, again = tmp_path / "backup", tmp_path / "again"
+
+    assert main(["store", "check", str(stopped_store), "-o", "json"]) == 0
+    assert capsys.readouterr().out.count('"records": 3') == 2
+    assert main(["store", "backup", str(stopped_store), str(backup)]) == 0
+    assert {each.name for each in backup.iterdir()} == {"b", "b-1", roster.FILE_NAME}
+    assert main(["store", "restore", str(backup), str(again)]) == 0
+    assert roster.load(again) == known
+    assert main(["store", "check", str(again)]) == 0
+    told = capsys.readouterr().out
+    assert "b: " in told
+    assert "b-1: " in told
+    assert main(["store", "restore", str(backup), str(again)]) == 2
+    assert "is not empty" in capsys.readouterr().err
+
+    segment = next((again / "b-1" / "commitlog").iterdir())
+    with segment.open("r+b") as file:
+        file.seek(60)
+        file.write(b"\xff\xff")
+    assert main(["store", "check", str(again)]) == 1

@@ -1,6 +1,7 @@
 """``rocketpipe store``: the files of a broker that does not run, or of a copy.
 
-Backups are whole directories; see docs/explanation/store.md for what is in them.
+Backups are whole directories; see docs/explanation/store.md for what is in them. Of a directory
+that several brokers share, all stores are checked, backed up and restored; other verbs want one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 from rocketpipe.broker.config.loading import broker_settings, load_broker
 from rocketpipe.broker.replication.following.repair import mend_from_directory, mend_from_leader
+from rocketpipe.cli.nouns.several_stores import back_up_all, restore_all, stores_with_files
 from rocketpipe.cli.serving import settings
 from rocketpipe.cli.terminal import confirm
 from rocketpipe.cli.terminal.arguments import count
@@ -183,16 +185,24 @@ def _free(root: Path) -> Iterator[None]:
 
 
 def _check(options: argparse.Namespace) -> int:
-    root = _store(options)
+    several = stores_with_files(options.directory)
+    if several is None:
+        return _checked(options, _store(options))
+    # All of them, whatever is found in the first.
+    return max([_checked(options, root, name) for name, root in several.items()], default=0)
+
+
+def _checked(options: argparse.Namespace, root: Path, name: str | None = None) -> int:
     with _free(root):
         report = check_store(Disk(), root)
     printer = Printer.of(options)
     if printer.form == "table":
         for line in report.lines():
-            printer.line(line)
+            printer.line(line if name is None else f"{name}: {line}")
         return 0 if report.ok else 1
     printer.record(
         {
+            **({} if name is None else {"broker": name}),
             "ok": report.ok,
             "log_ok": report.log_ok,
             "first_offset": report.first_offset,
@@ -255,34 +265,45 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _backup(options: argparse.Namespace) -> int:
-    root = _store(options)
-    with locked(Disk(), StoreLayout(root)):
-        made = back_up(Disk(), root, options.target, clock=SystemClock())
-    Printer.of(options).record(
-        {
-            "backup": str(options.target),
-            "created": moment(made.created_ms),
-            "first_offset": made.first_offset,
-            "end_offset": made.end_offset,
-            "files": len(made.files),
-            "bytes": sum(each.bytes_used for each in made.files),
-        }
-    )
+    disk, clock, several = Disk(), SystemClock(), stores_with_files(options.directory)
+    if several is not None:
+        made = back_up_all(disk, options.directory, several, options.target, clock)
+    else:
+        root = _store(options)
+        with locked(disk, StoreLayout(root)):
+            made = {"": back_up(disk, root, options.target, clock=clock)}
+    for name, each in made.items():
+        Printer.of(options).record(
+            {
+                **({"broker": name} if name else {}),
+                "backup": str(options.target / name),
+                "created": moment(each.created_ms),
+                "first_offset": each.first_offset,
+                "end_offset": each.end_offset,
+                "files": len(each.files),
+                "bytes": sum(file.bytes_used for file in each.files),
+            }
+        )
     return 0
 
 
 def _restore(options: argparse.Namespace) -> int:
-    made = restore(Disk(), options.backup, options.directory)
-    # A backup has the log and the tables; what follows from them is made anew.
-    rebuild_derived(_config(options.directory), Disk(), SystemClock())
-    Printer.of(options).record(
-        {
-            "store": str(options.directory),
-            "of": moment(made.created_ms),
-            "end_offset": made.end_offset,
-            "files": len(made.files),
-        }
-    )
+    disk = Disk()
+    if roster.load(options.backup) is not None:
+        made = restore_all(disk, options.backup, options.directory)
+    else:
+        made = {options.directory: restore(disk, options.backup, options.directory)}
+    for root, each in made.items():
+        # A backup has the log and the tables; what follows from them is made anew.
+        rebuild_derived(_config(root), disk, SystemClock())
+        Printer.of(options).record(
+            {
+                "store": str(root),
+                "of": moment(each.created_ms),
+                "end_offset": each.end_offset,
+                "files": len(each.files),
+            }
+        )
     return 0
 
 
