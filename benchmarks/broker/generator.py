@@ -19,6 +19,7 @@ from benchmarks.broker.usage import busy_ns, cpu_ns
 SOURCES: Final = Path(__file__).parent
 BUILD: Final = Path(__file__).parent.parent.parent / "build" / "benchmarks"
 TOPIC: Final = "BenchTopic"
+STREAM_TOPIC: Final = "BenchStream"
 QUEUES: Final = 4
 #: Level 18 and two hours: what is put off does not come back while others are measured.
 DELAYS: Final[Mapping[Kind, str]] = {"delay": "DELAY=18", "timer": "TIMER_DELAY_SEC=7200"}

@@ -56,7 +56,12 @@ def kafka() -> Peer:
             "acks=1: once the system has it; synced when a segment is full",
             "log.flush.interval.messages=1",
         ),
-        protocols={"send": "kafka", "batch": "kafka-batch", "pull": "kafka-fetch"},
+        protocols={
+            "send": "kafka",
+            "batch": "kafka-batch",
+            "pull": "kafka-fetch",
+            "stream": "kafka",
+        },
         command=command,
         most_topics=1,  # making ten thousand would take longer than all else
         warmup_s=20.0,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from benchmarks.broker.generator import TOPIC, Unavailable, compiled
+from benchmarks.broker.generator import STREAM_TOPIC, TOPIC, Unavailable, compiled
 from benchmarks.broker.kafka import kafka
 from benchmarks.broker.packages import find_program
 from benchmarks.broker.peer import ROCKETMQ, Durability, Peer, Start, write_topics
@@ -141,7 +141,7 @@ def redis() -> Peer:
         durability=Durability(
             "append-only file, synced every second; all of it in memory", "appendfsync always"
         ),
-        protocols={"send": "xadd"},
+        protocols={"send": "xadd", "stream": "xadd"},
         command=command,
         environment=program.environment,
         one_core=True,
@@ -169,7 +169,7 @@ def nats() -> Peer:
         name="nats",
         title=_version(program.path, program.environment, "NATS JetStream"),
         durability=Durability("once the system has it; synced every two minutes", None),
-        protocols={"send": "jetstream"},
+        protocols={"send": "jetstream", "stream": "jetstream"},
         command=command,
         environment=program.environment,
         prepare=_fresh_stream,
@@ -220,7 +220,7 @@ def _version(program: Path, environment: Mapping[str, str], title: str) -> str:
 
 def _fresh_stream(port: int) -> None:
     """Let go of the stream of the run before, if there was one, and make another."""
-    config = {"name": "bench", "subjects": [f"{TOPIC}.*"], "storage": "file"}
+    config = {"name": "bench", "subjects": [f"{TOPIC}.*", f"{STREAM_TOPIC}.*"], "storage": "file"}
     for request, body in (("DELETE", b""), ("CREATE", json.dumps(config).encode())):
         head = f"PUB $JS.API.STREAM.{request}.bench answer {len(body)}\r\n".encode()
         opening = b'CONNECT {"verbose":false}\r\nSUB answer 1\r\n'

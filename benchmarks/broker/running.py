@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.broker.generator import (
+    STREAM_TOPIC,
     TOPIC,
     WARMUP_S,
     Generator,
@@ -35,7 +36,6 @@ WARMUP_RUN_S: Final = 0.5
 #: What pulls and pops read, over and over: so many messages, or fewer where they are large.
 PULLED_MESSAGES: Final = 64_000
 PULLED_BYTES: Final = 64 << 20
-STREAM_TOPIC: Final = "BenchStream"
 
 
 class ServerFailed(Exception):

@@ -13,9 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.broker.generator import TOPIC, Generator, RunFailed, Unavailable, compiled
+from benchmarks.broker.generator import (
+    STREAM_TOPIC,
+    TOPIC,
+    Generator,
+    RunFailed,
+    Unavailable,
+    compiled,
+)
 from benchmarks.broker.peers import PEERS
-from benchmarks.broker.running import STREAM_TOPIC, Pinning, Server, running, topic_of
+from benchmarks.broker.running import Pinning, Server, running, topic_of
 from benchmarks.broker.scenarios import Kind, Scenario
 
 from rocketpipe.protocol.requests.offsets import GetMaxOffset

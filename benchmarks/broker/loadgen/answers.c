@@ -168,6 +168,13 @@ static size_t take_nats(struct connection *from, const char *text, size_t have, 
     size_t total = line + strtoul(last, NULL, 10) + 2;
     if (have < total)
         return 0;
+    if (from->reads) { /* the stream's message: its body is what follows the headers */
+        if (total < line + (size_t)body_bytes + 2)
+            count_error("not a message of this stream", text, total);
+        else
+            take_body(from, text + total - 2 - body_bytes, (size_t)body_bytes, now);
+        return total;
+    }
     const char *inbox = memmem(text, line, "_INBOX.bench.", 13);
     int slot = inbox ? atoi(inbox + 18) : -1;
     if (slot < 0 || slot >= window || !from->started[slot]) {
@@ -184,6 +191,8 @@ static size_t take_nats(struct connection *from, const char *text, size_t have, 
 
 size_t take_answer(struct connection *from, const char *bytes, size_t have, uint64_t now)
 {
+    if (protocol == XADD && from->reads)
+        return take_xread(from, bytes, have, now);
     if (protocol == XADD)
         return take_redis(from, bytes, have, now);
     if (protocol == JETSTREAM)

@@ -97,10 +97,12 @@ static void join_nats(struct connection *at)
 
 void join(struct connection *at)
 {
-    if (protocol == PULL || at->reads)
+    if (protocol == PULL || (protocol == SEND && at->reads))
         join_group(at);
     if (protocol >= KAFKA)
         join_kafka(at);
     if (protocol == JETSTREAM)
         join_nats(at);
+    if (protocol == JETSTREAM && at->reads)
+        join_consumer(at);
 }

@@ -113,6 +113,7 @@ static char *put_record(char *at, struct template *to, int number, unsigned seed
     at = put_varint(at, number); /* behind the batch's first by */
     at = put_varint(at, -1);     /* no key */
     at = put_varint(at, body_bytes);
+    to->stamp = rate > 0 ? (int)(at - to->bytes) : -1;
     at = put_varint(put_body(at, seed), 3);
     at = put_varint(at, 8);
     at = stpcpy(at, "UNIQ_KEY");
@@ -168,7 +169,7 @@ void seal_kafka(char *frame, const struct template *from)
 
 void add_fetch(struct connection *to, int slot)
 {
-    uint32_t most = (uint32_t)(stored_batch_bytes * batch / STORED_BATCH);
+    uint32_t most = to->reads ? 1 << 20 : (uint32_t)(stored_batch_bytes * batch / STORED_BATCH);
     char *frame = room(to, 1024), *at = put_head(frame, FETCH, 4, to->opaques[slot]);
     at = put_u32(put_u32(put_u32(at, (uint32_t)-1), MAX_WAIT_MS), 1);
     at = put_u32(at, most);
@@ -179,6 +180,8 @@ void add_fetch(struct connection *to, int slot)
     write_u32(frame, (uint32_t)(at - frame - 4));
     to->out_end += (size_t)(at - frame);
     to->offsets[slot] = to->next_offset;
+    if (to->reads)
+        return; /* the answer says how far it came */
     to->next_offset += batch;
     if (to->next_offset + batch > to->end_offset)
         to->next_offset = 0;
@@ -215,7 +218,7 @@ size_t take_kafka(struct connection *from, const char *bytes, size_t have, uint6
         count_error("an answer to nothing", "", 0);
         return total;
     }
-    int count = protocol == KAFKA ? 1 : batch, fetched = protocol == KAFKA_FETCH;
+    int count = protocol == KAFKA ? 1 : batch, fetched = protocol == KAFKA_FETCH || from->reads;
     /* Throttling comes first in one and last in the other; then one topic with one partition. */
     const char *partition = bytes + 8 + (fetched ? 4 : 0) + 4 + name + 4;
     if ((size_t)(partition - bytes) + 30 > total)
@@ -229,10 +232,15 @@ size_t take_kafka(struct connection *from, const char *bytes, size_t have, uint6
         const char *aborted = partition + 22;
         int listed = (int)read_u32(aborted);
         const char *records = aborted + 4 + (listed > 0 ? listed * 16 : 0) + 4;
-        count = count_fetched(records, bytes + total, from->offsets[slot]);
+        count = from->reads && records == bytes + total
+                    ? 0 /* nothing came while it waited */
+                    : count_fetched(records, bytes + total, from->offsets[slot]);
         if (count < 0) {
             count_error("not the records that were asked for", "", 0);
             count = 0;
+        } else if (from->reads) {
+            take_kafka_records(from, records, bytes + total, now);
+            from->next_offset += count;
         }
     }
     finish(from, slot, count, now);
@@ -304,9 +312,13 @@ void join_kafka(struct connection *at)
             fail("Kafka has not made %s with %d partitions", topic, queues);
         usleep(20000);
     }
-    if (protocol != KAFKA_FETCH)
+    if (protocol != KAFKA_FETCH && !at->reads)
         return;
     at->end_offset = partition_end(at->fd, at->queue);
+    if (at->reads) {
+        at->next_offset = at->end_offset;
+        return;
+    }
     if (at->end_offset < batch)
         fail("partition %d of %s holds %ld messages: too few to fetch %d", at->queue, topic,
              at->end_offset, batch);

@@ -54,6 +54,7 @@ struct connection {
     unsigned turn;             /* of the templates */
     int queue;
     const char *broker;
+    char last_id[64]; /* of what a reader of Redis's has had */
     long next_offset, end_offset; /* of pulls */
 };
 
@@ -70,6 +71,7 @@ struct template {
     int keys[MAX_BATCH], key_count;
 };
 
+int open_requests(const struct connection *at);
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void count_error(const char *what, const char *text, size_t length);
 uint64_t now_ns(clockid_t clock);
@@ -110,7 +112,14 @@ uint64_t pace(struct connection *all, uint64_t now);
 void measure_stream(uint64_t now);
 void end_stream(void);
 int stream_is_behind(void);
+void take_body(struct connection *from, const char *body, size_t length, uint64_t now);
 void take_delivery(struct connection *from, const char *records, size_t length, uint64_t now);
+
+/* reading.c: readers of streams that are not RocketMQ's */
+void add_xread(struct connection *to);
+size_t take_xread(struct connection *from, const char *text, size_t have, uint64_t now);
+void join_consumer(struct connection *at);
+void take_kafka_records(struct connection *from, const char *at, const char *end, uint64_t now);
 
 /* kafka.c: Kafka's requests and answers */
 void build_kafka(struct template *to, int number);

@@ -110,8 +110,10 @@ static void write_out(struct connection *to)
     }
 }
 
-static int open_requests(const struct connection *at)
+int open_requests(const struct connection *at)
 {
+    if (protocol == JETSTREAM && at->reads)
+        return 1; /* it is sent what there is, without asking */
     return protocol == XADD ? (int)(at->sequence - at->oldest)
                             : (at->reads ? 1 : window) - at->free_count;
 }
@@ -339,8 +341,9 @@ int main(int count, char **arguments)
         take_option(arguments[i], arguments[i + 1]);
     if (!port_count || !ports[0])
         fail("--port is missing");
-    if (rate > 0 && protocol != SEND)
-        fail("only RocketMQ's messages are streamed");
+    if (rate > 0 && protocol != SEND && protocol != XADD && protocol != JETSTREAM
+        && protocol != KAFKA)
+        fail("streams are of single messages");
     prctl(PR_SET_TIMERSLACK, 1);
     /* Another run against the same server shall not have the same keys. */
     build_templates((now_ns(CLOCK_REALTIME) / 1000) << 4);

@@ -141,6 +141,7 @@ static void build_xadd(struct template *to, int number)
     at += sprintf(at, "%s\r\n$1\r\n*\r\n$1\r\np\r\n$%d\r\n", stream, length);
     at += put_properties(at, to, number, "\001", "\002");
     at += sprintf(at, "\r\n$1\r\nb\r\n$%d\r\n", body_bytes);
+    to->stamp = rate > 0 ? (int)(at - to->bytes) : -1;
     at = put_body(at, (unsigned)number);
     at += sprintf(at, "\r\n");
     to->length = (int)(at - to->bytes);
@@ -160,6 +161,7 @@ static void build_jetstream(struct template *to, int number)
     at += sprintf(at, "%04d.%04d %d %d\r\nNATS/1.0\r\n", 0, 0, length, length + body_bytes);
     at += put_properties(at, to, number, ": ", "\r\n");
     at += sprintf(at, "\r\n");
+    to->stamp = rate > 0 ? (int)(at - to->bytes) : -1;
     at = put_body(at, (unsigned)number);
     at += sprintf(at, "\r\n");
     to->length = (int)(at - to->bytes);
@@ -273,8 +275,10 @@ void add_request(struct connection *to, uint64_t now)
         FIRST_OPAQUE + to->sequence % rounds * (unsigned)window + (unsigned)slot;
     to->started[slot] = now;
     to->sequence++;
-    if (protocol == KAFKA_FETCH)
+    if (protocol == KAFKA_FETCH || (protocol == KAFKA && to->reads))
         add_fetch(to, slot);
+    else if (protocol == XADD && to->reads)
+        add_xread(to);
     else if (protocol == PULL || to->reads)
         add_pull(to, slot);
     else if (protocol == POP || protocol == POP_BATCH)

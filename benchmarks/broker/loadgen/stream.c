@@ -49,7 +49,7 @@ uint64_t pace(struct connection *all, uint64_t now)
 {
     for (int full = 0; !ended && due_at(due) <= now && full < connections;) {
         struct connection *to = &all[stream_readers() + turn++ % connections];
-        if (!to->free_count) {
+        if (open_requests(to) == window) {
             full++;
             continue;
         }
@@ -76,22 +76,26 @@ static uint64_t stamp_of(const char *body)
     return strtoul(text, NULL, 16);
 }
 
-/* Whole records, in order and without a gap: that was looked at before. */
+/* A message has reached a reader. */
+void take_body(struct connection *from, const char *body, size_t length, uint64_t now)
+{
+    uint64_t stamp = length == (size_t)body_bytes ? stamp_of(body) : 0;
+    if (stamp < started || stamp > now) {
+        count_error("not a message of this stream", body, length < 16 ? length : 16);
+        return;
+    }
+    if (++delivered[from->group] > due)
+        count_error("more messages than were sent", "", 0);
+    answered_ns = now;
+    if (stamp >= measured_from) {
+        messages++;
+        count_latency(now - stamp);
+    }
+}
+
+/* Whole records of RocketMQ's, in order and without a gap: that was looked at before. */
 void take_delivery(struct connection *from, const char *at, size_t length, uint64_t now)
 {
-    for (const char *end = at + length; at < end; at += read_u32(at)) {
-        uint64_t stamp = stamp_of(at + 88);
-        if (read_u32(at + 84) != (uint32_t)body_bytes || stamp < started || stamp > now) {
-            count_error("not a message of this stream", at + 88, 16);
-            return;
-        }
-        delivered[from->group]++;
-        answered_ns = now;
-        if (stamp >= measured_from) {
-            messages++;
-            count_latency(now - stamp);
-        }
-    }
-    if (delivered[from->group] > due)
-        count_error("more messages than were sent", "", 0);
+    for (const char *end = at + length; at < end; at += read_u32(at))
+        take_body(from, at + 88, read_u32(at + 84), now);
 }
