@@ -30,26 +30,24 @@ def test_where_nothing_is_missing_nothing_is_said(machine: Any) -> None:
 def test_what_is_missing_is_said_with_what_brings_it(machine: Any) -> None:
     machine(uvloop=False, reason="it was not built")
     (fact,) = hints.faster({})
-    loop, engine = fact.value
-    assert "pip install uvloop" in loop
+    engine, loop = fact.value
+    assert "`pip install uvloop`" in loop
     assert "it was not built" in engine
     assert "C compiler" in engine
-    assert fact.text == f"{loop}; {engine}"
+    assert fact.text == f"{engine} and {loop}"
     assert not fact.alarming
 
 
-def test_who_asked_for_python_is_told_how_to_ask_no_more(machine: Any) -> None:
+def test_who_asked_for_python_is_told_so(machine: Any) -> None:
     machine(reason="ROCKETPIPE_PURE=1")
     (fact,) = hints.faster({"ROCKETPIPE_PURE": "1"})
-    assert fact.value == [
-        "hot functions run in Python, as ROCKETPIPE_PURE=1 asks: unset ROCKETPIPE_PURE"
-    ]
+    assert fact.value == ["the compiled engine (ROCKETPIPE_PURE=1 turns it off)"]
 
 
 def test_who_edited_a_twin_is_told_to_build_it(machine: Any) -> None:
     machine(reason="it was built from other source: run `make setup`")
     (fact,) = hints.faster({})
-    assert fact.text.endswith("run `make setup`")
+    assert "run `make setup`" in fact.text
 
 
 def test_a_loop_that_there_is_not_is_not_asked_for(machine: Any) -> None:

@@ -7,7 +7,6 @@ same facts, one a line. Both end with the line that begins with ``ready``. JSON 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import platform
 import shutil
@@ -274,18 +273,6 @@ def cores(brokers: int, usable: int, pinned: Sequence[int | None] = ()) -> Fact:
     if used < usable:
         text += "; `rocketpipe serve --brokers auto` uses all of them"
     return Fact("Cores", text, "cores", {"brokers": brokers, "usable": usable, "kept_on": kept})
-
-
-def faster() -> list[Fact]:
-    """What this installation lacks that would have it do more with a core, if it lacks anything."""
-    lacking = []
-    if not compiled.describe().startswith("compiled"):
-        lacking.append("the compiled engine (install a wheel, or a C compiler and again)")
-    if importlib.util.find_spec("uvloop") is None:
-        lacking.append("uvloop (`pip install uvloop`)")
-    if not lacking:
-        return []
-    return [Fact("Faster with", " and ".join(lacking), "faster_with", lacking)]
 
 
 def http(address: str | None) -> list[Fact]:

@@ -279,7 +279,7 @@ def serve_broker(
             address,
             boot=boot,
             before=[before],
-            after=[*facts, *banner.faster()],
+            after=[*facts, *hints.faster()],
             ready={**ready, "broker": address},
             hosts=hosts,
             http=http,
@@ -322,7 +322,6 @@ def _banner(
         banner.durability(config.store or StoreConfig(root=config.data)),
         banner.access(hosts),
         *after,
-        *hints.faster(),
     ]
     return Banner(
         boot=[*boot, boot_line(config, address)],

@@ -1,4 +1,4 @@
-"""What would make a server faster on this machine, for the banner."""
+"""What would have a server do more with a core of this machine, for the banner."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from rocketpipe.cli.serving.banner import Fact
 
 
 def faster(environ: Mapping[str, str] = os.environ) -> list[Fact]:
-    """What is missing, and what brings it; nothing where nothing is."""
-    hints = [*_of_loop(), *_of_engine(environ)]
-    return [Fact("Faster", "; ".join(hints), "faster", hints)] if hints else []
+    """What this installation lacks, and what brings it; nothing where it lacks nothing."""
+    lacking = [*_engine(environ), *_loop()]
+    return [Fact("Faster with", " and ".join(lacking), "faster_with", lacking)] if lacking else []
 
 
-def _of_loop() -> list[str]:
+def _loop() -> list[str]:
     if sys.platform == "win32" or sys.implementation.name != "cpython":
         return []  # there is no uvloop for these
     if importlib.util.find_spec("uvloop") is not None:
         return []
-    return ["uvloop is not installed: pip install uvloop"]
+    return ["uvloop (`pip install uvloop`)"]
 
 
-def _of_engine(environ: Mapping[str, str]) -> list[str]:
+def _engine(environ: Mapping[str, str]) -> list[str]:
     reasons = [reason for reason in compiled.states(environ).values() if reason]
     if not reasons:
         return []
     reason = reasons[0]
     if reason.startswith(compiled.SWITCH):
-        return [f"hot functions run in Python, as {reason} asks: unset {compiled.SWITCH}"]
+        return [f"the compiled engine ({reason} turns it off)"]
     if "make setup" in reason:
-        return [f"hot functions run in Python: {reason}"]
-    return [f"hot functions run in Python ({reason}): install rocketpipe where a C compiler is"]
+        return [f"the whole compiled engine ({reason})"]
+    return [f"the compiled engine ({reason}: install a wheel, or a C compiler and again)"]

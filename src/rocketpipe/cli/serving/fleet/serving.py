@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.loading import LoadedBroker
-from rocketpipe.cli.serving import banner, http_option, process, settings
+from rocketpipe.cli.serving import banner, hints, http_option, process, settings
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
 from rocketpipe.cli.serving.broker import OwnNameServer, boot_line
 from rocketpipe.cli.serving.fleet import cores, directory
@@ -66,7 +66,7 @@ def serve_fleet(
             _data(fleet, config),
             banner.durability(config.store or StoreConfig(root=config.data)),
             banner.access(hosts),
-            *banner.faster(),
+            *hints.faster(),
         ]
         told = Banner(
             boot=[own.boot_line(name_server), *_boot_lines(fleet, served)],
