@@ -24,7 +24,8 @@ from rocketpipe.store.errors import (
     StoreFull,
 )
 from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.log.puts import Put
+from rocketpipe.store.log.appender import Appender
+from rocketpipe.store.log.puts import Encoded, Put
 from rocketpipe.store.message_store import MessageStore
 from rocketpipe.store.queues.reader import ReadStatus
 from rocketpipe.store.state.checkpoint import read_checkpoint
@@ -154,6 +155,63 @@ def test_arrivals_are_told_in_order_once_they_can_be_read(disk: SimDisk) -> None
     assert arrivals.arrived == []
     store.dispatch()
     assert [arrival[:3] for arrival in arrivals.arrived] == [("t", 0, 0), ("t", 1, 0)]
+
+
+class Prepared:
+    """Messages of which the store sees nothing but their records."""
+
+    def __init__(self, *groups: list[Put]) -> None:
+        self.groups = list(groups)
+
+    def encode(self, appender: Appender, start: int, stored_ms: int) -> Encoded:
+        return appender.encode(self.groups, start, stored_ms)._replace(placed=None)
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+def test_what_others_made_records_of_is_shown_as_any_message(disk: SimDisk, checksum: bool) -> None:
+    config = StoreConfig.embedded(ROOT, segment_bytes=65536, checksum=checksum)
+    arrivals = ArrivalLog()
+    store = MessageStore.open(
+        config,
+        disk=disk,
+        clock=ManualClock(),
+        store_host=HOST,
+        on_arrival=arrivals,
+        threads=False,
+    )
+    keyed = put(b"two", properties=b"KEYS\x01k\x02UNIQ_KEY\x01u\x02")
+    for number in range(2):  # of a topic that is not known, and of one that is
+        end = store.append_from(Prepared([put(b"one")], [keyed, put(b"three", queue_id=1)]))
+        assert end == store.positions.written
+        assert bodies(store) == [b"one", b"two"] * number
+        assert store.dispatch() == 3
+    store.append([[put(b"last")]])
+    store.dispatch()
+    assert bodies(store) == [b"one", b"two", b"one", b"two", b"last"]
+    assert bodies(store, 1) == [b"three", b"three"]
+    assert [arrival[1:3] for arrival in arrivals.arrived] == [
+        *((0, 0), (0, 1), (1, 0), (0, 2), (0, 3), (1, 1), (0, 4))
+    ]
+    assert len(list(store.derived.index.find("t", "k"))) == 2
+    assert len(list(store.derived.index.find("t", "u"))) == 2
+    store.close()
+    report = check_store(disk, ROOT)
+    assert report.ok, report.lines()
+
+
+def test_what_others_made_records_of_is_read_from_the_log_when_it_is_confirmed_in_part(
+    disk: SimDisk,
+) -> None:
+    store = open_store(disk, segment_bytes=65536)
+    store.positions.begin_acknowledged(LogOffset(0))
+    store.append_from(Prepared([put(b"one")], [put(b"two")]))
+    size = store.positions.written // 2
+    store.positions.acknowledged = LogOffset(size)
+    assert store.dispatch() == 1
+    assert bodies(store) == [b"one"]
+    store.positions.acknowledged = LogOffset(2 * size)
+    assert store.dispatch() == 1
+    assert bodies(store) == [b"one", b"two"]
 
 
 def test_an_empty_append_changes_nothing(disk: SimDisk) -> None:

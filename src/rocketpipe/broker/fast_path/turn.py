@@ -12,7 +12,7 @@ the compiled twin, which has no object for a message; see ``rocketpipe.compiled`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rocketpipe import compiled
@@ -124,18 +124,17 @@ def read_plain(
         or not 0 <= fields.queue_id < known.queues.get(fields.topic, 0)
     ):
         return None
-    raw, key = fields.properties.encode(), b""
+    raw = fields.properties.encode()
+    messages: Sequence[tuple[int, bytes, bytes]] = ((fields.flag, buffer[body:end], raw),)
     if fields.batch:
-        messages = split_batch(buffer[body:end], end - body) or []
-        if raw not in known.batch_texts:
+        messages = split_batch(buffer[body:end], end - body) or ()
+        if not messages or raw not in known.batch_texts:
             return None
-    else:
-        messages = [(fields.flag, buffer[body:end], raw)]
-        _, key = cut_key(raw)
+    sys_flag = fields.sys_flag & KEPT_BITS | (BORN_HOST_V6 if len(born_host) > 8 else 0)
     puts = []
     for flag, data, raw in messages:
-        rest, own_key = cut_key(raw)
-        if rest not in known.rests or not own_key.isalnum() or len(own_key) > _MAX_KEY_BYTES:
+        rest, key = cut_key(raw)
+        if rest not in known.rests or not key.isalnum() or len(key) > _MAX_KEY_BYTES:
             return None
         put = (
             fields.topic,
@@ -143,16 +142,15 @@ def read_plain(
             data,
             raw + known.suffix if raw[-1] == 2 else b"%b\x02%b" % (raw, known.suffix),
             flag,
-            fields.sys_flag & KEPT_BITS | (BORN_HOST_V6 if len(born_host) > 8 else 0),
+            sys_flag,
             fields.born_ms,
             born_host,
             0,
             0,
         )
         puts.append(_new_tuple(Put, put))
-    if not puts:
-        return None
-    return None if header.flag else header.opaque, fields.queue_id, key.decode(), puts
+    unique_key = "" if fields.batch else key.decode()
+    return None if header.flag else header.opaque, fields.queue_id, unique_key, puts
 
 
 class Turn:
@@ -215,7 +213,8 @@ class Turn:
     ) -> None:
         """Keep a send, as `Asked` has it, with the messages that are in it."""
         self._groups.append(puts)
-        self._asked.append(Asked(peer, opaque, queue_id, unique_key, buffer, frame))
+        asked = (peer, opaque, queue_id, unique_key, buffer, frame)
+        self._asked.append(_new_tuple(Asked, asked))
         self.size += frame[2] - frame[1]
 
     @property
@@ -234,14 +233,19 @@ class Turn:
         self._placed = encoded.placed
         return encoded
 
-    def tally(self) -> Iterator[tuple[str, int, int]]:
+    def tally(self) -> Iterable[tuple[str, int, int]]:
         """Topics, how many messages of each were stored, and the bytes of their records."""
+        topics = {group[0][0] for group in self._groups}
+        if len(topics) == 1:  # as it mostly is
+            first, last = self._placed[0][0], self._placed[-1][-1]
+            size = last.log_offset + last.size - first.log_offset
+            return [(topics.pop(), sum(map(len, self._groups)), size)]
         counts: Counter[str] = Counter()
         sizes: Counter[str] = Counter()
         for stored in self._placed:
             counts[stored[0].topic] += len(stored)
             sizes[stored[0].topic] += sum([each.size for each in stored])
-        return ((topic, count, sizes[topic]) for topic, count in counts.items())
+        return [(topic, count, sizes[topic]) for topic, count in counts.items()]
 
     def answers(self, code: int, host: bytes, tail: bytes) -> list[tuple[PeerConnection, bytes]]:
         """What to tell those who wait for an answer, of sends that were stored with this code.
