@@ -48,8 +48,6 @@ _VOLATILE: Final = (
     (r"[^\n\r]*\r", ""),
     # Where the banner breaks a line depends on how long the path of the directory is.
     (r"\n {14}", " "),
-    # Machines have so many cores, and not all have uvloop.
-    (r"(?m)^ *(?:Cores|Faster with) .*\n", ""),
     (r"\d+\.\d+\.\d+\.\d+@\d+(?:[#@][^\s\",]*)?", "CLIENT"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.?\d*(?:\+00:00|Z)?", "TIME"),
@@ -58,7 +56,7 @@ _VOLATILE: Final = (
     (r"\bv1 ?[A-Za-z0-9+/=_-]{40,}|\b[A-Za-z0-9_-]{60,}={0,2}", "HANDLE"),
     (r"rocketpipe\": \{[^}]*\}", 'rocketpipe": VERSION'),
     (r"RocketPipe\s+\d.*\n", "RocketPipe  VERSION\n"),
-    # How many there are is the machine's.
+    # How many cores there are, and whether uvloop is, is the machine's.
     (r"(Cores\s+1 broker on 1 of) .*\n", r"\1 CORES\n"),
     (r'("cores": \{"brokers": 1, "usable":) \d+', r"\1 CORES"),
     (r"  Faster with .*\n", ""),

@@ -281,8 +281,7 @@ def _where(given: Mapping[str, str]) -> tuple[str | None, Path | None]:
             NAME_SERVER,
             f'is missing: add .option("{NAME_SERVER}", "127.0.0.1:9876"), or '
             f'.option("{PATH}", "<store directory>") to read a log on disk; or set '
-            "ROCKETPIPE_NAMESRV before Spark starts"
-            + ("" if given else table.FORGOTTEN),
+            "ROCKETPIPE_NAMESRV before Spark starts" + ("" if given else table.FORGOTTEN),
         )
     if servers and path and GROUP_ID.lower() not in given:
         raise OptionError(

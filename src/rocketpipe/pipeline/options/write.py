@@ -130,8 +130,7 @@ def _name_servers(given: Mapping[str, str]) -> str:
         raise OptionError(
             NAME_SERVER,
             'is missing: add .option("nameServer", "127.0.0.1:9876"), or set ROCKETPIPE_NAMESRV '
-            "before Spark starts"
-            + ("" if given else table.FORGOTTEN),
+            "before Spark starts" + ("" if given else table.FORGOTTEN),
         )
     try:
         return str(NameServers.parse(text))
