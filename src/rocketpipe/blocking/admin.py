@@ -106,6 +106,7 @@ class DrainAdmin(Blocking[AsyncDrainAdmin]):
 
     look = blocking(AsyncDrainAdmin.look)
     replayed = blocking(AsyncDrainAdmin.replayed)
+    hand_over = blocking(AsyncDrainAdmin.hand_over)
 
 
 class WaitingAdmin(Blocking[AsyncWaitingAdmin]):

@@ -178,6 +178,7 @@ class RequestCode(IntEnum):
     SETTLE_STAGES = 700_005
     LEAD_ANYWAY = 700_006
     FORGET_REPLICA = 700_007
+    LIST_STAGED = 700_008
 
 
 class ResponseCode(IntEnum):

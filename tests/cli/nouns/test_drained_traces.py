@@ -32,7 +32,7 @@ async def test_topics_in_order_are_sent_to_the_others_and_to_it_again(tmp_path: 
 async def test_how_far_its_queues_reached_is_kept(tmp_path: Path) -> None:
     async with cluster(tmp_path) as servers, Admin(servers.name_server) as admin:
         traces = DrainedTraces(admin, "broker-b")
-        await traces.leave({"orders": {1: 40, 0: 42}}, ["broker-a"])
+        await traces.leave({"orders": {1: 40, 0: 42}}, "broker-a")
         assert await admin.name_servers.values(DRAINED_NAMESPACE) == {
             "broker-b": "drained",
             "broker-b@orders": "0:42;1:40",

@@ -236,3 +236,23 @@ async def test_one_that_runs_by_itself_is_drained_and_nothing_is_removed(tmp_pat
         assert told["next"].startswith("stop it")
         assert (tmp_path / "alone" / "commitlog").is_dir()
         assert (await admin.brokers.settings("alone"))["brokerPermission"] == "4"
+
+
+async def test_a_batch_committed_through_it_is_not_written_again_through_another(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as (made, admin):
+        await admin.topics.create("orders", queues=1)
+
+        async def write() -> bool:
+            async with Producer(made.names) as producer:
+                async with producer.staged("billing", 7) as batch:
+                    await batch.send("orders", b"once")
+                return bool(batch.was_committed)
+
+        assert not await write()
+        ended = asyncio.create_task(made.end_when_left("broker-a-0"))
+        await run(admin, "broker-a-0", "--leave-unread")
+        await ended
+        assert await write()
+        assert sum(end.end for end in (await admin.offsets.ends("orders")).values()) <= 1

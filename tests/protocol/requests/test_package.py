@@ -73,6 +73,7 @@ OUR_CODES = {
     RequestCode.PREPARE_STAGES,
     RequestCode.ASK_STAGES,
     RequestCode.SETTLE_STAGES,
+    RequestCode.LIST_STAGED,
     RequestCode.LEAD_ANYWAY,
     RequestCode.FORGET_REPLICA,
 }

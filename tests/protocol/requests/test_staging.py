@@ -10,6 +10,7 @@ from rocketpipe.protocol.request import from_command, to_command
 from rocketpipe.protocol.requests.staging import (
     AskStages,
     CommitStages,
+    ListStaged,
     PrepareStages,
     SettleStages,
     Share,
@@ -66,6 +67,7 @@ def test_brokers_are_told_to_keep_and_asked_what_was_decided() -> None:
         ),
         (AskStages(application="app", batch=7, broker_name="b", given_up="t,u"), 700_004),
         (SettleStages(application="app", batch=7, share="b"), 700_005),
+        (ListStaged(broker_name="b"), 700_008),
     ):
         command = to_command(request, 1)
         assert command.code == code

@@ -8,7 +8,7 @@ ROCKETPIPE_DRAINED          how far its queues reached: by that a Spark stream w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.protocol.requests.kv import DRAINED_NAMESPACE, ORDER_NAMESPACE
@@ -51,17 +51,21 @@ class DrainedTraces:
                     ORDER_NAMESPACE, topic, ";".join(sorted([*text.split(";"), queues]))
                 )
 
-    async def leave(self, ends: Mapping[str, Mapping[int, int]], others: Sequence[str]) -> None:
-        """Keep how far its queues reach, and have one of the others decide in its place.
+    async def leave(self, ends: Mapping[str, Mapping[int, int]], other: str) -> None:
+        """Keep how far its queues reach, and have another decide in its place.
 
         Raises:
-            RocketPipeError: If a NameServer does not answer.
+            RocketPipeError: If a NameServer, or one of the two, does not answer.
         """
         servers = self._admin.name_servers
         for topic, queues in ends.items():
             text = ";".join(f"{queue}:{end}" for queue, end in sorted(queues.items()))
             await servers.put(DRAINED_NAMESPACE, f"{self._broker}@{topic}", text)
         await servers.put(DRAINED_NAMESPACE, self._broker, "drained")
-        for key, home in (await servers.values(HOMES_NAMESPACE)).items():
-            if home == self._broker:
-                await servers.put(HOMES_NAMESPACE, key, others[0])
+        homes = await servers.values(HOMES_NAMESPACE)
+        mine = [key for key, home in homes.items() if home == self._broker]
+        if mine:
+            # Before anybody is sent there: who commits a batch again has to be told so.
+            await self._admin.draining.hand_over(self._broker, other)
+        for key in mine:
+            await servers.put(HOMES_NAMESPACE, key, other)

@@ -122,7 +122,7 @@ class _Drain:
 
     async def run(self, everyone: dict[str, BrokerInfo]) -> int:
         """Drain a broker that runs, and take it out."""
-        await self._refuse_last(everyone)
+        other = await self._another(everyone)
         before = await self._admin.draining.look(self._name)
         await self._refuse_unread(before, "nothing was changed")
         self._note(MemberState.DRAINING)
@@ -138,7 +138,7 @@ class _Drain:
         if unread and self._options.delete:
             what = f"delete {counted(unread, 'message')} at {self._name!r} that nobody has read"
             confirm.confirm(what, self._options)
-        await self._traces.leave(last.ends, sorted(everyone.keys() - {self._name}))
+        await self._traces.leave(last.ends, other)
         set_aside.save_ends(self._data, self._name, last.ends)
         known = self._roster()
         known.with_leaving(self._name, delete=self._options.delete).save(self._data)
@@ -251,7 +251,8 @@ class _Drain:
 
     # What stands against it
 
-    async def _refuse_last(self, everyone: dict[str, BrokerInfo]) -> None:
+    async def _another(self, everyone: dict[str, BrokerInfo]) -> str:
+        """A broker that takes what would have gone to this one."""
         if self._data is not None and len(self._roster().brokers) == 1:
             raise CannotDrain(
                 f"{self._name} is the last broker of {self._data}: stop it, and remove the "
@@ -263,7 +264,7 @@ class _Drain:
                 continue
             settings = await self._admin.brokers.settings(other.name)
             if int(settings.get("brokerPermission", "6")) & Perm.WRITE:
-                return
+                return other.name
         raise CannotDrain(
             f"no other broker of cluster {cluster!r} takes messages: start one, so that what is "
             f"sent has somewhere to go when {self._name} is drained"

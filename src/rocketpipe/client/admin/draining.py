@@ -22,6 +22,7 @@ from rocketpipe.errors import RequestRejected
 from rocketpipe.model.names import (
     DLQ_PREFIX,
     PURGED_GROUP,
+    TOOLS_CONSUMER_GROUP,
     is_dlq_topic,
     is_retry_topic,
     is_system_group,
@@ -33,6 +34,7 @@ from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.brokers import GetAllConsumerOffsets, GetBrokerRuntimeInfo
 from rocketpipe.protocol.requests.groups import GetAllGroupConfig
 from rocketpipe.protocol.requests.running import ConsumerConnections, GetConsumerConnections
+from rocketpipe.protocol.requests.staging import CommitStages, ListStaged, StageList
 from rocketpipe.protocol.requests.topics import (
     GetAllTopicConfig,
     GetBrokerSystemTopics,
@@ -152,6 +154,32 @@ class DrainAdmin:
             if mine and all([await self._dead_letters.replayed(group, one) for one in mine]):
                 done.add(topic)
         return done
+
+    async def hand_over(self, broker: str, to: str) -> int:
+        """Have another broker know which staged batches were committed through a broker.
+
+        Of each application it is told of the newest, so that what is written again is known to
+        have been. It says of how many applications that was.
+
+        Raises:
+            NoBroker: If there is no such broker, or it has no leader.
+            ConnectionLost: If one of them is out of reach.
+            RequestRejected: If the other has no room for them.
+        """
+        addresses = await self._fleet.leaders()
+        known = (await self._fleet.call(addresses[broker], ListStaged())).staged.applications
+        for one in known:
+            for batch in one.batches:
+                content = one.contents.get(str(batch))
+                request = CommitStages(
+                    producer_group=TOOLS_CONSUMER_GROUP,
+                    application=one.application,
+                    batch=batch,
+                    broker_name=to,
+                    named=StageList(content=content),
+                )
+                await self._fleet.call(addresses[to], request)
+        return len(known)
 
     async def _runtime(self, address: str) -> Mapping[str, str]:
         return (await self._fleet.call(address, GetBrokerRuntimeInfo())).values.table

@@ -22,7 +22,7 @@ from zlib import crc32
 
 import msgspec
 
-from rocketpipe.model.body import Body, Int32
+from rocketpipe.model.body import Body, Int32, Int64
 from rocketpipe.protocol.codes import RequestCode
 from rocketpipe.protocol.fields import I32, json_body, raw_body, wire
 from rocketpipe.protocol.request import Request, request
@@ -191,3 +191,33 @@ class SettleStages(Request[None]):
     batch: int
     #: Whose share; without one, all of them.
     share: str | None = None
+
+
+class StagedApplication(Body, frozen=True, kw_only=True):
+    """The newest batches of an application that were committed through a broker."""
+
+    application: str
+    batches: tuple[Int64, ...]
+    #: What some of them held, in the writer's words, by their numbers as texts.
+    contents: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class StagedApplications(Body, frozen=True, kw_only=True):
+    """All applications that a broker remembers."""
+
+    applications: tuple[StagedApplication, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedApplicationsReply:
+    """Who has committed what."""
+
+    staged: StagedApplications = json_body(default=StagedApplications())
+
+
+@request(RequestCode.LIST_STAGED)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListStaged(Request[StagedApplicationsReply]):
+    """Ask which batches were committed, so that another broker can know it too."""
+
+    broker_name: str | None = wire("bname", default=None)

@@ -18,7 +18,13 @@ from rocketpipe.broker.replication.leading.ha_port import ha_port
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.requests.staging import AskStages, SettleStages, Share, write_plan
+from rocketpipe.protocol.requests.staging import (
+    AskStages,
+    ListStaged,
+    SettleStages,
+    Share,
+    write_plan,
+)
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.testing.clock import ManualClock
 
@@ -130,6 +136,14 @@ async def test_what_was_decided_is_told_to_whoever_asks(parts: StagingParts) -> 
     assert (told.decided, told.outcome.plan) == (True, None)
     with pytest.raises(RequestRejected, match="token has 1 to 255"):
         await parts.ask(AskStages(application="app", batch=0, broker_name="b", given_up="\x01"))
+
+
+async def test_what_was_committed_is_listed(parts: StagingParts) -> None:
+    assert (await parts.ask(ListStaged())).staged.applications == ()
+    await parts.stage("s", b"a")
+    await parts.commit({"s": 1})
+    (found,) = (await parts.ask(ListStaged())).staged.applications
+    assert (found.application, found.batches, found.contents) == ("app", (0,), {})
 
 
 async def test_a_part_is_of_its_topics_type(parts: StagingParts) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from rocketpipe.broker.features.staging.ledger import (
     MAX_CONTENTS,
+    MAX_NEWEST,
     MAX_PLAN_BYTES,
     MAX_PLANS,
     Ledger,
@@ -106,3 +107,15 @@ def test_any_number_will_do(batch: int) -> None:
     ledger = Ledger()
     ledger.note("app", batch, 1)
     assert copied(ledger).has("app", batch)
+
+
+def test_the_newest_are_told_to_whoever_takes_over() -> None:
+    ledger = Ledger()
+    assert list(ledger.newest()) == []
+    for number in (*range(100), 200, *range(300, 310)):
+        ledger.note("app", number, 5)
+    ledger.note("other", 7, 5, content="a row")
+    app, other = ledger.newest()
+    assert other == ("other", (7,), {7: "a row"})
+    assert app[1] == (*range(47, 100), 200, *range(300, 310))
+    assert len(app[1]) == MAX_NEWEST

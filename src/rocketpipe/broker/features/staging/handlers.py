@@ -33,9 +33,13 @@ from rocketpipe.protocol.requests.staging import (
     AskStagesReply,
     CommitStages,
     CommitStagesReply,
+    ListStaged,
     PrepareStages,
     PrepareStagesReply,
     SettleStages,
+    StagedApplication,
+    StagedApplications,
+    StagedApplicationsReply,
     StageList,
     StageMessages,
     StageMessagesReply,
@@ -199,6 +203,18 @@ class StagingHandlers:
     @handles(SettleStages)
     async def settle(self, request: SettleStages, call: Call) -> None:
         self._staging.settle((request.application, request.batch), request.share)
+
+    @handles(ListStaged)
+    async def list_staged(self, request: ListStaged, call: Call) -> StagedApplicationsReply:
+        found = (
+            StagedApplication(
+                application=name,
+                batches=batches,
+                contents={str(number): text for number, text in contents.items()},
+            )
+            for name, batches, contents in self._staging.book.ledger.newest()
+        )
+        return StagedApplicationsReply(staged=StagedApplications(applications=tuple(found)))
 
     async def _part(self, request: StageMessages, call: Call) -> Part:
         try:

@@ -28,6 +28,8 @@ MAX_CONTENT_BYTES: Final = 2048
 MAX_PLANS: Final = 64
 #: Of how many batches of an application it is known what they held: the newest.
 MAX_CONTENTS: Final = 16
+#: How many of its batches are told of to whoever takes over.
+MAX_NEWEST: Final = 64
 _APP_BYTES: Final = 96
 _RUN_BYTES: Final = 44
 _NUMBERED_BYTES: Final = 24
@@ -99,6 +101,16 @@ class Ledger:
         """What a batch held, in its writer's words; of older ones that is not known any more."""
         known = self._apps.get(app)
         return None if known is None else known.contents.get(batch)
+
+    def newest(self) -> Iterator[tuple[str, tuple[int, ...], dict[int, str]]]:
+        """Each application with the numbers of its newest batches, and what some of them held."""
+        for name, known in self._apps.items():
+            found: list[int] = []
+            for first, last in zip(reversed(known.firsts), reversed(known.lasts), strict=True):
+                found += range(last, max(first, last - MAX_NEWEST + len(found) + 1) - 1, -1)
+                if len(found) >= MAX_NEWEST:
+                    break
+            yield name, tuple(sorted(found)), dict(known.contents)
 
     def refusal(self, app: str, plan: str | None, content: str | None = None) -> str | None:
         """Why one more batch cannot be noted, if it cannot."""
