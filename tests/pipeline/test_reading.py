@@ -43,6 +43,7 @@ from rocketpipe.pipeline.planning.offset_reader import OffsetReader
 from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition
 from rocketpipe.pipeline.reading import read_part
 from rocketpipe.record.codec import RecordView
+from rocketpipe.store import roster, set_aside
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore
@@ -514,3 +515,36 @@ def test_spark_reads_a_directory_of_apaches_broker(
         for one in told
         if one["topic"] == "orders"
     )
+
+
+def test_the_stores_of_several_brokers_are_read_as_one_also_of_one_that_left(
+    tmp_path: Path,
+) -> None:
+    known = roster.begun("b", taken=True).grown(2)
+    known.save(tmp_path)
+    for member in known.brokers:
+        store = MessageStore.open(
+            small_store(member.root(tmp_path), FlushMode.ASYNC),
+            disk=Disk(),
+            clock=StepClock(),
+            store_host=HOST,
+            threads=False,
+        )
+        store.append([[put(member.name.encode())]])
+        store.close()
+    places = LogOffsets(tmp_path)
+    found = places.ends(places.queues("plain"))
+    places.close()
+    ranges = tuple(QueueRange(each, *ends) for each, ends in found.items())
+    schema = StructType([SCHEMA["broker"], SCHEMA["body"]])
+
+    def rows() -> set[tuple[str, bytes]]:
+        part = ReadPartition(ranges, {})
+        batches = read_part(part, options(path=tmp_path), schema, ALL)
+        return {(row["broker"], row["body"]) for each in batches for row in each.to_pylist()}
+
+    assert rows() == {("b", b"b"), ("b-1", b"b-1")}
+    # A batch that was planned before it left is read as it was planned.
+    known.with_leaving("b-1", delete=False).save(tmp_path)
+    set_aside.finish_leaving(tmp_path)
+    assert rows() == {("b", b"b"), ("b-1", b"b-1")}

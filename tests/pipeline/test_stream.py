@@ -429,3 +429,28 @@ def test_whatever_happens_every_offset_is_read_once(
         for offset in range(least, greatest)
     )
     assert read == held
+
+
+def test_a_drained_broker_that_was_read_is_gone_and_one_that_was_not_is_a_gap(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    places = FakePlaces({"orders/a/0": (0, 5), "orders/b/0": (0, 7)})
+    made = reader(places)
+    start = made.latestOffset(made.initialOffset(), ReadAllAvailable())
+    places.drain("b")
+    assert made.latestOffset(start, ReadAllAvailable()) == start
+    assert "broker was drained: all of it had been read broker=b" in caplog.text
+    places.grow("orders/a/0", 1)
+    assert topics(made.latestOffset(start, ReadAllAvailable()))["orders/a/0"] == 6
+
+    places = FakePlaces({"orders/a/0": (0, 5), "orders/b/0": (0, 7)})
+    first = reader(places).latestOffset(reader(places).initialOffset(), ReadAllAvailable())
+    places.grow("orders/b/0", 2)
+    places.drain("b")
+    with pytest.raises(MessagesGone, match="'b' was drained before messages 7 to 8"):
+        reader(places).latestOffset(first, ReadAllAvailable())  # a query that was started again
+    again = reader(places, onGap="skip")
+    end = again.latestOffset(first, ReadAllAvailable())
+    assert topics(end) == {"orders/a/0": 5, "orders/b/0": 9}
+    assert read_by(again, first, end) == Counter()
+    assert again.latestOffset(end, ReadAllAvailable()) == end

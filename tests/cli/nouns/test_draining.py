@@ -88,6 +88,12 @@ def options(*words: str) -> argparse.Namespace:
     return parser_of(["broker"], running=True).parse_args(given)
 
 
+def heard(capsys: pytest.CaptureFixture[str], said: list[str]) -> str:
+    """What standard error has had so far."""
+    said.append(capsys.readouterr().err)
+    return "".join(said)
+
+
 def names(directory: Path) -> set[str]:
     return {each.name for each in directory.iterdir()}
 
@@ -124,7 +130,10 @@ async def test_of_the_broker_that_had_the_directory_alone_its_own_files_go(tmp_p
     assert names(tmp_path / "drained") == {"broker-a.json"}
 
 
-async def test_it_waits_for_groups_and_what_came_last_is_read_too(tmp_path: Path) -> None:
+async def test_it_waits_for_groups_and_what_came_last_is_read_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
     seen: list[bytes] = []
 
     async def handle(message: ReceivedMessage) -> None:
@@ -148,6 +157,13 @@ async def test_it_waits_for_groups_and_what_came_last_is_read_too(tmp_path: Path
         with pytest.raises(CannotDrain, match=r"1 left: shop of orders 1 \(no members\), after 0"):
             await run(admin, GONE, "--timeout", "0.05")
         assert made.state() == MemberState.DRAINING
+        capsys.readouterr()
+        interrupted = asyncio.create_task(run(admin, GONE))
+        await until(lambda: "1 left" in heard(capsys, said))
+        interrupted.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await interrupted
+        assert "broker-a-1 stays closed to new messages" in capsys.readouterr().err
         settings = await admin.brokers.settings(GONE)
         assert settings["brokerPermission"] == "4"
         # Who has not heard of it is served, and waited for.

@@ -18,6 +18,7 @@ from rocketpipe.pipeline.broker import offsets
 from rocketpipe.pipeline.broker.offsets import SETTLING_MS, BrokerOffsets
 from rocketpipe.pipeline.planning.offset_reader import OffsetReader, UnknownTopic
 from rocketpipe.pipeline.planning.ranges import QueueRange
+from rocketpipe.protocol.requests.kv import DRAINED_NAMESPACE
 from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
 from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.testing import Cluster
@@ -92,6 +93,21 @@ def test_an_outage_is_one_line_however_many_queues_and_rounds(
         assert not places.commit(dict.fromkeys(gone, QueueOffset(1)))
     said = [record.getMessage() for record in caplog.records if "broker-z" in record.getMessage()]
     assert [line.split(" ")[:2] for line in said] == [["queues", "cannot"], ["progress", "not"]]
+
+
+def test_where_the_queues_of_a_drained_broker_ended_is_known_to_name_servers(
+    places: OffsetReader, servers: Cluster
+) -> None:
+    read = [queue_of("orders", number, broker) for broker in ("left", "away") for number in (0, 1)]
+    assert places.drained(read) == {}
+
+    async def leave() -> None:
+        async with Admin(servers.name_server) as admin:
+            await admin.name_servers.put(DRAINED_NAMESPACE, "left", "drained")
+            await admin.name_servers.put(DRAINED_NAMESPACE, "left@orders", "0:42;x:1;2")
+
+    asyncio.run(leave())
+    assert places.drained(read) == {read[0]: 42, read[1]: 0}
 
 
 def test_no_name_server_is_said() -> None:

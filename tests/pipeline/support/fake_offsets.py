@@ -30,6 +30,8 @@ class FakePlaces:
         """Topics that brokers do not have, though NameServers still know them."""
         self.measured: dict[MessageQueue, int] = {}
         """Of how many messages the size was asked for last."""
+        self.left: dict[MessageQueue, QueueOffset] = {}
+        """Where the queues of brokers ended that are gone."""
         self.is_closed = False
 
     def grow(self, name: str, count: int) -> None:
@@ -61,6 +63,14 @@ class FakePlaces:
 
     def deleted(self, queues: Sequence[MessageQueue]) -> frozenset[MessageQueue]:
         return frozenset(each for each in queues if each.topic in self.gone)
+
+    def drain(self, broker: str) -> None:
+        """Have a broker leave for good."""
+        for each in [each for each in self.held if each.broker_name == broker]:
+            self.left[each] = QueueOffset(self.held.pop(each)[1])
+
+    def drained(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, QueueOffset]:
+        return {each: self.left[each] for each in queues if each in self.left}
 
     def at_time(self, queue: MessageQueue, timestamp_ms: int) -> QueueOffset:
         """Message n is stored at n seconds."""

@@ -124,10 +124,10 @@ class _Drain:
         """Drain a broker that runs, and take it out."""
         other = await self._another(everyone)
         before = await self._admin.draining.look(self._name)
-        await self._refuse_unread(before, "nothing was changed")
+        await self._refuse_unread(before, self._stays() if self._began() else "nothing was changed")
         self._note(MemberState.DRAINING)
-        await self._traces.leave_order()
         try:
+            await self._traces.leave_order()
             last = await self._consumed()
         except asyncio.CancelledError:
             sys.stderr.write(f"{self._stays()}\n")
@@ -229,6 +229,11 @@ class _Drain:
             return await self._admin.draining.look(self._name)
         except (ConnectionLost, CallTimeout, NoBroker):
             return None
+
+    def _began(self) -> bool:
+        """Whether an earlier run has closed it to producers."""
+        member = self._roster().member(self._name) if self._data is not None else None
+        return member is not None and member.state is not MemberState.SERVING
 
     def _note(self, state: MemberState) -> None:
         """Have it so at its next start; the next look has it so now."""
