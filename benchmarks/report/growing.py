@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks.broker.generator import RunFailed
 from benchmarks.broker.peer import Peer
 from benchmarks.broker.running import Server, ServerFailed, running
-from benchmarks.report.measuring import Bench, figures_of, scratch, told
+from benchmarks.report.measuring import LEAST_WARMUP_S, Bench, figures_of, scratch, told
 from benchmarks.report.rows import LARGE, Row
 
 GB: Final = 1_000_000_000
@@ -72,6 +72,8 @@ def _fill(bench: Bench, server: Server, gigabytes: float) -> None:
 
 def _measure(bench: Bench, server: Server, row: Row) -> None:
     assert row.load is not None
+    before_s = server.peer.warmup_s * bench.pace.warmup / 2
+    server.measure(row.load, bench.generator, max(LEAST_WARMUP_S, before_s), 0.0)
     for _ in range(bench.pace.rounds):
         sample = server.measure(row.load, bench.generator, bench.pace.seconds, bench.pace.before_s)
         bench.keep(row, server.peer, figures_of(sample), told(sample))
