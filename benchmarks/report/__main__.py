@@ -10,8 +10,10 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Final
@@ -154,6 +156,7 @@ def _begun(options: argparse.Namespace, rows: list[Row]) -> Samples:
             "seconds": options.pace.seconds,
             "rounds": options.pace.rounds,
             "quick": options.quick,
+            "disk_free_gb": shutil.disk_usage(tempfile.gettempdir()).free // 1_000_000_000,
             "pinned": bool(Pinning.of_this_machine().server),
         },
         titles={row.name: row.title for row in rows},

@@ -26,6 +26,8 @@ NAMES: Final = {
     "kafka": "Apache Kafka",
     "limit": "bare C loop",
 }
+#: With more than this for others, rates tell of the others too.
+BUSY_CORES: Final = 0.3
 CONNECTIONS: Final = (1, 16, 64, 256, 1000)
 PICTURES: Final = "pictures"
 
@@ -135,13 +137,19 @@ def _lines(samples: Samples) -> Iterator[str]:
         "time goes."
     )
     yield ""
+    if (busy := _foreign(samples)) > BUSY_CORES:
+        yield (
+            f"**The machine was busy**: other programs had {busy:.2f} cores. Verdicts on messages "
+            "a second and on times say little then; those on CPU time say more."
+        )
+        yield ""
     yield from table(["", "asked for", "found", ""], list(verdicts(samples)))
     yield ""
     yield "## Messages a second"
     yield ""
     yield (
-        "In brackets the server's CPU time a message, in µs, of all its threads and processes. A "
-        "ratio to Apache's below 1 is bold: there we lose."
+        "In brackets the server's CPU time a message, in µs, of all its threads and processes; the "
+        "last two columns have the ratios of both to Apache's. Bold is where we lose."
     )
     yield ""
     for name, what in (("rates", "messages a second"), ("connections", "sends by connections")):
@@ -164,7 +172,11 @@ def _lines(samples: Samples) -> Iterator[str]:
     yield from _streams(samples, rows, drawings)
     yield "## Beside the work"
     yield ""
-    yield "Seconds, and megabytes of resident memory with the pages of mapped files."
+    yield (
+        "Seconds, and megabytes of resident memory with the pages of mapped files. Logs are of "
+        "messages of 1 KB; others than these sizes are measured with `--logs 1,10,30`, where the "
+        f"disk has room ({samples.options.get('disk_free_gb', '?')} GB were free here)."
+    )
     yield ""
     yield from _beside(samples, rows)
     yield ""
@@ -195,14 +207,17 @@ def _introduction(samples: Samples) -> Iterator[str]:
             yield f"- {NAMES[peer]} was not asked for."
 
 
-def _noise(samples: Samples) -> Iterator[str]:
+def _foreign(samples: Samples) -> float:
+    """How many cores other programs had, in the median of all runs."""
     each = [sample for runs in samples.runs.values() for sample in runs]
-    foreign = [sample["foreign_cores"] for sample in each if "foreign_cores" in sample]
-    if foreign:
-        yield (
-            f"Noise: other programs kept {statistics.median(foreign):.2f} cores busy (median of "
-            f"all runs; {max(foreign):.2f} at most)."
-        )
+    cores = [sample["foreign_cores"] for sample in each if "foreign_cores" in sample]
+    return statistics.median(cores) if cores else 0.0
+
+
+def _noise(samples: Samples) -> Iterator[str]:
+    yield (
+        f"Noise: other programs kept {_foreign(samples):.2f} cores busy, in the median of all runs."
+    )
     if samples.calibrations:
         yield describe(samples.calibrations)
     spreads = [
@@ -241,10 +256,12 @@ def _rates(samples: Samples, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _by_apache(samples: Samples, row: Row, peer: str) -> str:
-    ratio = samples.ratio(row.name, peer, "apache", "messages_s")
-    if ratio is None:
+    rate = samples.ratio(row.name, peer, "apache", "messages_s")
+    cpu = samples.ratio(row.name, peer, "apache", "cpu_us")
+    if rate is None or cpu is None:
         return NONE
-    return f"**{ratio:.2f}**" if ratio < 1 else f"{ratio:.2f}"
+    more, less = f"{rate:.2f}", f"{cpu:.2f}"
+    return f"{more if rate >= 1 else f'**{more}**'} ({less if cpu <= 1 else f'**{less}**'})"
 
 
 def _answers(samples: Samples, rows: Sequence[Row]) -> Iterator[str]:

@@ -32,12 +32,12 @@ def test_a_row_has_medians_cpu_and_ratios_by_rounds(samples: Samples, tmp_path: 
     cells = line(page_of(samples, tmp_path), "sends, 64 connections, one at a time, 100 B")
     assert cells[1:4] == ["55.0k (14.0)", "80.0k (15.0)", "25.0k (60.0)"]
     # 60/30, 50/25, 55/25 and 90/30, 75/25, 80/25: not the ratios of the medians.
-    assert cells[-2:] == ["2.00", "3.00"]
+    assert cells[-2:] == ["2.00 (0.23)", "3.00 (0.25)"]
 
 
 def test_a_row_that_we_lose_stays_in_and_stands_out(samples: Samples, tmp_path: Path) -> None:
     cells = line(page_of(samples, tmp_path), "batches of 32, 16 connections, 100 B")
-    assert cells[-2:] == ["**0.50**", "1.25"]
+    assert cells[-2:] == ["**0.50** (1.00)", "1.25 (0.80)"]
 
 
 def test_every_target_is_met_missed_by_so_much_or_not_measured(
@@ -92,6 +92,14 @@ def test_durability_noise_and_spread_are_on_the_page(samples: Samples, tmp_path:
     assert "21.0 to 22.5 ms of CPU time" in text
     assert "half the range by the median" in text
     assert "quick run" not in text
+    assert "The machine was busy" not in text
+
+
+def test_a_busy_machine_is_told_before_the_verdicts(samples: Samples, tmp_path: Path) -> None:
+    for key, runs in samples.runs.items():
+        samples.runs[key] = [{**each, "foreign_cores": 1.2} for each in runs]
+    before, _, _ = page_of(samples, tmp_path).partition("| single sends")
+    assert "**The machine was busy**: other programs had 1.20 cores" in before
 
 
 def test_recovery_is_told_for_each_gigabyte(samples: Samples, tmp_path: Path) -> None:
