@@ -198,7 +198,8 @@ def _introduction(samples: Samples) -> Iterator[str]:
         if options["pinned"]
         else "No server is kept to a core."
     )
-    yield (f"- Medians of {options['rounds']} rounds of {options['seconds']:g} s each. {pinned}")
+    rounds = "One round" if options["rounds"] == 1 else f"Medians of {options['rounds']} rounds"
+    yield f"- {rounds} of {options['seconds']:g} s for each row and server. {pinned}"
     yield from (f"- {line}" for line in _noise(samples))
     for peer, reason in samples.missing.items():
         yield f"- **{NAMES[peer]} was not reached**: {_one_line(reason)}"
