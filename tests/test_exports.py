@@ -23,6 +23,7 @@ PUBLIC = (
     "rocketpipe.pipeline.launch",
     "rocketpipe.selectors",
     "rocketpipe.strategies",
+    "rocketpipe.tables",
     "rocketpipe.testing",
 )
 #: Types that users get, or name in annotations, and do not make; pages print where they live.
@@ -59,7 +60,7 @@ def test_every_name_is_there_and_comes_from_where_it_lives() -> None:
             assert getattr(module, name) is not None
             assert name in dir(module)
     assert rocketpipe.Producer.__module__ == "rocketpipe.client.producer.producer"
-    for path in ("rocketpipe", "rocketpipe.pipeline"):
+    for path in ("rocketpipe", "rocketpipe.pipeline", "rocketpipe.tables"):
         with pytest.raises(AttributeError, match="Consumer"):
             _ = import_module(path).Consumer
 

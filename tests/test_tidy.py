@@ -15,9 +15,9 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "rocketpipe"
 TESTS = ROOT / "tests"
 
-# These four say what is public; every other package is opened by its full path.
+# These five say what is public; every other package is opened by its full path.
 PUBLIC_PACKAGES = {
-    SOURCE / name / "__init__.py" for name in ("", "blocking", "testing", "pipeline")
+    SOURCE / name / "__init__.py" for name in ("", "blocking", "testing", "pipeline", "tables")
 }
 
 # Tests about more than one file live here instead of mirroring a source file.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rocketpipe.errors import ConfigError
-from rocketpipe.tables.directory import TableDirectory, settled
+from rocketpipe.tables.directory import TableDirectory, check_same
 from rocketpipe.tables.errors import AlreadyFollowed, NotATable, SpecMismatch
 from rocketpipe.tables.spec import TableSpec
 
@@ -92,11 +93,8 @@ def test_one_process_at_a_time_writes(tmp_path: Path) -> None:
 
 def test_what_a_table_is_cannot_be_changed_and_how_it_is_filled_can(tmp_path: Path) -> None:
     directory = TableDirectory(tmp_path)
-    first = spec(compact_every=3)
-    assert settled(directory, first) is first
-    directory.write(first)
-    again = settled(directory, spec(compact_every=9, name_server="127.0.0.1:9999"))
-    assert (again.id, again.compact_every) == (first.id, 9)
+    there = spec(compact_every=3)
+    check_same(directory, there, asdict(spec(compact_every=9, name_server="127.0.0.1:9999")))
     for change in ({"topic": "other"}, {"decode": "text"}, {"partition_by": "date"}):
         with pytest.raises(SpecMismatch, match="cannot be changed"):
-            settled(directory, spec(**change))
+            check_same(directory, there, change)

@@ -74,5 +74,5 @@ def test_a_directory_of_something_else_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "photo.png").touch()
     with pytest.raises(NotATable, match="photo"):
         table(tmp_path).check()
-    with pytest.raises(NotATable, match="photo"):
+    with pytest.raises(NotATable, match="is no table that follows a topic"):
         FollowedTable.open(tmp_path)

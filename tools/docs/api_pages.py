@@ -16,6 +16,7 @@ from typing import Final
 import rocketpipe
 import rocketpipe.blocking
 import rocketpipe.pipeline
+import rocketpipe.tables
 import rocketpipe.testing
 from tools.docs import api_entry
 from tools.docs.api_entry import Name
@@ -169,6 +170,11 @@ PAGES: Final[dict[str, Page]] = {
         ),
         _spark_options,
     ),
+    "tables": Page(
+        "Tables that follow topics",
+        "Told by example in [a topic as a table](../../how-to/tables.md).",
+        _of("rocketpipe.tables", "follow", "FollowReport*", "TableSpec", "FollowedTable"),
+    ),
     "testing": Page(
         "Testing",
         "Told by example in [testing against a real broker](../../how-to/testing.md).",
@@ -188,7 +194,7 @@ def unlisted() -> list[str]:
     told = {id(name.value) for page in PAGES.values() for name in page.names}
     return [
         f"{module.__name__}.{name}"
-        for module in (rocketpipe, rocketpipe.pipeline, rocketpipe.testing)
+        for module in (rocketpipe, rocketpipe.pipeline, rocketpipe.tables, rocketpipe.testing)
         for name in module.__all__
         if id(value := getattr(module, name)) not in told
         and not inspect.ismodule(value)

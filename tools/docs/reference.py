@@ -20,6 +20,7 @@ from typing import Final
 import rocketpipe
 import rocketpipe.pipeline
 import rocketpipe.strategies
+import rocketpipe.tables
 import rocketpipe.testing
 from rocketpipe import errors
 from rocketpipe.broker.broker import broker
@@ -104,14 +105,20 @@ there is still to be read. Groups that broadcast keep their places themselves, a
 API: Final = """\
 # The Python API
 
-What `rocketpipe`, `rocketpipe.blocking`, `rocketpipe.pipeline` and `rocketpipe.testing` export is
-public, with `rocketpipe.errors` and what else is named here; everything else may change. How it is
-used is told by [the client's page](../how-to/client.md) and [the how-tos](../README.md). What may
-be raised is also in [errors](errors.md). Times are whole milliseconds where a name ends in `_ms`.
+What `rocketpipe`, `rocketpipe.blocking`, `rocketpipe.pipeline`, `rocketpipe.tables` and
+`rocketpipe.testing` export is public, with `rocketpipe.errors` and what else is named here;
+everything else may change. How it is used is told by [the client's page](../how-to/client.md) and
+[the how-tos](../README.md). What may be raised is also in [errors](errors.md). Times are whole
+milliseconds where a name ends in `_ms`.
 """
 
 #: Where errors stand that users of clients, of Spark and of the test kit meet.
-_USERS_MEET: Final = ("rocketpipe.client", "rocketpipe.pipeline", "rocketpipe.testing")
+_USERS_MEET: Final = (
+    "rocketpipe.client",
+    "rocketpipe.pipeline",
+    "rocketpipe.tables",
+    "rocketpipe.testing",
+)
 #: Labels that every series has.
 _EVERYWHERE: Final = {"cluster", "node_type", "node_id"}
 
@@ -218,7 +225,13 @@ def _errors(root: type[errors.RocketPipeError]) -> Iterator[type[errors.RocketPi
 
 def _public_home(error: type[errors.RocketPipeError]) -> str:
     """Return the path that users import an error by."""
-    for module in (rocketpipe, rocketpipe.strategies, rocketpipe.pipeline, rocketpipe.testing):
+    for module in (
+        rocketpipe,
+        rocketpipe.strategies,
+        rocketpipe.pipeline,
+        rocketpipe.tables,
+        rocketpipe.testing,
+    ):
         if getattr(module, error.__name__, None) is error:
             return module.__name__
     return error.__module__

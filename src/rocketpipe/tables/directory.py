@@ -20,10 +20,10 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rocketpipe.errors import ConfigError
 from rocketpipe.tables.errors import AlreadyFollowed, NotATable, SpecMismatch
@@ -70,9 +70,9 @@ class TableDirectory:
         try:
             return TableSpec.from_json(self.spec_path.read_text())
         except (FileNotFoundError, NotADirectoryError):
-            self.check_free()
+            what = "is no table that follows a topic" if self.root.exists() else "is not there"
             raise NotATable(
-                str(self), "there is no table: `rocketpipe table follow TOPIC --to DIR` makes one"
+                str(self), f"{what}: `rocketpipe table follow TOPIC --to DIR` makes one"
             ) from None
         except (ValueError, ConfigError) as error:
             raise NotATable(
@@ -149,26 +149,20 @@ class TableDirectory:
         return None
 
 
-def settled(directory: TableDirectory, wanted: TableSpec) -> TableSpec:
-    """The spec to go on with: what is wanted, if what is there can become that.
+def check_same(directory: TableDirectory, there: TableSpec, wanted: Mapping[str, Any]) -> None:
+    """Refuse what would make another table of the one that is there.
 
     Raises:
-        SpecMismatch: If the table there is another one.
+        SpecMismatch: If something that cannot be changed is other.
     """
-    if not directory.has_spec:
-        return wanted
-    there = directory.read()
-    wanted = wanted.with_changes(id=there.id)
-    for name in ("topic", "decode", "time_zone", "partition_by", "format", "start"):
-        assert name not in CHANGEABLE
-        was, now = getattr(there, name), getattr(wanted, name)
+    for name in wanted.keys() - CHANGEABLE - {"id"}:
+        was, now = getattr(there, name), wanted[name]
         if was != now:
             raise SpecMismatch(
                 str(directory),
                 f"its {name.replace('_', ' ')} is {was!r}, not {now!r}, and cannot be changed: "
                 "leave it as it was, or choose another directory",
             )
-    return wanted
 
 
 def _who(lock: Path) -> str:

@@ -21,7 +21,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal, Self, get_args
 
 from rocketpipe.client.name_servers import NameServers
@@ -98,9 +98,12 @@ class TableSpec:
     compact_every: int = DEFAULT_COMPACT_EVERY
     #: How long old versions of the table are kept; 0: for ever.
     keep_ms: int = DEFAULT_KEEP_MS
-    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    #: The name under which its batches are numbered; empty: a new one.
+    id: str = ""
 
     def __post_init__(self) -> None:
+        if not self.id:
+            object.__setattr__(self, "id", str(uuid.uuid4()))
         try:
             check_topic(self.topic)
             if self.group is not None:

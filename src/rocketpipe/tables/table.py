@@ -6,7 +6,7 @@ table.spec.topic, table.rows.last_batch(), table.bad_rows.figures()
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow as pa
 from rocketpipe.errors import ConfigError
 from rocketpipe.tables.checkpoint import Checkpoint
 from rocketpipe.tables.columns import BAD_ROWS, ONLY_MORE, TableColumns, misfit
-from rocketpipe.tables.directory import TableDirectory, settled
+from rocketpipe.tables.directory import TableDirectory, check_same
 from rocketpipe.tables.errors import SpecMismatch
 from rocketpipe.tables.sinks.delta import DeltaSink
 from rocketpipe.tables.sinks.parquet import ParquetSink
@@ -71,7 +71,7 @@ class FollowedTable:
         there.checkpoint.check(str(self.directory), there.spec.id, last)
         if self.spec == there.spec:
             return
-        settled(self.directory, self.spec)
+        check_same(self.directory, there.spec, asdict(self.spec))
         reason = misfit(there.schema, self.schema)
         if reason is not None:
             raise SpecMismatch(str(self.directory), f"{reason}: {ONLY_MORE}")
@@ -104,7 +104,5 @@ class FollowedTable:
         try:
             import deltalake  # noqa: F401 - what the sink stands on
         except ImportError as error:
-            raise ConfigError(
-                "deltalake", 'is not installed: pip install "rocketpipe[spark,delta]"'
-            ) from error
+            raise ConfigError("deltalake", "is not installed: pip install deltalake") from error
         return DeltaSink(root, self.spec.id, partition_by)

@@ -27,7 +27,7 @@ from rocketpipe.pipeline.register import is_remote
 from rocketpipe.pipeline.session import SparkPlace, opened
 from rocketpipe.tables.batches import BatchWriter, Tell
 from rocketpipe.tables.columns import READ_SCHEMA
-from rocketpipe.tables.directory import TableDirectory
+from rocketpipe.tables.directory import TableDirectory, check_same
 from rocketpipe.tables.spec import TableSpec, group_for
 from rocketpipe.tables.table import FollowedTable
 
@@ -121,7 +121,8 @@ def asked_spec(directory: TableDirectory, topic: str | None, asked: Mapping[str,
 
     Raises:
         ConfigError: If something that was asked for cannot be.
-        NotATable: If no topic is named, and there is no table.
+        NotATable: If the directory is something else.
+        SpecMismatch: If the table there is another one.
     """
     given = {name: value for name, value in asked.items() if value is not None}
     unknown = given.keys() - TableSpec.__dataclass_fields__.keys() | (
@@ -137,10 +138,12 @@ def asked_spec(directory: TableDirectory, topic: str | None, asked: Mapping[str,
     if topic is not None:
         given["topic"] = topic
     if directory.has_spec:
-        return directory.read().with_changes(**given)
+        there = directory.read()
+        check_same(directory, there, given)
+        return there.with_changes(**given)
     directory.check_free()
     if topic is None:
-        raise ConfigError("follow", f"{directory} is no table yet: name the topic to follow")
+        raise ConfigError("topic", f"{directory} is no table yet: name the topic to follow")
     if given.get("store") is None:
         given.setdefault("name_server", DEFAULT_NAME_SERVER)
         given.setdefault("group", group_for(directory.root.name))
@@ -182,6 +185,8 @@ class _Run:
             self._excuse(str(failed))
 
     def _start(self) -> StreamingQuery:
+        from pyspark.errors import PySparkException
+
         spec = self._writer.table.spec
         messages = (
             self._spark.readStream.format("rocketpipe")
@@ -196,7 +201,10 @@ class _Run:
         )
         every = {"processingTime": f"{spec.every_ms} milliseconds"}
         self._writer.failure = None
-        return writer.trigger(**({"availableNow": True} if self._once else every)).start()
+        try:
+            return writer.trigger(**({"availableNow": True} if self._once else every)).start()
+        except PySparkException as error:
+            raise FollowFailed(str(self._table.directory), _first_words(str(error))) from error
 
     def _written(self, what: Mapping[str, Any]) -> None:
         self._fruitless = 0
@@ -214,17 +222,21 @@ class _Run:
             raise error
         why = excuse(failure)
         if why is None or (self._once and self._fruitless >= MOST_RESTARTS):
-            said = _OURS.findall(failure)
-            raise FollowFailed(
-                str(self._table.directory), said[-1] if said else failure.strip().split("\n")[0]
-            )
+            raise FollowFailed(str(self._table.directory), _first_words(failure))
         pause_s = min(_FIRST_PAUSE_S * 2**self._fruitless, _LONGEST_PAUSE_S)
         self.restarts += 1
         self._fruitless += 1
-        log.warning("query started again table=%s reason=%s", self._table.directory, why)
         if self._tell is not None:
             self._tell({"restarted": why})
+        else:
+            log.warning("query started again table=%s reason=%s", self._table.directory, why)
         self._stop.wait(pause_s)
+
+
+def _first_words(failure: str) -> str:
+    """What happened, in a line: our own words if there are any."""
+    said = _OURS.findall(failure)
+    return str(said[-1]) if said else failure.strip().split("\n")[0]
 
 
 def _figures(table: FollowedTable) -> tuple[int, int]:

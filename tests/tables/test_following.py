@@ -10,7 +10,7 @@ import pytest
 from rocketpipe.errors import ConfigError, ConnectionLost
 from rocketpipe.tables.directory import TableDirectory
 from rocketpipe.tables.errors import NotATable
-from rocketpipe.tables.follow import asked_spec, follow
+from rocketpipe.tables.following import asked_spec, follow
 
 JSON: dict[str, Any] = {"decode": "json", "schema": "city STRING, cents INT"}
 
