@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 from rocketpipe.errors import ConfigError, ConnectionLost
 from rocketpipe.tables.directory import TableDirectory
-from rocketpipe.tables.errors import NotATable
-from rocketpipe.tables.following import asked_spec, follow
+from rocketpipe.tables.errors import NewColumns, NotATable
+from rocketpipe.tables.following import MOST_RESTARTS, FollowFailed, _Run, asked_spec, follow
+from rocketpipe.tables.table import FollowedTable
 
 JSON: dict[str, Any] = {"decode": "json", "schema": "city STRING, cents INT"}
 
@@ -66,3 +68,59 @@ def test_a_directory_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(NotATable, match="choose a directory that is empty"):
         follow("orders", to=tmp_path, once=True, **JSON)
     assert [each.name for each in tmp_path.iterdir()] == ["photo.png"]
+
+
+class Turns:
+    """A run of a query that never was, and how long it paused between its failures."""
+
+    def __init__(self, tmp_path: Path, *, once: bool) -> None:
+        self.paused: list[float] = []
+        self.told: list[Any] = []
+        spec = asked_spec(TableDirectory(tmp_path), "orders", JSON)
+        table = FollowedTable(TableDirectory(tmp_path), spec)
+        nobody: Any = object()
+        self.stop = threading.Event()
+        self.run = _Run(nobody, table, once=once, stop=self.stop, tell=self.told.append)
+        self.run._stop = self  # type: ignore[assignment]
+
+    def wait(self, timeout_s: float) -> bool:
+        self.paused.append(timeout_s)
+        return False
+
+
+AWAY = "[STREAM_FAILED] terminated\nrocketpipe.errors.ConnectionLost: 127.0.0.1:1: refused\n"
+
+
+def test_a_query_goes_on_after_what_passes_with_longer_and_longer_pauses(tmp_path: Path) -> None:
+    turns = Turns(tmp_path, once=False)
+    for _ in range(12):
+        turns.run._excuse(AWAY)
+    assert turns.paused[:3] == [1.0, 2.0, 4.0]
+    assert turns.paused[-1] == 30.0
+    assert turns.told[0] == {"restarted": "the broker was away"}
+    turns.run._written({"batch": 0, "rows": 1, "bad_rows": 0})  # it came further
+    turns.run._excuse(AWAY)
+    assert turns.paused[-1] == 1.0
+    assert turns.run.restarts == 13
+
+
+def test_a_query_that_is_to_end_gives_up(tmp_path: Path) -> None:
+    turns = Turns(tmp_path, once=True)
+    for _ in range(MOST_RESTARTS):
+        turns.run._excuse(AWAY)
+    with pytest.raises(FollowFailed, match=r"127\.0\.0\.1:1: refused$"):
+        turns.run._excuse(AWAY)
+    assert len(turns.paused) == MOST_RESTARTS
+
+
+def test_what_does_not_pass_ends_the_query_in_our_own_words(tmp_path: Path) -> None:
+    turns = Turns(tmp_path, once=False)
+    gone = "[X] failed\nrocketpipe.pipeline.planning.gaps.MessagesGone: 3 messages are gone\n at x"
+    with pytest.raises(FollowFailed, match=r"3 messages are gone$"):
+        turns.run._excuse(gone)
+    with pytest.raises(FollowFailed, match=r"heap space$"):
+        turns.run._excuse("java.lang.OutOfMemoryError: Java heap space\n\tat org.apache")
+    turns.run._writer.failure = NewColumns("lake", "bodies have fields that are no column")
+    with pytest.raises(NewColumns):
+        turns.run._excuse(AWAY)
+    assert turns.paused == []

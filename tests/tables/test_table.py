@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from rocketpipe.tables.checkpoint import Checkpoint
 from rocketpipe.tables.directory import TableDirectory
 from rocketpipe.tables.errors import CheckpointMismatch, NotATable, SpecMismatch
+from rocketpipe.tables.sinks.delta import DeltaSink
 from rocketpipe.tables.spec import TableSpec
 from rocketpipe.tables.table import FollowedTable
 
@@ -36,6 +38,29 @@ def test_a_table_that_was_made_is_found_in_its_directory(tmp_path: Path, form: s
     assert found.spec == made.spec
     assert found.rows.figures()["rows"] == found.bad_rows.figures()["rows"] == 0
     found.check()
+
+
+@pytest.mark.parametrize("part", ["rows", "bad_rows", "checkpoint"])
+def test_a_table_that_was_half_made_is_made_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def dies(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    made = table(tmp_path / "lake")
+    step = {"rows": DeltaSink, "bad_rows": DeltaSink, "checkpoint": Checkpoint}[part]
+    with monkeypatch.context() as patched:
+        if part == "bad_rows":
+            made.directory.write(made.spec)
+            made.rows.prepare(made.schema)
+        patched.setattr(step, "claim" if part == "checkpoint" else "prepare", dies)
+        with pytest.raises(KeyboardInterrupt):
+            made.prepare()
+    again = FollowedTable.open(tmp_path / "lake")
+    again.check()
+    again.prepare()
+    assert again.spec == made.spec
+    assert again.bad_rows.figures()["version"] == again.rows.figures()["version"] == 0
 
 
 def test_a_table_grows_by_columns_and_by_nothing_else(tmp_path: Path) -> None:

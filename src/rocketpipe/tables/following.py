@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("rocketpipe.tables")
 
 DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
+#: How much a task is handed at once: messages may have megabytes each.
+_BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 _LOOK_AGAIN_S: Final = 0.2
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
@@ -202,7 +204,8 @@ class _Run:
         every = {"processingTime": f"{spec.every_ms} milliseconds"}
         self._writer.failure = None
         try:
-            return writer.trigger(**({"availableNow": True} if self._once else every)).start()
+            with _set(self._spark, _BATCH_BYTES, "64m"):
+                return writer.trigger(**({"availableNow": True} if self._once else every)).start()
         except PySparkException as error:
             raise FollowFailed(str(self._table.directory), _first_words(str(error))) from error
 
@@ -231,6 +234,20 @@ class _Run:
         else:
             log.warning("query started again table=%s reason=%s", self._table.directory, why)
         self._stop.wait(pause_s)
+
+
+@contextmanager
+def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Have queries that start within the block be set so; a query keeps what it began with."""
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
 
 
 def _first_words(failure: str) -> str:

@@ -88,6 +88,8 @@ class FollowedTable:
         Raises:
             SpecMismatch: If the table there has other columns.
         """
+        if not self.directory.has_spec:
+            self.directory.write(self.spec)  # first: without it, the rest is somebody else's
         self.rows.prepare(self.schema)
         self.bad_rows.prepare(BAD_ROWS)
         self.checkpoint.claim(self.spec.id)
