@@ -34,6 +34,15 @@ def test_attributes_of_a_new_topic_are_read_from_their_text() -> None:
     }
 
 
+def test_a_schema_may_have_commas() -> None:
+    changed = FIFO.altered(
+        "-message.type,+body.schema=city STRING, price DECIMAL(9,2),+reserve.time=1"
+    )
+    assert changed["body.schema"] == "city STRING, price DECIMAL(9,2)"
+    assert changed["reserve.time"] == "1"
+    assert "message.type" not in changed
+
+
 def test_a_change_sets_and_removes_and_leaves_the_rest() -> None:
     changed = FIFO.altered("+reserve.time=3600000,-message.type")
     assert changed == {"queue.type": "SimpleCQ", "reserve.time": "3600000"}
@@ -50,6 +59,9 @@ def test_a_change_sets_and_removes_and_leaves_the_rest() -> None:
         ("+reserve.time=-2", "whole number"),
         ("+reserve.time=1_0", "whole number"),
         ("+reserve.time=" + "9" * 50, "whole number"),
+        ("+body.schema= ", "columns and their types"),
+        ("+body.schema=a\nINT", "columns and their types"),
+        ("+body.schema=" + "a" * 4097, "4096 characters"),
         ("+colour=red", "not known"),
         ("-reserve.time", "not there"),
         ("+message.type=FIFO,+message.type=DELAY", "twice"),

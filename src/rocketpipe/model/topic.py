@@ -1,10 +1,13 @@
 """A topic's settings: how many queues, who may do what, and its attributes.
 
 Attributes are changed by a text: ``+message.type=FIFO,-reserve.time`` sets one and removes another.
+A value may have commas in it, as ``+body.schema=city STRING, cents INT`` has: only one that ``+``
+or ``-`` follows begins the next change.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import IntFlag, StrEnum
 from typing import Annotated, Final
@@ -51,6 +54,10 @@ MESSAGE_TYPE: Final = "message.type"
 CLEANUP_POLICY: Final = "cleanup.policy"
 QUEUE_TYPE: Final = "queue.type"
 RESERVE_TIME: Final = "reserve.time"
+#: Ours: what bodies are, as ``city STRING, cents INT``, for those who read a topic as a table.
+BODY_SCHEMA: Final = "body.schema"
+#: The longest such text, in characters.
+MAX_SCHEMA: Final = 4096
 
 _CHOICES: Final[Mapping[str, frozenset[str]]] = {
     MESSAGE_TYPE: frozenset(MessageType),
@@ -101,6 +108,11 @@ class TopicSettings(Body, frozen=True, kw_only=True):
         return _applied(self.attributes, change, new=False)
 
 
+def attribute_parts(change: str) -> list[str]:
+    """The single changes of a text that changes several."""
+    return re.split(r",(?=\s*[+-])", change) if change else []
+
+
 def new_attributes(change: str) -> dict[str, str]:
     """The attributes of a topic that is being created; nothing can be removed from it.
 
@@ -113,7 +125,7 @@ def new_attributes(change: str) -> dict[str, str]:
 def _applied(attributes: Mapping[str, str], change: str, *, new: bool) -> dict[str, str]:
     after = dict(attributes)
     seen: set[str] = set()
-    for part in change.split(",") if change else ():
+    for part in attribute_parts(change):
         sign, (name, equals, value) = part[:1], part[1:].partition("=")
         if name in seen:
             raise InvalidName("attribute", name, "is changed twice")
@@ -141,5 +153,10 @@ def _check(name: str, value: str) -> None:
         digits = value.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 20 and int(value) >= -1):
             raise InvalidName("attribute", name, "is a whole number, -1 or more")
+    elif name == BODY_SCHEMA:
+        if not (value.strip() and value.isprintable() and len(value) <= MAX_SCHEMA):
+            raise InvalidName(
+                "attribute", name, f"is columns and their types, {MAX_SCHEMA} characters at most"
+            )
     else:
         raise InvalidName("attribute", name, "is not known")

@@ -22,7 +22,7 @@ from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.topics import DEFAULT_QUEUES
 from rocketpipe.errors import ConfigError, NoRoute, RocketPipeError
-from rocketpipe.model.topic import Perm
+from rocketpipe.model.topic import Perm, attribute_parts
 from rocketpipe.protocol.requests.kv import ORDER_NAMESPACE
 
 _STATUS: Final = {
@@ -257,7 +257,7 @@ def _perm(number: int | None) -> Perm | None:
 
 def _attributes(text: str | None) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    for part in filter(None, (part.strip() for part in (text or "").split(","))):
+    for part in filter(None, (part.strip() for part in attribute_parts(text or ""))):
         name, mark, value = part[1:].partition("=")
         if part[0] == "+" and name and mark:
             found[name] = value
