@@ -28,7 +28,8 @@ class Target:
         if found is None:
             return NOT_MEASURED
         short = self.asked - found if self.kind == "at least" else found - self.asked
-        return "met" if short <= 0 else f"**missed by {short / self.asked:.0%}**"
+        share = short / self.asked
+        return "met" if short <= 0 else f"**missed by {share:.{0 if share >= 0.1 else 1}%}**"
 
 
 def _by(

@@ -59,7 +59,7 @@ def test_every_target_is_met_missed_by_so_much_or_not_measured(
     ]
     assert line(text, "CPU a single send, 64 connections, 100 B")[2:] == [
         "1.75",
-        "**missed by 3%**",
+        "**missed by 2.9%**",
     ]
     assert line(text, "pulls of 32, 1 KB, two brokers")[2:] == ["–", "not measured"]
 
