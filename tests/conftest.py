@@ -17,6 +17,8 @@ from tests.ports import lasting_ports
 from rocketpipe.remoting.log_budget import LogBudget
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rocketpipe.testing.ensemble import Ensemble
 
 # How long an example takes says more about the machine than about the code.
@@ -85,6 +87,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if f"mark.{wanted}" in collection_path.read_text("utf-8") else True
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests are shared out to several processes, those of the one Spark stay together."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("one spark"))
+
+
 UnpackGolden = Callable[..., Path]
 
 
@@ -131,3 +140,18 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
             yield running
     except (JavaNotFound, ZooKeeperNotFound) as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def spark_scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the Spark of all tests keeps its files."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_scratch: Path) -> Iterator[SparkSession]:
+    """One Spark for all tests: its start is what costs."""
+    from rocketpipe.pipeline import launch
+
+    with launch.local_spark(spark_scratch, name="rocketpipe-tests") as session:
+        yield session

@@ -1,4 +1,4 @@
-"""Servers, and one Spark, for all tests of the pipeline."""
+"""Servers for all tests of the pipeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rocketpipe import Producer
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
-from rocketpipe.pipeline import launch
 from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.testing import Cluster, cluster
@@ -21,14 +20,6 @@ from rocketpipe.testing import Cluster, cluster
 Load = Callable[..., DataFrame]
 Send = Callable[..., None]
 SendRaw = Callable[..., None]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests are shared out to several processes, those of the one Spark stay together."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("one spark"))
 
 
 @pytest.fixture(scope="session")
@@ -58,19 +49,6 @@ def servers(store_path: Path) -> Iterator[Cluster]:
     loop.call_soon_threadsafe(stop.set)
     thread.join(60)
     assert not thread.is_alive()
-
-
-@pytest.fixture(scope="session")
-def spark_scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the Spark of all tests keeps its files."""
-    return tmp_path_factory.mktemp("spark")
-
-
-@pytest.fixture(scope="session")
-def spark(spark_scratch: Path) -> Iterator[SparkSession]:
-    """One Spark for all tests: its start is what costs."""
-    with launch.local_spark(spark_scratch, name="rocketpipe-tests") as session:
-        yield session
 
 
 @pytest.fixture

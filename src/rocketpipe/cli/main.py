@@ -61,6 +61,7 @@ NOUNS: Final = (
         "store", "nouns.stores", "check, dump, rebuild, export, back up and restore a store's files"
     ),
     Noun("table", "nouns.tables", "fill tables with the messages of topics, and show them"),
+    Noun("sql", "nouns.sql", "ask topics, groups and dead letters in SQL, on Spark"),
     Noun("config", "nouns.config", "show what a server would be told, and check files of settings"),
     Noun("bench", "nouns.bench", "measure how fast a cluster takes messages and hands them out"),
     Noun("doctor", "nouns.doctor", "look a cluster over, and say what to do about what is found"),

@@ -1,0 +1,280 @@
+"""Statements run on Spark, with every topic a table by its name.
+
+Nothing is made up front: Spark is asked, and names what it does not know; that alone becomes a
+view, and Spark is asked again. Views go with the statement, so that each sees the cluster as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rocketpipe.blocking import Admin
+from rocketpipe.pipeline.columns.rows import SCHEMA
+from rocketpipe.pipeline.options.ddl import parse_schema
+from rocketpipe.sql import inserting, statements
+from rocketpipe.sql.catalogue import Catalogue
+from rocketpipe.sql.errors import StatementFailed, told_by_spark
+from rocketpipe.sql.system_tables import NAMES, NAMESPACE, SystemTables
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+
+_CASE_SETTING: Final = "spark.sql.caseSensitive"
+_NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
+#: What Spark says of ``rocketpipe.groups``: it takes it for a file to be read by the source.
+_TAKEN_FOR_FILE: Final = "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY"
+#: More names than these in one statement are not looked for.
+_MOST_NAMES: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a statement gave: rows, or a line that says what was done."""
+
+    columns: Sequence[str] = ()
+    rows: Sequence[dict[str, Any]] = ()
+    #: Whether there are more rows than were asked for.
+    more: bool = False
+    said: str | None = None
+
+
+class SqlSession:
+    """Runs statements, one after the other."""
+
+    def __init__(
+        self, spark: SparkSession, admin: Admin, name_server: str, catalogue: Catalogue
+    ) -> None:
+        self._spark = spark
+        self._name_server = name_server
+        self._catalogue = catalogue
+        self._system = SystemTables(spark, admin, self._read)
+        # Spark would log as JSON what is told in a line.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
+
+    def run(self, statement: str, limit: int | None = None) -> Result:
+        """Run one statement, and have no more rows than ``limit``.
+
+        Raises:
+            StatementFailed: If Spark refuses it, or it names what is not there.
+            RocketPipeError: If a server does not answer.
+        """
+        from pyspark.errors import PySparkException
+
+        self._catalogue.forget()
+        listing = statements.listing(statement)
+        if listing is not None:
+            return Result(["table", "kind"], self._catalogue.listed(listing))
+        try:
+            with self._views() as views:
+                insert = statements.insert(statement)
+                topic = self._target(insert)
+                if insert is not None and topic is not None:
+                    if statements.overwritten(statement):
+                        raise StatementFailed("a topic is appended to: use INSERT INTO")
+                    return self._insert(insert, topic, views)
+                inner = statements.explained(statement)
+                if inner is not None:
+                    before = len(inner) - len(inner.lstrip())
+                    statement = statement[:before] + views.analysed(inner)[1][before:]
+                return self._collected(views.analysed(statement)[0], limit)
+        except PySparkException as error:
+            raise told_by_spark(str(error), statement) from error
+
+    def _target(self, insert: statements.Insert | None) -> str | None:
+        if insert is None or len(insert.target) != 1:
+            return None
+        (name,) = insert.target
+        topic = self._catalogue.topic(name)
+        if topic is None and not self._spark.catalog.tableExists(statements.quoted(name)):
+            raise self._catalogue.unknown(name)
+        return topic
+
+    def _insert(self, insert: statements.Insert, topic: str, views: _Views) -> Result:
+        rows = views.analysed(insert.query)[0]
+        frame = inserting.messages(rows, insert, self._catalogue.schema(topic))
+        (
+            frame.write.format("rocketpipe")
+            .options(nameServer=self._name_server, topic=topic, txn=f"sql-{uuid.uuid4()}")
+            .mode("append")
+            .save()
+        )
+        return Result(said=f"inserted into {topic}")
+
+    def _collected(self, frame: DataFrame, limit: int | None) -> Result:
+        table = (frame if limit is None else frame.limit(limit + 1)).toArrow()
+        columns = _distinct(table.column_names)
+        rows = table.rename_columns(columns).to_pylist()
+        kept = rows if limit is None else rows[:limit]
+        return Result(columns, kept, more=len(rows) > len(kept))
+
+    def _read(self, topics: list[str], columns: str | None, schema: str | None = None) -> DataFrame:
+        options = {"nameServer": self._name_server, "subscribe": ",".join(topics)}
+        if columns is not None:
+            options["columns"] = columns
+        if schema is not None:
+            options |= {"decode": "json", "decodeSchema": schema}
+        return self._spark.read.format("rocketpipe").options(**options).load()
+
+    @contextmanager
+    def _views(self) -> Iterator[_Views]:
+        views = _Views(self._spark, self._catalogue, self._read, self._system)
+        try:
+            yield views
+        finally:
+            views.drop()
+
+
+class _Views:
+    """The views that one statement needs."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalogue: Catalogue,
+        read: Callable[..., DataFrame],
+        system: SystemTables,
+    ) -> None:
+        self._spark = spark
+        self._catalogue = catalogue
+        self._read = read
+        self._system = system
+        self._made: dict[str, str] = {}
+        self._case_before: str | None = None
+
+    def analysed(self, statement: str) -> tuple[DataFrame, str]:
+        """What a statement gives, and its text with names that Spark knows, as long as before."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            return self._asked(statement, narrow=True)
+        except AnalysisException:
+            if not self._made:
+                raise
+        # It names a column that is not there: Spark is to tell which ones are.
+        self.drop()
+        return self._asked(statement, narrow=False)
+
+    def drop(self) -> None:
+        """Leave the session as it was."""
+        for name in self._made:
+            self._spark.catalog.dropTempView(name)
+        self._made.clear()
+        if self._case_before is not None:
+            self._spark.conf.set(_CASE_SETTING, self._case_before)
+            self._case_before = None
+
+    def _asked(self, statement: str, *, narrow: bool) -> tuple[DataFrame, str]:
+        from pyspark.errors import AnalysisException
+
+        text = statement
+        for _ in range(_MOST_NAMES):
+            try:
+                frame = self._spark.sql(text)
+                _ = frame.schema  # a server of Spark Connect finds out now
+            except AnalysisException as error:
+                missing = _missing(error)
+                if missing is None:
+                    raise
+                text = self._provided(missing, text, narrow=narrow)
+            else:
+                return frame, text
+        raise StatementFailed(f"more than {_MOST_NAMES} tables are named")
+
+    def _provided(self, missing: _Missing, text: str, *, narrow: bool) -> str:
+        """Make what is missing; the text may name it otherwise from now on."""
+        *inside, name = missing.parts
+        topic = None if inside else self._catalogue.topic(name)
+        if topic is not None:
+            view = name
+            if self._catalogue.has_twin(topic):
+                self._mind_case()
+            frame = self._topic_frame(topic, text if narrow and not missing.in_view else None)
+        elif name.lower() in NAMES and [each.lower() for each in inside] in ([], [NAMESPACE]):
+            view = self._system_view(name)
+            if inside:
+                text = missing.renamed(text, view)
+            frame = self._system.frame(name.lower(), self._catalogue.topics())
+        else:
+            raise self._catalogue.unknown(".".join(missing.parts))
+        if view in self._made:
+            raise StatementFailed(f"{'.'.join(missing.parts)} cannot be made a table here")
+        frame.createOrReplaceTempView(statements.quoted(view))
+        self._made[view] = topic or name
+        return text
+
+    def _topic_frame(self, topic: str, statement: str | None) -> DataFrame:
+        schema = self._catalogue.schema(topic)
+        known = list(SCHEMA.names)
+        if schema is not None:
+            known += [*parse_schema(schema).names, "decode_error"]
+        named = None if statement is None else statements.columns_named(statement, known)
+        if named is None or any("," in name for name in named):
+            return self._read([topic], None, schema)
+        return self._read([topic], ", ".join(named) or "queue_offset", schema)
+
+    def _system_view(self, name: str) -> str:
+        """A view's name: the table's own, so that it qualifies columns, unless that is taken."""
+        taken = self._catalogue.topic(name) or self._spark.catalog.tableExists(name)
+        return f"{NAMESPACE}_{name}" if taken and name not in self._made else name
+
+    def _mind_case(self) -> None:
+        """Two topics of a cluster differ in nothing but case."""
+        if self._case_before is None:
+            self._case_before = self._spark.conf.get(_CASE_SETTING) or "false"
+            self._spark.conf.set(_CASE_SETTING, "true")
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """A name that Spark does not know, and where it stands."""
+
+    parts: tuple[str, ...]
+    fragment: str
+    start: int
+    in_view: bool
+
+    def renamed(self, text: str, name: str) -> str:
+        """The text with another name in its place, no longer and no shorter."""
+        if self.in_view:
+            raise StatementFailed(f"{'.'.join(self.parts)} cannot be read from inside a view")
+        start = self.start
+        if text[start : start + len(self.fragment)] != self.fragment:
+            start = text.find(self.fragment)  # signs that Java counts as two stand before it
+        end = start + len(self.fragment)
+        return text[:start] + name.rjust(len(self.fragment)) + text[end:]
+
+
+def _missing(error: PySparkException) -> _Missing | None:
+    condition = error.getCondition()
+    if condition not in (_NOT_FOUND, _TAKEN_FOR_FILE):
+        return None
+    context = next(iter(error.getQueryContext()), None)
+    fragment = "" if context is None else context.fragment()
+    said = (error.getMessageParameters() or {}).get("relationName", fragment)
+    parts = statements.name_parts(said)
+    if not parts:
+        return None
+    return _Missing(
+        parts,
+        fragment or said,
+        0 if context is None else context.startIndex(),
+        context is not None and context.objectType() == "VIEW",
+    )
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names as they are, numbered where one comes again."""
+    found: list[str] = []
+    for name in names:
+        number, unused = 1, name
+        while unused in found:
+            number += 1
+            unused = f"{name}_{number}"
+        found.append(unused)
+    return found

@@ -1,0 +1,77 @@
+"""Statements on a real Spark, against real servers."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rocketpipe.blocking import Admin
+from rocketpipe.pipeline import register
+from rocketpipe.sql.catalogue import Catalogue
+from rocketpipe.sql.errors import StatementFailed
+from rocketpipe.sql.session import SqlSession
+from rocketpipe.testing.servers import Servers
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def sql(spark: SparkSession, servers: Servers, admin: Admin) -> SqlSession:
+    register(spark)
+    return SqlSession(spark, admin, servers.name_server, Catalogue(admin))
+
+
+def test_topics_are_tables_that_are_read_and_inserted_into(
+    sql: SqlSession, spark: SparkSession
+) -> None:
+    found = sql.run("SELECT tags, count(*) AS n FROM orders GROUP BY 1")
+    assert found.rows == [{"tags": "new", "n": 10}]
+    sql.run(
+        "INSERT INTO orders (cents, city, tags) SELECT max(cents) + 1, 'Pune', NULL FROM orders"
+    )
+    rows = sql.run("SELECT city, sum(cents) c FROM orders GROUP BY city ORDER BY city").rows
+    assert rows == [{"city": "Oslo", "c": 45}, {"city": "Pune", "c": 10}]
+    sql.run("INSERT INTO `my-notes` VALUES ('hello', 'a', 'k')")
+    rows = sql.run("SELECT * FROM `my-notes`").rows
+    assert [(row["body"], row["tags"], row["keys"]) for row in rows] == [(b"hello", "a", ["k"])]
+    # Its twin in another case is another topic, also in one statement.
+    both = sql.run("SELECT (SELECT count(*) FROM orders) a, (SELECT count(*) FROM Orders) b")
+    assert both.rows == [{"a": 11, "b": 0}]
+    few = sql.run("SELECT queue_id, queue_id FROM orders", limit=3)
+    assert (len(few.rows), few.more, few.columns) == (3, True, ["queue_id", "queue_id_2"])
+    assert [table for table in spark.catalog.listTables() if table.isTemporary] == []
+
+
+def test_what_is_known_of_a_cluster_is_a_table_too(sql: SqlSession, admin: Admin) -> None:
+    admin.groups.create("shop")
+    rows = sql.run(
+        "SELECT groups.group, members, lag.lag FROM rocketpipe.groups "
+        "LEFT JOIN rocketpipe.lag ON lag.group = groups.group WHERE groups.group = 'shop'"
+    ).rows
+    assert rows == [{"group": "shop", "members": 0, "lag": None}]
+    for name in ("dead_letters", "delayed", "traces"):
+        assert sql.run(f"SELECT count(*) AS n FROM rocketpipe.{name}").rows == [{"n": 0}]
+    plan = sql.run("EXPLAIN SELECT tags FROM orders").rows[0]["plan"]
+    assert "BatchScan" in plan
+    assert {row["col_name"] for row in sql.run("DESCRIBE orders").rows} >= {"city", "cents"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason", "hint"),
+    [
+        ("SELECT * FROM ordrs", "no table or topic 'ordrs': did you mean orders", ""),
+        ("INSERT INTO ordrs VALUES (1)", "did you mean orders", ""),
+        ("SELECT * FROM rocketpipe.grops", r"did you mean rocketpipe\.groups", ""),
+        ("SELECT citi FROM orders", "`city`.*pos 7", "SELECT citi FROM orders\n         ^"),
+        ("SELECT 1 FORM orders WHERE", "pos 14", "SELECT 1 FORM orders WHERE\n  " + " " * 14 + "^"),
+        ("INSERT OVERWRITE orders VALUES ('a', 1)", "use INSERT INTO", ""),
+        ("INSERT INTO orders (town) VALUES ('a')", "no column 'town'", ""),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(
+    sql: SqlSession, statement: str, reason: str, hint: str
+) -> None:
+    with pytest.raises(StatementFailed, match=reason) as failed:
+        sql.run(statement)
+    assert "\n" not in str(failed.value)
+    assert failed.value.hint == hint
