@@ -17,7 +17,7 @@ def test_the_pure_wheel_works_where_there_is_nothing_else(tmp_path: Path) -> Non
     look_into_sdist(built.sdist, built.tree)
     look_into_wheel(built.pure, built.tree, foreign=[str(tmp_path)])
     assert built.pure.name.endswith("-py3-none-any.whl")
-    wheels.pack_dependencies(["msgspec", "pytest"], tmp_path / "house")
+    wheels.pack_dependencies(["msgspec", "uvloop", "pytest"], tmp_path / "house")
     said = wheels.install_and_use(built.pure, tmp_path / "house", tmp_path / "installed")
     assert said.startswith("pure, ")
 

