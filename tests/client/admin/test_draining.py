@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.waiting import until
 
-from rocketpipe import DEAD_LETTER, Producer, PushConsumer, ReceivedMessage, SimpleConsumer
+from rocketpipe import (
+    DEAD_LETTER,
+    MessageQueue,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+    SimpleConsumer,
+)
+from rocketpipe.broker.broker import broker
+from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.draining import GroupBacklog
 from rocketpipe.client.admin.fleet import NoBroker
 from rocketpipe.client.session import Session
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.store.config import StoreConfig
+from rocketpipe.testing import Cluster
 
 BROKER = "broker-a"
 
@@ -46,6 +59,31 @@ async def test_what_a_group_has_not_read_is_left_and_what_none_reads_is_unread(
 
     await admin.offsets.commit("shop", {queue: QueueOffset(3)})
     assert (await admin.draining.look(BROKER)).is_consumed
+
+
+async def test_a_group_with_a_place_at_another_broker_alone_has_all_to_read(
+    servers: Cluster, session: Session, admin: Admin, tmp_path: Path
+) -> None:
+    await admin.topics.create("orders", queues=1)
+    await admin.groups.create("away")
+    (queue,) = await admin.offsets.ends("orders")
+    await admin.offsets.commit("away", {queue: QueueOffset(0)})
+    data = tmp_path / "b"
+    config = BrokerConfig(
+        name="broker-b",
+        data=data,
+        name_servers=(servers.name_server,),
+        port=0,
+        store=StoreConfig.embedded(data),
+    )
+    async with broker(config):
+        await admin.topics.create("orders", queues=1, broker="broker-b")
+        there = MessageQueue(topic="orders", broker_name="broker-b", queue_id=0)
+        async with Producer(session) as producer:
+            await producer.send("orders", b"x", queue=there)
+        found = await admin.draining.look("broker-b")
+        assert found.groups == (GroupBacklog("away", "orders", 1, 0),)
+        assert found.unread == {}
 
 
 async def test_what_is_kept_back_for_now_is_left(session: Session, admin: Admin) -> None:

@@ -1,13 +1,15 @@
 """What a broker has that nobody has read yet: how far it is from being empty.
 
-    groups      behind the end of a queue that they have a place in, or subscribe to now
+    groups      behind the end of a queue of a topic that they have a place in, or subscribe to now
     retries     of groups, before and after they are due
     waiting     before its moment, popped and not acknowledged, not decided, not committed
     unread      topics that no group reads, and dead letters that nobody has dealt with
 
-A group counts as a reader of a topic at a broker if it has a place there, unless its members are
-online and do not subscribe to it. Members that are told everything each keep their own places, so
-brokers know of none: their group reads nothing that could be waited for.
+A group counts as a reader of a topic at a broker if it has a place in that topic, there or at
+another broker, unless its members are online and do not subscribe to it: one that was away since
+the broker took its first message has none there, and reads it when it is back. Members that are
+told everything each keep their own places, so brokers know of none: their group reads nothing that
+could be waited for.
 """
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ class DrainAdmin:
 
         Raises:
             NoBroker: If there is no such broker, or it has no leader.
-            ConnectionLost: If it is out of reach.
+            ConnectionLost: If it is out of reach, or another is that may know of its readers.
         """
         address = (await self._fleet.leaders(broker=broker))[broker]
         before = await self._runtime(address)
@@ -110,9 +112,10 @@ class DrainAdmin:
         is_shown = int(before.get("dispatchBehindBytes", 0)) == 0
         ends = await self._ends_of(broker, address)
         places = (await self._fleet.call(address, GetAllConsumerOffsets())).table.offsets
+        elsewhere = await self._places_elsewhere(broker)
         groups = (await self._fleet.call(address, GetAllGroupConfig())).table.groups
-        known = {*groups, *_named(places)}
-        readers = _Readers(places, known, await self._online(address, known))
+        known = {*groups, *_named(places), *_named(elsewhere)}
+        readers = _Readers(places, elsewhere, known, await self._online(address, known))
         behind: list[GroupBacklog] = []
         unread: dict[str, int] = {}
         for topic, queues in sorted(ends.items()):
@@ -184,6 +187,16 @@ class DrainAdmin:
     async def _runtime(self, address: str) -> Mapping[str, str]:
         return (await self._fleet.call(address, GetBrokerRuntimeInfo())).values.table
 
+    async def _places_elsewhere(self, broker: str) -> set[str]:
+        """Which groups have a place in which topics at all others, as ``topic@group``."""
+        others = {
+            name: addresses.leader
+            for name, addresses in (await self._fleet.brokers()).items()
+            if name != broker and addresses.leader is not None
+        }
+        told = await self._fleet.ask(others, GetAllConsumerOffsets())
+        return {key for one in told.values() for key in one.table.offsets}
+
     async def _ends_of(self, broker: str, address: str) -> dict[str, _Ends]:
         """The queues that have had a message, by topic; the broker's own topics left out."""
         own = (await self._fleet.call(address, GetBrokerSystemTopics())).names.topics
@@ -226,11 +239,17 @@ class _Readers:
     def __init__(
         self,
         places: Mapping[str, Mapping[int, int]],
+        elsewhere: Iterable[str],
         groups: Iterable[str],
         online: Mapping[str, ConsumerConnections],
     ) -> None:
-        """Take places by ``topic@group``, all groups, and those that have members."""
+        """Take places by ``topic@group``, here and elsewhere, all groups, and who has members."""
         self._online = online
+        self._placed: dict[str, set[str]] = {}
+        for key in (*places, *elsewhere):
+            topic, _, group = key.partition("@")
+            if not is_system_group(group):
+                self._placed.setdefault(topic, set()).add(group)
         self._places: dict[str, dict[str, Mapping[int, int]]] = {}
         for key, offsets in places.items():
             topic, _, group = key.partition("@")
@@ -239,7 +258,7 @@ class _Readers:
 
     def of(self, topic: str) -> list[str]:
         """The groups that read a topic, in order."""
-        placed = {group for group in self._places.get(topic, ()) if not is_system_group(group)}
+        placed = self._placed.get(topic, set())
         if is_retry_topic(topic):
             return sorted(placed or _groups_of_retry(topic, self._groups))
         return sorted(
