@@ -101,11 +101,12 @@ async def test_with_sync_flush_an_answer_waits_for_the_disk(
 async def test_a_store_that_takes_nothing_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: StoreError, reason: str
 ) -> None:
-    def refuse(store: MessageStore, groups: object) -> None:
+    def refuse(store: MessageStore, what: object) -> None:
         raise error
 
     async with name_server(NamesrvConfig(port=0)) as names, broker(config(tmp_path, names)):
-        monkeypatch.setattr(MessageStore, "append", refuse)
+        for way in ("append", "append_from"):
+            monkeypatch.setattr(MessageStore, way, refuse)
         async with Producer(names) as producer:
             with pytest.raises(RequestRejected, match=reason) as refused:
                 await producer.send("orders", b"x")

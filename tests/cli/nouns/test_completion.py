@@ -114,7 +114,7 @@ def test_names_are_those_of_the_cluster(
 TYPED = [
     ("rocketpipe top", "rocketpipe topic "),
     ("rocketpipe topic cr", "rocketpipe topic create "),
-    ("rocketpipe topic create orders --que", "rocketpipe topic create orders --queues "),
+    ("rocketpipe topic create orders --ord", "rocketpipe topic create orders --ordered "),
     ("rocketpipe topic list -o js", "rocketpipe topic list -o json "),
     ("rocketpipe broker conf", "rocketpipe broker config "),
     ("rocketpipe-mqadmin topicRo", "rocketpipe-mqadmin topicRoute "),
