@@ -21,6 +21,7 @@ PUBLIC = (
     "rocketpipe.errors",
     "rocketpipe.pipeline",
     "rocketpipe.pipeline.launch",
+    "rocketpipe.projects",
     "rocketpipe.selectors",
     "rocketpipe.strategies",
     "rocketpipe.tables",

@@ -16,6 +16,7 @@ from typing import Final
 import rocketpipe
 import rocketpipe.blocking
 import rocketpipe.pipeline
+import rocketpipe.projects
 import rocketpipe.tables
 import rocketpipe.testing
 from tools.docs import api_entry
@@ -167,6 +168,7 @@ PAGES: Final[dict[str, Page]] = {
             *_of("rocketpipe.pipeline.launch", "prepare", "local_spark"),
             *_of("rocketpipe.pipeline", "BatchTable"),
             *_of("rocketpipe.pipeline", "SparkPlace"),
+            *_of("rocketpipe.projects", "expect"),
         ),
         _spark_options,
     ),
@@ -183,6 +185,7 @@ PAGES: Final[dict[str, Page]] = {
             *_of("rocketpipe.testing.kit_clock", "KitClock*"),
             *_of("rocketpipe.testing.kit_faults", "Faults*"),
             *_of("rocketpipe.testing", "cluster", "Cluster*", "ManualClock"),
+            *_of("rocketpipe.testing", "PipelineCopy*"),
             *_of("rocketpipe.testing", "serving", "Servers*", "ServersFailed"),
         ),
     ),
@@ -194,7 +197,13 @@ def unlisted() -> list[str]:
     told = {id(name.value) for page in PAGES.values() for name in page.names}
     return [
         f"{module.__name__}.{name}"
-        for module in (rocketpipe, rocketpipe.pipeline, rocketpipe.tables, rocketpipe.testing)
+        for module in (
+            rocketpipe,
+            rocketpipe.pipeline,
+            rocketpipe.projects,
+            rocketpipe.tables,
+            rocketpipe.testing,
+        )
         for name in module.__all__
         if id(value := getattr(module, name)) not in told
         and not inspect.ismodule(value)

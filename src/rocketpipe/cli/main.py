@@ -63,6 +63,11 @@ NOUNS: Final = (
     Noun("table", "nouns.tables", "fill tables with the messages of topics, and show them"),
     Noun("sql", "nouns.sql", "ask topics, groups and dead letters in SQL, on Spark"),
     Noun("config", "nouns.config", "show what a server would be told, and check files of settings"),
+    Noun(
+        "pipeline",
+        "nouns.pipelines",
+        "make, check, run, show and draw pipelines that are declared in a folder",
+    ),
     Noun("bench", "nouns.bench", "measure how fast a cluster takes messages and hands them out"),
     Noun("doctor", "nouns.doctor", "look a cluster over, and say what to do about what is found"),
     Noun("mqadmin", "mqadmin.command", "do what RocketMQ's mqadmin does, by its verbs and flags"),

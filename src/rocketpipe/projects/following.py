@@ -1,0 +1,93 @@
+"""A pipeline that runs again whenever its topics have grown."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from rocketpipe.client.admin.admin import Admin
+from rocketpipe.errors import RocketPipeError
+from rocketpipe.pipeline.session import SparkPlace
+from rocketpipe.projects import topics
+from rocketpipe.projects.errors import ServerFailed
+from rocketpipe.projects.folder import Folder
+from rocketpipe.projects.records import Run
+from rocketpipe.projects.running import Ask, Workshop, run_recorded, workshop
+
+#: After Spark has died, it is started again after so long.
+REST_S: Final = 5.0
+
+Say = Callable[[str], None]
+Watch = Callable[[Run], None]
+
+
+def follow(
+    folder: Folder,
+    place: SparkPlace,
+    name_servers: str,
+    *,
+    every_s: float,
+    watch: Watch,
+    done: Watch,
+    say: Say,
+) -> None:
+    """Run the pipeline, and again whenever topics have grown, until somebody interrupts.
+
+    A Spark that dies is started again. ``done`` is told of each run that ended.
+
+    Raises:
+        PipelineError: If Spark does not start at all.
+    """
+    while True:
+        try:
+            with workshop(folder, place, name_servers, watch) as shop:
+                _passes(shop, name_servers, every_s=every_s, done=done, say=say)
+        except ServerFailed as error:
+            if "did not start" in str(error):
+                raise
+            say(f"{error}; starting again")
+            time.sleep(REST_S)
+
+
+def _passes(shop: Workshop, name_servers: str, *, every_s: float, done: Watch, say: Say) -> None:
+    while True:
+        run = run_recorded(shop, Ask())
+        done(run)
+        read = _ends_read(run)
+        trouble: str | None = None
+        while True:
+            time.sleep(every_s)
+            shop.check_alive()
+            try:
+                ends = asyncio.run(_ends(name_servers, run))
+            except RocketPipeError as error:
+                if str(error) != trouble:
+                    trouble = str(error)
+                    say(f"the cluster cannot be asked now: {trouble}")
+                continue
+            if run.state != "completed" or has_grown(read, ends):
+                break
+
+
+def has_grown(read: dict[tuple[str, str, str], int], ends: topics.Ends) -> bool:
+    """Whether there is anything that no flow has read so far."""
+    return any(end > max(read.get(queue, 0), least) for queue, (least, end) in ends.items())
+
+
+def _ends_read(run: Run) -> dict[tuple[str, str, str], int]:
+    """Up to where all flows have read: of several that read a queue, the one that is behind."""
+    found: dict[tuple[str, str, str], int] = {}
+    for flow in run.flows.values():
+        for topic, brokers in flow.ends.items():
+            for broker, queues in brokers.items():
+                for queue, end in queues.items():
+                    key = (topic, broker, queue)
+                    found[key] = min(found.get(key, end), end)
+    return found
+
+
+async def _ends(name_servers: str, run: Run) -> topics.Ends:
+    async with Admin(name_servers) as admin:
+        return await topics.ends_of(admin, run.graph.source_topics())
