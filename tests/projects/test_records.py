@@ -48,6 +48,17 @@ def test_a_flow_that_failed_did_not_complete_whatever_comes_first() -> None:
     assert set(run.flows) == {"paid", "to_out"}
 
 
+def test_a_flow_that_cannot_be_resolved_says_why() -> None:
+    run = a_run()
+    run.take_message(
+        "Failed to resolve flow: 'spark_catalog.shop.paid'.\n"
+        "Error: [UNRESOLVED_COLUMN] No `x`. SQLSTATE: 42703; line 1 pos 39;\n'Project ['x]\n"
+    )
+    run.take_message("Failed to resolve flow due to upstream failure: 'spark_catalog.shop.more'.")
+    assert run.flows["paid"].error == "[UNRESOLVED_COLUMN] No `x`."
+    assert (run.flows["more"].state, run.flows["more"].error) == ("skipped", None)
+
+
 def test_rows_ends_and_rules_are_added_up_over_batches() -> None:
     run = a_run()
     rule = {

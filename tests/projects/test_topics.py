@@ -50,9 +50,9 @@ async def test_topics_that_are_not_there_are_told_with_the_nearest(tmp_path: Pat
             await producer.send("orders", b"one")
         async with Admin(servers.name_server) as admin:
             ends = await ends_of(admin, ["orders", "ordres"])
-            found = "UnknownTopic: there is no topic 'ordres'"
+            found = ["flow a: UnknownTopic: there is no topic 'ordres'"]
             problems, notes = await checking.against_cluster(admin, graph, found)
-            again, _ = await checking.against_cluster(admin, Graph(), "[X] no such column")
+            again, _ = await checking.against_cluster(admin, Graph(), ["[X] no such column"])
     assert sum(end - least for least, end in ends.values()) == 1
     assert problems == [
         "flow a: there is no topic 'ordres': did you mean 'orders'?",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -55,26 +56,28 @@ def quick(folder: Folder) -> list[str]:
     return problems
 
 
-def dry_run(shop: Workshop, run: Run) -> tuple[Graph, str | None]:
+def dry_run(shop: Workshop, run: Run) -> tuple[Graph, list[str]]:
     """What Spark makes of the definitions, and what it finds wrong with them.
 
     Raises:
         ServerFailed: If Spark dies.
     """
     shop.run(Ask(dry=True), run)
-    return run.graph, run.error
+    told = [f"flow {flow.name}: {flow.error}" for flow in run.flows.values() if flow.error]
+    return run.graph, told or ([run.error] if run.error else [])
 
 
 async def against_cluster(
-    admin: Admin, graph: Graph, found: str | None
+    admin: Admin, graph: Graph, found: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Problems and notes on a pipeline, with what Spark found if that is not the same."""
     problems = await topics.unknown(admin, graph)
     notes = await topics.to_be_made(admin, graph)
     if cycle := graph.cycle():
         problems.append(f"a cycle: {' reads '.join(cycle)}: break it with a topic or a table")
-    elif found is not None and not any(_same(found, problem) for problem in problems):
-        problems.append(found)
+        return problems, notes
+    known = list(problems)
+    problems += [text for text in found if not any(_same(text, problem) for problem in known)]
     return problems, notes
 
 

@@ -25,6 +25,9 @@ KEPT: Final = 50
 _FLOW: Final = re.compile(
     r"Flow '?(?P<name>[^' ]+)'? (?:is |has )?(?P<state>[A-Z]+)(?: more than (?P<times>\d+) times)?"
 )
+_UNRESOLVED: Final = re.compile(
+    r"Failed to resolve flow(?P<above> due to [^:]*)?: '(?P<name>[^']+)'"
+)
 _RUNS: Final = "runs"
 
 
@@ -90,6 +93,11 @@ class Run:
     def take_message(self, text: str) -> None:
         """Learn from what Spark says of a flow."""
         first, _, rest = text.partition("\n")
+        if unresolved := _UNRESOLVED.match(first):
+            flow = self._flow(plain(unresolved["name"]))
+            flow.state = "skipped" if unresolved["above"] else "failed"
+            flow.error = None if unresolved["above"] else reason(rest or text)
+            return
         found = _FLOW.match(first)
         if found is None:
             return
@@ -175,7 +183,7 @@ def reason(text: str) -> str:
         line = cause[1]
     if found := re.search(r"(?:[\w]+\.)+\w*(?:Error|Exception|Topic|Gone|Column|Row): (.+)", line):
         line = found[1]
-    return line.strip()
+    return line.partition(" SQLSTATE: ")[0].strip()
 
 
 def save(folder: Folder, run: Run) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -142,6 +143,7 @@ def _carry_out(ours: Folder, options: argparse.Namespace, ask: Ask) -> int:
     printer = Printer.of(options)
     place = spark_place.spark_place(options)
     ticker = _Ticker()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service is stopped in order too
     with held(ours):
         if getattr(options, "follow", False):
 
