@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import select
+import selectors
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,9 @@ def serving(scratch: Path, arguments: Sequence[str] = ()) -> Iterator[Servers]:
 
 def _addresses(child: subprocess.Popen[str]) -> dict[str, str]:
     assert child.stdout is not None
-    readable, _, _ = select.select([child.stdout], [], [], START_TIMEOUT_S)
+    with selectors.DefaultSelector() as waiting:  # of any number of descriptors
+        waiting.register(child.stdout, selectors.EVENT_READ)
+        readable = waiting.select(START_TIMEOUT_S)
     ready = child.stdout.readline() if readable else ""
     while ready and not ready.startswith("ready "):
         ready = child.stdout.readline()  # all lines come in one write

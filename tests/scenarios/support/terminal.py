@@ -144,7 +144,9 @@ class Screen:
             self._master = -1
 
     def _read(self) -> bool:
-        if not select.select([self._master], [], [], PATIENCE_S)[0]:
+        waiting = select.poll()
+        waiting.register(self._master, select.POLLIN)
+        if not waiting.poll(PATIENCE_S * 1000):
             raise AssertionError(f"nothing came for {PATIENCE_S} s after: {self.shown}")
         try:
             data = os.read(self._master, 65_536)
