@@ -35,7 +35,7 @@ class ReceivedMessage(RecordView):
         self._tried = 0
 
     @classmethod
-    def cut_from(cls, answer: Bytes, at: int, end: int, queue: MessageQueue) -> ReceivedMessage:
+    def _cut_from(cls, answer: Bytes, at: int, end: int, queue: MessageQueue) -> ReceivedMessage:
         """The message whose record is at ``at`` of a pull's answer: the same for less.
 
         Raises:
@@ -97,6 +97,6 @@ def received(answer: Bytes, queue: MessageQueue) -> Iterator[ReceivedMessage]:
     """
     at, end = 0, len(answer)
     while at < end:
-        message = ReceivedMessage.cut_from(answer, at, end, queue)
+        message = ReceivedMessage._cut_from(answer, at, end, queue)  # noqa: SLF001 - of this file
         at += message.size
         yield message
