@@ -104,7 +104,7 @@ def test_a_topic_that_nobody_has_is_named_with_those_that_there_are(
         PullConsumer(servers.name_server, group="g") as consumer,
         pytest.raises(NoRoute, match=f"'{topic}-not'"),
     ):
-        consumer.subscribe(f"{topic}-not")
+        consumer.queues_of(f"{topic}-not")
 
 
 def test_handlers_run_in_threads_and_may_use_other_blocking_clients(
