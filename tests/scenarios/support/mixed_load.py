@@ -21,6 +21,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from tests.scenarios.support.hurried_clock import SPEED, START_MS
+from tests.scenarios.support.recorded_calls import RecordedCalls
 from tests.scenarios.support.scenario_clients import FIRST, PATIENCE_S, SEND_TIMEOUT_MS, Cast
 
 from rocketpipe import (
@@ -101,10 +102,12 @@ class MixedCast(Cast):
         """A member that pushes what it pops, to ``handle`` with its recorder and the consumer."""
         record = self.recorder(name)
         session = Session(self.name_servers, clock=self.clock, instance=name)
+        session.leaders = calls = RecordedCalls(session, record, group)
         consumer = PushConsumer(session, group=group, pop=True, start=FIRST, concurrency=4)
 
         @consumer.on(topic)
         async def handled(message: Any) -> None:
+            calls.handled[str(message.handle)] = message
             with record.handling(group, message):
                 await handle(consumer, message)
 

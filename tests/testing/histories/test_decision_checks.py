@@ -181,6 +181,16 @@ def plant_acked_by_a_push_consumer(story: Fated) -> None:
     story.see("committed", 3, "pop", queue=RETRY)
 
 
+def test_a_push_consumer_that_acknowledged_too_late_gets_it_again() -> None:
+    story = clean()
+    story.ack("of pop", "committed", (QUEUES[0], 0), FAIL)
+    story.see("committed", 3, "pop", queue=RETRY)
+    assert story.kinds() == set()
+    story.ack("of pop", "committed", (RETRY, 3))
+    story.see("committed", 4, "pop", queue=RETRY)
+    assert story.kinds() == {"acked"}
+
+
 def plant_acked_and_a_fault(story: Fated) -> None:
     story.add("nemesis", What.FAULT, INVOKE, name="broker killed")
     story.pop("p1", "popped", (RETRY, 2))

@@ -77,9 +77,10 @@ def _popped(facts: Facts, group: Group) -> Iterator[Anomaly]:
 
 
 def _is_done_with(facts: Facts, before: Delivery, again: Delivery) -> bool:
-    for ack in facts.fates.acks(before.group, before.id):
-        if (ack.who, ack.place) == (before.who, before.place) and ack.is_done_by(again.at_ns):
-            return True
+    by = before.who, before.place
+    acks = [ack for ack in facts.fates.acks(before.group, before.id) if (ack.who, ack.place) == by]
+    if acks:  # one that came too late, or that nobody answered, does not count
+        return any(ack.is_done_by(again.at_ns) for ack in acks)
     if before.until_ns or before.end is not Phase.OK or before.end_ns is None:
         return False
     return (
