@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.ports import lasting_ports
 
+from rocketpipe.remoting import caller
 from rocketpipe.remoting.log_budget import LogBudget
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ settings.load_profile("house")
 # this one starts; some of these are tests of Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A machine that is busy with other things may hold up a process for seconds: that is no server that
+# cannot be reached.
+caller.CONNECT_TIMEOUT_MS = 60_000  # type: ignore[misc]
 
 GOLDEN = Path(__file__).parent / "golden"
 
