@@ -51,6 +51,7 @@ NO_TEST_OF_THEIR_OWN = {
 
 # What tests are made of is tested by tests that must turn red, or by whoever is built on it.
 TESTED_BY = {
+    "broker/delivery/single_sends.py": "broker/handlers/test_sending.py",
     "broker/fast_path/outbox.py": "broker/fast_path/test_fast_path.py",
     "broker/fast_path/pulling.py": "broker/fast_path/test_fast_path.py",
     "broker/fast_path/sending.py": "broker/fast_path/test_fast_path.py",

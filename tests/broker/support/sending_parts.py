@@ -12,6 +12,7 @@ from rocketpipe.broker.delivery.deferral import Deferral
 from rocketpipe.broker.delivery.delay import DelayLevels
 from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.retry import Retries
+from rocketpipe.broker.delivery.single_sends import SingleSends
 from rocketpipe.broker.handlers.sending import SendHandlers
 from rocketpipe.broker.intake.admission import Admission, AdmissionLimits
 from rocketpipe.broker.intake.intake import Intake
@@ -100,15 +101,15 @@ class SendingParts:
         self.transaction_limit = OpenTransactionLimit(
             self.config.max_open_transactions, self.takes_half
         )
+        self.singles = SingleSends(self.config, self.stamp, self.deferral, self.transaction_limit)
         self._router = Router(
             SendHandlers(
                 self.config,
                 self.intake,
                 self.topic_provider,
                 self.stamp,
-                self.deferral,
+                self.singles,
                 self.retries,
-                self.transaction_limit,
             )
         )
 

@@ -293,9 +293,9 @@ cdef class Turn:
             at = stop
         return KEPT if stop == end and at == end else OTHER
 
-    def keep(self, list puts not None, peer, opaque, queue_id, unique_key, buffer, frame):
+    def keep(self, puts, peer, opaque, queue_id, unique_key, buffer, frame, recall_handle=""):
         self.give_up()
-        self.slow.keep(puts, peer, opaque, queue_id, unique_key, buffer, frame)
+        self.slow.keep(puts, peer, opaque, queue_id, unique_key, buffer, frame, recall_handle)
         self.size += frame[2] - frame[1]
 
     cdef int give_up(self) except -1:

@@ -1,7 +1,9 @@
 """Plain sends: checked as they come, stored together at the end of the turn.
 
 A send is plain when its properties ask for nothing but to be stored, and its topic is one about
-which there is nothing more to say. Any other is left to ``handlers.sending``.
+which there is nothing more to say. Those that wait before they show are stored together too, by
+themselves: they are made in Python, and plain ones of their turn need not be. Any other is left to
+``handlers.sending``.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from rocketpipe.broker.delivery.single_sends import SingleSends
 from rocketpipe.broker.fast_path.outbox import Outbox
 from rocketpipe.broker.fast_path.turn import KEPT_BITS, TURN_BYTES, PlainSends, Turn
+from rocketpipe.broker.fast_path.waiting_sends import WaitingSends
 from rocketpipe.broker.intake.admission import Admission
 from rocketpipe.broker.intake.intake import unavailable
 from rocketpipe.broker.intake.room import PLAIN_ROOM, Room
@@ -36,7 +40,7 @@ from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.connection import Frame
 from rocketpipe.protocol.frame import encode_frame
-from rocketpipe.protocol.hot import read_send, send_reply_tail
+from rocketpipe.protocol.hot import LongSendHeader, SendHeader, read_send, send_reply_tail
 from rocketpipe.record.batch import split_batch
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES
 from rocketpipe.remoting.connection import PeerConnection
@@ -58,6 +62,7 @@ class SendFastPath:
         stamp: BrokerProperties,
         outgoing: Outbox,
         topics: TopicTable,
+        singles: SingleSends,
         *,
         store_host: bytes,
         max_body_bytes: int,
@@ -76,10 +81,14 @@ class SendFastPath:
         self._suffix = stamp.suffix
         self._max_properties = MAX_PROPERTIES_BYTES - PLAIN_ROOM - len(stamp.suffix) - 1
         #: What is longer may be too long for the log's files, with all that belongs to it.
-        self._any_body = Room(store.commit_log.segment_bytes).any_body_bytes
+        room = Room(store.commit_log.segment_bytes)
+        self._any_body = room.any_body_bytes
         #: What is like others that were plain need not be looked at again.
         self._known = PlainSends(stamp.suffix, min(max_body_bytes, self._any_body))
         self._turn = Turn(self._known)
+        self._waiting = WaitingSends(singles, topics, room)
+        #: Sends of this turn that wait before they show.
+        self._aside = Turn(self._known)
         self._host = store_host.hex().upper().encode()
         self._tail = send_reply_tail(stamp.region, stamp.trace_on)
         #: Called when the first send of a turn was kept; `end_turn` is to follow.
@@ -142,13 +151,15 @@ class SendFastPath:
             return False
         fields = header.fields
         queue_id, text, size = fields.queue_id, fields.properties, end - body
+        unique_key = plain_key(text) or ""
+        if not unique_key and not fields.batch:
+            return self._take_aside(header, buffer, frame, peer)
         most = known.queues.get(fields.topic)
         if most is None:
             most = plain_queues(self._topics.get(fields.topic))
             if not most:
                 return False
             known.queues[fields.topic] = most
-        unique_key = plain_key(text) or ""
         # A batch need not have a key: its messages have theirs.
         if (
             not (unique_key or (fields.batch and asks_nothing(text) and _KEY not in text))
@@ -156,10 +167,9 @@ class SendFastPath:
             or fields.reconsume_times
             or fields.sys_flag & INNER_BATCH
             or size > known.max_body_bytes
-            or not (text.isascii() and unique_key.isprintable())
+            or not text.isascii()
+            or not _is_clean(unique_key)
             or len(text) > self._max_properties
-            or '"' in unique_key
-            or "\\" in unique_key
         ):
             return False
         sys_flag = fields.sys_flag & KEPT_BITS | (BORN_HOST_V6 if len(host) > 8 else 0)
@@ -179,6 +189,24 @@ class SendFastPath:
         opaque = None if header.flag else header.opaque
         self._turn.keep(puts, peer, opaque, queue_id, unique_key, buffer, frame)
         if self._turn.size > TURN_BYTES:
+            self.store()
+        return True
+
+    def _take_aside(
+        self, header: SendHeader | LongSendHeader, buffer: bytes, frame: Frame, peer: PeerConnection
+    ) -> bool:
+        """Keep a send that waits before it shows; False if it is for the router."""
+        _, body, end = frame
+        fields, aside = header.fields, self._aside
+        if end - body > self._known.max_body_bytes or not fields.properties.isascii():
+            return False
+        waiting = self._waiting.read(fields, buffer[body:end], peer.packed_host)
+        if waiting is None or not _is_clean(waiting.unique_key):
+            return False
+        opaque = None if header.flag else header.opaque
+        put, key, handle = waiting
+        aside.keep([put], peer, opaque, fields.queue_id, key, buffer, frame, handle)
+        if aside.size > TURN_BYTES:
             self.store()
         return True
 
@@ -220,10 +248,15 @@ class SendFastPath:
 
     def store(self) -> None:
         """Store what was kept, and post the answers, or have them posted once it is durable."""
-        turn = self._turn
-        if not len(turn):
-            return
-        self._turn = turn.another()
+        turn, aside = self._turn, self._aside
+        if len(turn):
+            self._turn = turn.another()
+            self._store_turn(turn)
+        if len(aside):
+            self._aside = aside.another()
+            self._store_turn(aside)
+
+    def _store_turn(self, turn: Turn) -> None:
         if self._admission.refusal() is not None:
             self._give_back(turn)
             return
@@ -316,6 +349,11 @@ class SendFastPath:
     def _give_back(self, turn: Turn) -> None:
         for each in turn.asked:
             each.peer.take(each.buffer, [each.frame])
+
+
+def _is_clean(key: str) -> bool:
+    """Whether a key may stand in an answer as it is."""
+    return key.isprintable() and '"' not in key and "\\" not in key
 
 
 def plain_queues(topic: TopicSettings | None) -> int:

@@ -53,6 +53,8 @@ class Asked(NamedTuple):
     unique_key: str
     buffer: bytes
     frame: Frame
+    #: What takes it back while it waits; empty if nothing does.
+    recall_handle: str = ""
 
 
 class PlainSends:
@@ -210,10 +212,11 @@ class Turn:
         unique_key: str,
         buffer: bytes,
         frame: Frame,
+        recall_handle: str = "",
     ) -> None:
         """Keep a send, as `Asked` has it, with the messages that are in it."""
         self._groups.append(puts)
-        asked = (peer, opaque, queue_id, unique_key, buffer, frame)
+        asked = (peer, opaque, queue_id, unique_key, buffer, frame, recall_handle)
         self._asked.append(_new_tuple(Asked, asked))
         self.size += frame[2] - frame[1]
 
@@ -253,12 +256,18 @@ class Turn:
         ``host`` and ``tail`` are those of `protocol.hot.send_reply`.
         """
         told = []
-        for (peer, opaque, queue_id, key, _, _), stored in zip(
+        for (peer, opaque, queue_id, key, _, _, recall_handle), stored in zip(
             self._asked, self._placed, strict=True
         ):
             if opaque is None:
                 continue
-            own = b'"transactionId":"%b",%b' % (key.encode(), tail) if key else tail
+            own = (
+                b'"recallHandle":"%b",%b' % (recall_handle.encode(), tail)
+                if recall_handle
+                else tail
+            )
+            if key:
+                own = b'"transactionId":"%b",%b' % (key.encode(), own)
             ids, (last, *_) = host, stored[-1]
             if len(stored) > 1:
                 ids = message_ids(host, [each[0] for each in stored[:-1]])

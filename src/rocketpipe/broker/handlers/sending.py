@@ -20,44 +20,35 @@ from __future__ import annotations
 from typing import Final
 
 from rocketpipe.broker.config.config import BrokerConfig
-from rocketpipe.broker.delivery.deferral import Deferral
 from rocketpipe.broker.delivery.retry import Retries, explained
-from rocketpipe.broker.intake.half_messages import half_of
+from rocketpipe.broker.delivery.single_sends import (
+    Sent,
+    SingleSends,
+    check_keys,
+    check_type,
+    illegal,
+    plain_put,
+)
 from rocketpipe.broker.intake.intake import Intake
-from rocketpipe.broker.intake.open_transaction_limit import OpenTransactionLimit
 from rocketpipe.broker.intake.sent_properties import BrokerProperties, SendOptions, waits
 from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.errors import InvalidName, RecordError, RequestRejected
 from rocketpipe.model import properties
-from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, MULTI_TAGS, TRANSACTION_BITS
 from rocketpipe.model.host import Host
-from rocketpipe.model.ids import RecallHandle
 from rocketpipe.model.names import (
     MAX_TOPIC,
     NOT_SENDABLE,
-    TIMER_TOPIC,
     check_topic,
     group_of_retry,
     is_retry_topic,
 )
-from rocketpipe.model.topic import (
-    CLEANUP_POLICY,
-    MESSAGE_TYPE,
-    MessageType,
-    Perm,
-    TopicFilterType,
-    TopicSettings,
-)
+from rocketpipe.model.topic import Perm, TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.sending import SendMessage, SendMessageBack, SendMessageReply
 from rocketpipe.record.batch import decode_batch
-from rocketpipe.record.layout import HOST_BITS
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.log.puts import Put
 
-#: Topics of these types take what others do not.
-_ANY_TYPE: Final = (MessageType.MIXED, MessageType.UNSPECIFIED)
-_IN_ORDER_OR_NOT: Final = {MessageType.FIFO.value: MessageType.NORMAL.value}
 #: Queues that a retry topic gets when the first to name it is a send.
 _RETRY_QUEUES: Final = 1
 
@@ -71,21 +62,20 @@ class SendHandlers:
         intake: Intake,
         topic_provider: TopicProvider,
         stamp: BrokerProperties,
-        deferral: Deferral,
+        singles: SingleSends,
         retries: Retries,
-        transaction_limit: OpenTransactionLimit,
     ) -> None:
         self._config = config
         self._intake = intake
         self._topic_provider = topic_provider
         self._stamp = stamp
-        self._deferral = deferral
+        self._singles = singles
         self._retries = retries
-        self._transaction_limit = transaction_limit
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go by other settings from now on."""
         self._config = config
+        self._singles.reconfigure(config)
 
     @handles(SendMessage)
     async def send(self, request: SendMessage, call: Call) -> SendMessageReply:
@@ -108,27 +98,10 @@ class SendHandlers:
             queue_id=queue_id,
             queue_offset=stored.first_offset,
             transaction_id=unique_key,
-            recall_handle=self._recall_handle(puts[0], unique_key),
+            recall_handle=self._singles.recall_handle(puts[0], unique_key),
             region=self._stamp.region,
             trace_on=self._stamp.trace_on,
         )
-
-    def _recall_handle(self, put: Put, unique_key: str | None) -> str | None:
-        """What takes a message back that waits for its moment."""
-        if put.topic != TIMER_TOPIC or unique_key is None:
-            return None
-        said = properties.decode_bytes(put.properties)
-        topic, out_ms = said.get(properties.REAL_TOPIC), said.get(properties.TIMER_OUT_MS, "")
-        if topic is None or is_retry_topic(topic) or not (out_ms.isascii() and out_ms.isdigit()):
-            return None
-        handle = RecallHandle(
-            topic=topic,
-            broker=self._config.name,
-            # A millisecond more: rounded down, it is the second that the message waits for.
-            deliver_ms=int(out_ms) + 1,
-            unique_key=unique_key,
-        )
-        return str(handle)
 
     @handles(SendMessageBack)
     async def send_back(self, request: SendMessageBack, call: Call) -> None:
@@ -194,24 +167,11 @@ class SendHandlers:
         unique_key: str,
     ) -> Put:
         given_up = self._given_up(request, call)
-        check_keys(topic, wishes)
-        is_half = self._is_half(wishes, given_up is None, request.reconsume_times)
-        check_type(self._config, topic, wishes, is_half=is_half)
-        self._check_body(request.body)
-        text = self._stamp.stamped(
-            request.properties.encode("utf-8", "replace"),
-            None if wishes.unique_key else unique_key,
+        put = self._singles.put(
+            _sent(request, call), topic, queue_id, wishes, unique_key, may_wait=given_up is None
         )
-        put = self._put(request, call, topic, queue_id, request.body, text, request.flag)
         if given_up:
             put = await self._dead_letter(put, given_up)
-        elif is_half:
-            self._transaction_limit.check()
-            if wishes.waits:
-                self._deferral.parked(put)  # or only its commit would find that it cannot wait so
-            put = half_of(put, unique_key, request.producer_group)
-        elif wishes.waits:
-            put = self._deferral.parked(put)
         retried = is_retry_topic(topic.name)
         if retried:
             put = self._intake.room.fitted(put, grouped=True) or put
@@ -222,65 +182,32 @@ class SendHandlers:
         self, request: SendMessage, call: Call, topic: TopicSettings, queue_id: int
     ) -> list[Put]:
         if len(topic.name) > MAX_TOPIC:
-            raise _illegal(f"message topic length too long {len(topic.name)}")
+            raise illegal(f"message topic length too long {len(topic.name)}")
         if is_retry_topic(topic.name):
-            raise _illegal(f"batch request does not support retry group {topic.name}")
-        self._check_body(request.body)
+            raise illegal(f"batch request does not support retry group {topic.name}")
+        self._singles.check_body(request.body)
         try:
             entries = list(decode_batch(request.body, max_bytes=self._config.max_message_bytes))
         except RecordError as error:
-            raise _illegal(str(error)) from error
+            raise illegal(str(error)) from error
         puts = []
+        sent = _sent(request, call)
         for entry in entries:
             wishes = SendOptions.of(properties.decode_bytes(entry.raw_properties))
             check_keys(topic, wishes)
             if wishes.delay_level > 0:
-                raise _illegal("a message of a batch may have no DELAY: send it on its own")
+                raise illegal("a message of a batch may have no DELAY: send it on its own")
             if wishes.timer is not None:
-                raise _illegal(f"a message of a batch may have no {wishes.timer}: send it alone")
+                raise illegal(f"a message of a batch may have no {wishes.timer}: send it alone")
             if wishes.is_half:
-                raise _illegal("a message of a batch may not be a half one: send it alone")
+                raise illegal("a message of a batch may not be a half one: send it alone")
             check_type(self._config, topic, wishes)
             new_key = None if wishes.unique_key else self._stamp.new_key()
             text = self._stamp.stamped(entry.raw_properties, new_key)
-            put = self._put(request, call, topic, queue_id, entry.body, text, entry.flag)
+            put = plain_put(sent._replace(body=entry.body, flag=entry.flag), topic, queue_id, text)
             self._intake.room.check(put)
             puts.append(put)
         return puts
-
-    def _put(
-        self,
-        request: SendMessage,
-        call: Call,
-        topic: TopicSettings,
-        queue_id: int,
-        body: bytes,
-        text: bytes,
-        flag: int,
-    ) -> Put:
-        if request.sys_flag & INNER_BATCH:
-            raise _illegal(
-                "sysFlag says inner batch, and topics of queue.type BatchCQ are not served"
-            )
-        born_host = Host.parse(call.peer.address)
-        # The sender cannot know how wide the hosts in the record are, and what makes a message a
-        # half one is its property: with the bit alone it would never show.
-        sys_flag = request.sys_flag & ~(HOST_BITS | TRANSACTION_BITS)
-        if born_host.is_v6:
-            sys_flag |= BORN_HOST_V6
-        if topic.filter_type is TopicFilterType.MULTI_TAG:
-            sys_flag |= MULTI_TAGS
-        return Put(
-            topic=topic.name,
-            queue_id=queue_id,
-            body=body,
-            properties=text,
-            flag=flag,
-            sys_flag=sys_flag,
-            born_ms=request.born_timestamp,
-            born_host=born_host.pack(),
-            reconsume_times=request.reconsume_times,
-        )
 
     # Retries
 
@@ -305,61 +232,15 @@ class SendHandlers:
         )
         return self._intake.room.fitted(put, grouped=True, arrived=True) or put
 
-    # Checks of what was sent
 
-    def _is_half(self, wishes: SendOptions, may_wait: bool, reconsume_times: int) -> bool:
-        # Clients before 4.6.1 leave the mark in what they send to be consumed again.
-        delayed = may_wait and wishes.delay_level > 0
-        if not wishes.is_half or (reconsume_times > 0 and delayed):
-            return False
-        if self._config.reject_transactions:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{self._config.name}] sending transaction message is forbidden",
-            )
-        return True
-
-    def _check_body(self, body: bytes) -> None:
-        most = self._config.max_message_bytes
-        if len(body) > most:
-            raise _illegal(f"the message body is {len(body)} bytes, {most} are the most")
-
-
-def check_type(
-    config: BrokerConfig, topic: TopicSettings, wishes: SendOptions, *, is_half: bool = False
-) -> None:
-    """Refuse what a topic is not for; one that says nothing of it takes everything.
-
-    Whether a message is one in order is not looked at: of Java's clients, which choose its
-    queue by themselves, nobody could tell.
-
-    Raises:
-        RequestRejected: It is not for this.
-    """
-    wanted = topic.attributes.get(MESSAGE_TYPE)
-    if wanted is None or not config.check_message_types or is_retry_topic(topic.name):
-        return
-    actual = MessageType.NORMAL
-    if is_half:
-        actual = MessageType.TRANSACTION
-    elif wishes.waits:
-        actual = MessageType.DELAY
-    if _IN_ORDER_OR_NOT.get(wanted, wanted) not in (actual, *_ANY_TYPE):
-        raise _illegal(
-            f"TopicMessageType validate failed, the expected type is {wanted}, but actual type "
-            f"is {actual.value}: send it to a topic of that message.type, or to one without"
-        )
-
-
-def check_keys(topic: TopicSettings, wishes: SendOptions) -> None:
-    """Refuse a message without a key where a topic keeps the last of each.
-
-    Raises:
-        RequestRejected: It has none.
-    """
-    if topic.attributes.get(CLEANUP_POLICY) == "COMPACTION" and not (wishes.keys or "").strip():
-        raise _illegal("Required message key is missing")
-
-
-def _illegal(remark: str) -> RequestRejected:
-    return RequestRejected(ResponseCode.MESSAGE_ILLEGAL, remark)
+def _sent(request: SendMessage, call: Call) -> Sent:
+    return Sent(
+        body=request.body,
+        properties=request.properties,
+        flag=request.flag,
+        sys_flag=request.sys_flag,
+        born_ms=request.born_timestamp,
+        born_host=Host.parse(call.peer.address).pack(),
+        reconsume_times=request.reconsume_times,
+        producer_group=request.producer_group,
+    )

@@ -20,6 +20,7 @@ from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullRules
 from rocketpipe.broker.delivery.repairing import keep_repaired
 from rocketpipe.broker.delivery.retry import Retries
+from rocketpipe.broker.delivery.single_sends import SingleSends
 from rocketpipe.broker.delivery.slave_reads import SlaveReads
 from rocketpipe.broker.delivery.tidying import keep_tidy
 from rocketpipe.broker.fast_path.fast_path import FastPath
@@ -112,8 +113,9 @@ def role(core: Core, slaves: SlaveReads | None = None) -> Iterator[Role]:
         pulls = pull_handlers(core, PullHandlers, slaves)
         clients = client_handlers(core)
         topics = topic_handlers(core)
-        sends = _send_handlers(core, features)
-        send_path, fast_path = _fast_path(core, pulls, slaves, features)
+        singles = _single_sends(core, features)
+        sends = _send_handlers(core, singles)
+        send_path, fast_path = _fast_path(core, pulls, singles, slaves, features)
         core.settings.watch(partial(_reconfigure, core, clients, sends, send_path), *_LIVE)
         router = build_router(core, features, sends, pulls, clients, topics)
         try:
@@ -214,7 +216,7 @@ async def _forget_topic(store: MessageStore, tables: Tables, stats: Stats, topic
     await run_steps(store.rounds.syncing())
 
 
-def _send_handlers(core: Core, features: Sequence[Feature]) -> SendHandlers:
+def _single_sends(core: Core, features: Sequence[Feature]) -> SingleSends:
     config, store = core.config, core.store
     deferral = Deferral(
         core.delays,
@@ -223,18 +225,26 @@ def _send_handlers(core: Core, features: Sequence[Feature]) -> SendHandlers:
         waiting=store.derived.timer,
         most_waiting=store.config.max_waiting_timers,
     )
-    retries = Retries(store, core.topic_provider, core.delays, core.locks, core.clock, core.stats)
     halves = [feature.takes_half for feature in features if feature.takes_half is not None]
     limit = OpenTransactionLimit(
         config.max_open_transactions, lambda most: all(takes(most) for takes in halves)
     )
-    return SendHandlers(
-        config, core.intake, core.topic_provider, core.stamp, deferral, retries, limit
+    return SingleSends(config, core.stamp, deferral, limit)
+
+
+def _send_handlers(core: Core, singles: SingleSends) -> SendHandlers:
+    retries = Retries(
+        core.store, core.topic_provider, core.delays, core.locks, core.clock, core.stats
     )
+    return SendHandlers(core.config, core.intake, core.topic_provider, core.stamp, singles, retries)
 
 
 def _fast_path(
-    core: Core, pulls: PullHandlers, slaves: SlaveReads | None, features: Sequence[Feature]
+    core: Core,
+    pulls: PullHandlers,
+    singles: SingleSends,
+    slaves: SlaveReads | None,
+    features: Sequence[Feature],
 ) -> tuple[SendFastPath, FastPath]:
     store, topics, groups = core.store, core.tables.topics, core.tables.groups
     outbox = Outbox()
@@ -245,6 +255,7 @@ def _fast_path(
         core.stamp,
         outbox,
         topics,
+        singles,
         store_host=core.store_host,
         max_body_bytes=core.config.max_message_bytes,
         stats=core.stats,

@@ -15,9 +15,9 @@ from typing import Final
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.delivery.deferral import Deferral
+from rocketpipe.broker.delivery.single_sends import check_keys, check_type
 from rocketpipe.broker.features.staging.records import Part, part_put
 from rocketpipe.broker.features.staging.staging import Staging
-from rocketpipe.broker.handlers.sending import check_keys, check_type
 from rocketpipe.broker.intake.intake import Intake
 from rocketpipe.broker.intake.sent_properties import BrokerProperties, SendOptions, is_plain
 from rocketpipe.broker.intake.topic_provider import TopicProvider
