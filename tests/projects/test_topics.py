@@ -16,12 +16,17 @@ from rocketpipe.testing import cluster
 
 def test_names_and_patterns_mean_topics_that_are_there() -> None:
     assert named(["b", "/a.*/", "nothing"], ["ab", "b", "aa", "ba"]) == ["b", "aa", "ab"]
+    assert named(["%DLQ%a", "/.*a/"], ["a"], {"a", "%DLQ%a"}) == ["%DLQ%a", "a"]
 
 
 def test_lag_is_what_lies_behind_the_last_batch() -> None:
     graph = Graph(
-        {"paid": Dataset("paid", Kind.TABLE), "other": Dataset("other", Kind.TABLE)},
-        {"paid": Flow("paid", "paid", (), ("orders",)), "other": Flow("other", "other", ("paid",))},
+        {name: Dataset(name, Kind.TABLE) for name in ("paid", "other", "whole")},
+        {
+            "paid": Flow("paid", "paid", (), ("orders",), "shop-paid"),
+            "other": Flow("other", "other", ("paid",)),
+            "whole": Flow("whole", "whole", (), ("orders",)),
+        },
     )
     run = Run.new("shop", 0)
     run.take_graph(graph)
@@ -34,6 +39,7 @@ def test_lag_is_what_lies_behind_the_last_batch() -> None:
     assert lag_of(graph, graph.flows["paid"], run, ends) == 2 + 2 + 3
     assert lag_of(graph, graph.flows["paid"], run, {}) is None
     assert lag_of(graph, graph.flows["other"], run, ends) is None
+    assert lag_of(graph, graph.flows["whole"], run, ends) is None
 
 
 @pytest.mark.scenario
@@ -43,12 +49,15 @@ async def test_topics_that_are_not_there_are_told_with_the_nearest(tmp_path: Pat
         {
             "a": Flow("a", "a", (), ("ordres", "orders", "/x.*/")),
             "b": Flow("b", "b", (), ("something-else",)),
+            "c": Flow("c", "c", (), ("%DLQ%g",)),
         },
     )
     async with cluster(tmp_path) as servers:
         async with Producer(servers.name_server) as producer:
             await producer.send("orders", b"one")
         async with Admin(servers.name_server) as admin:
+            await admin.topics.create("%DLQ%g", queues=1)
+            assert await ends_of(admin, ["%DLQ%g"]) == {("%DLQ%g", "broker-a", "0"): (0, 0)}
             ends = await ends_of(admin, ["orders", "ordres"])
             found = ["flow a: UnknownTopic: there is no topic 'ordres'"]
             problems, notes = await checking.against_cluster(admin, graph, found)

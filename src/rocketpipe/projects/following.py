@@ -52,10 +52,11 @@ def follow(
 
 
 def _passes(shop: Workshop, name_servers: str, *, every_s: float, done: Watch, say: Say) -> None:
+    seen: topics.Ends = {}
     while True:
         run = run_recorded(shop, Ask())
         done(run)
-        read = _ends_read(run)
+        read = ends_read(run, seen)
         trouble: str | None = None
         while True:
             time.sleep(every_s)
@@ -68,6 +69,7 @@ def _passes(shop: Workshop, name_servers: str, *, every_s: float, done: Watch, s
                     say(f"the cluster cannot be asked now: {trouble}")
                 continue
             if run.state != "completed" or has_grown(read, ends):
+                seen = ends
                 break
 
 
@@ -76,8 +78,11 @@ def has_grown(read: dict[tuple[str, str, str], int], ends: topics.Ends) -> bool:
     return any(end > max(read.get(queue, 0), least) for queue, (least, end) in ends.items())
 
 
-def _ends_read(run: Run) -> dict[tuple[str, str, str], int]:
-    """Up to where all flows have read: of several that read a queue, the one that is behind."""
+def ends_read(run: Run, seen: topics.Ends) -> dict[tuple[str, str, str], int]:
+    """Up to where all flows have read: of several that read a queue, the one that is behind.
+
+    Spark tells nothing of what is read whole, as by views: that was ``seen`` before the run.
+    """
     found: dict[tuple[str, str, str], int] = {}
     for flow in run.flows.values():
         for topic, brokers in flow.ends.items():
@@ -85,7 +90,7 @@ def _ends_read(run: Run) -> dict[tuple[str, str, str], int]:
                 for queue, end in queues.items():
                     key = (topic, broker, queue)
                     found[key] = min(found.get(key, end), end)
-    return found
+    return {queue: end for queue, (_, end) in seen.items()} | found
 
 
 async def _ends(name_servers: str, run: Run) -> topics.Ends:

@@ -125,6 +125,8 @@ def settings(folder: Folder, place: SparkPlace, scratch: Path) -> dict[str, str]
         "spark.sql.catalogImplementation": "hive",
         # Each flow starts a Python of its own, which has ten seconds to answer.
         "spark.sql.pipelines.execution.maxConcurrentFlows": str(_flows_at_once(place)),
+        # As others read them too: Spark's own kind has no zone there.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": folder.tables,
     }
