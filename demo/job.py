@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from demo import data, servers, spark_child, takeover, third_party
+from demo import data, log_reading, pipelining, servers, takeover, third_party
 from demo.page import write_page
 from demo.play import Play, Run
 from demo.proof import Proof, prove
@@ -159,8 +159,8 @@ def logged(place: Path) -> Iterator[None]:
 def show_logs(place: Path) -> None:
     """Print how the logs end."""
     names = (
-        *(servers.LOG_NAME, f"spark/{launch.LOG_NAME}", spark_child.LOG_NAME),
-        *(takeover.LOG_NAME, LOG_NAME),
+        *(servers.LOG_NAME, pipelining.LOG_NAME, *pipelining.SPARK_LOGS),
+        *(f"spark/{launch.LOG_NAME}", log_reading.LOG_NAME, takeover.LOG_NAME, LOG_NAME),
     )
     for name in names:
         log = place / name

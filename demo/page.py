@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from demo import plots
 from demo.plots import Series
-from demo.proof import Proof
+from demo.proof import Proof, letters_by
 from demo.rejecting import ATTEMPTS
 from demo.report import figures, headline, takeover_line
 from demo.takeover import Takeover
@@ -114,10 +114,10 @@ def page(run: Run, proof: Proof, setup_s: float) -> str:
         ),
         "<h2>Retries and dead letters</h2>",
         plots.lines("Rejections and dead letters, so far", rejections(run), watch.marks),
-        plots.bars("Dead letters by carrier: flights cancelled", evidence.letters["carriers"]),
+        plots.bars("Dead letters by carrier: flights cancelled", letters_by(evidence, "carrier")),
         _list(
             f"{count:,} × {reason or 'no reason given'}"
-            for reason, count in evidence.letters["reasons"].items()
+            for reason, count in letters_by(evidence, "reason").items()
         ),
         *_takeover(evidence.takeover),
         "<h2>Delay by carrier and hour</h2>",
@@ -239,7 +239,7 @@ def _lead(run: Run, proof: Proof) -> str:
     kills = {
         "broker": "The broker was killed with SIGKILL in the middle of it, and Spark read on from "
         "its files.",
-        "Spark": "So was the Spark query, within a batch.",
+        "Spark": "So were the pipeline and its Spark, within a batch.",
         "leader": "So was the leader of three copies: another took over in "
         f"{evidence.takeover.pause_s if evidence.takeover else 0:.1f} s.",
     }

@@ -1,12 +1,11 @@
 """The run itself: who is on the stage, what happens to them, and when it is over.
 
-    a share of the flights is sent          Spark, the consumers and the watch are at work
+    a share of the flights is sent          pipeline, consumers and watch are at work
     boarding calls are sent                 most of them due later
     the broker is killed, amid sending      Spark reads the log as a table; the broker is restarted
     a guest joins a group                   and shares its queues with our member
-    the Spark query is killed, in a batch   and started again from its checkpoint
+    the pipeline is killed, in a batch      and started again: it goes on from its checkpoints
     the rest is sent                        all is waited for, as long as something moves
-    the dead letters are looked at          by Spark
 
 Each act begins when the one before has happened, not after a time: a slow machine takes longer.
 """
@@ -21,30 +20,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from demo import delaying, following, rejecting, spark_job, third_party
+from demo import delaying, following, pipelining, rejecting, third_party
 from demo.data import Flight
 from demo.delaying import BoardingCalls
 from demo.following import Followers
+from demo.log_reading import LogReader
+from demo.pipelining import DELAYS, FLIGHTS, LETTERS, FlightsPipeline
 from demo.producing import Replay, plans
 from demo.proof import Evidence
 from demo.rejecting import DEAD_LETTERS, Departures
 from demo.servers import Servers
-from demo.spark_child import SparkChild
-from demo.spark_job import Settings
 from demo.third_party import SmallCarriers
 from demo.watching import Watch
 from rocketpipe import Admin
 from rocketpipe.background import running
 from rocketpipe.errors import RocketPipeError
 
-TOPIC: Final = "flights"
+TOPIC: Final = FLIGHTS
 QUEUES: Final = 8
 #: All flights take about a minute to send; fewer take less, but leave time for what happens.
 PER_SECOND: Final = 7_000
 LEAST_SENDING_S: Final = 20
-#: Of a whole year's flights a batch holds a twelfth, about a month; of few, a few hundred.
-BATCHES: Final = 12
-SMALLEST_BATCH: Final = 400
 MOST_CALLS: Final = 600
 FLIGHTS_PER_CALL: Final = 100
 #: So long nothing at all may move at the end before the wait is given up.
@@ -63,7 +59,7 @@ class Run:
     evidence: Evidence
     watch: Watch
     replay: Replay
-    spark: SparkChild
+    pipeline: FlightsPipeline
     sent_s: float
     total_s: float
 
@@ -88,11 +84,11 @@ class Play:
         self._departures = Departures(total)
         self._calls = BoardingCalls(max(1, min(MOST_CALLS, total // FLIGHTS_PER_CALL)))
         self._small = SmallCarriers(total)
-        groups = (following.GROUP, rejecting.GROUP, third_party.GROUP, spark_job.GROUP)
+        groups = (following.GROUP, rejecting.GROUP, third_party.GROUP, pipelining.GROUP)
         small = self._small.tally
         counted = {third_party.GROUP: lambda: small.found + small.again}
         self._watch = Watch(TOPIC, groups, DEAD_LETTERS, counted)
-        self._spark = SparkChild(self._settings(), say)
+        self._pipeline = FlightsPipeline(place, servers.name_server, say)
         self._broker_kills = 0
 
     async def run(self) -> Run:
@@ -102,14 +98,17 @@ class Play:
             RocketPipeError: If something fails that is not meant to.
         """
         name_server = self._servers.name_server
-        spark = self._spark
+        pipeline = self._pipeline
         async with AsyncExitStack() as stage, asyncio.TaskGroup() as tasks:
             admin = await stage.enter_async_context(Admin(name_server))
             await admin.topics.create(TOPIC, queues=QUEUES)
             await admin.topics.create(delaying.TOPIC, queues=QUEUES)
+            await admin.topics.create(
+                DEAD_LETTERS, queues=1
+            )  # the pipeline reads it from the start
             await stage.enter_async_context(running(self._watch.run(name_server), "watch"))
             await stage.enter_async_context(running(self._tell_progress(), "progress"))
-            tasks.create_task(spark.run())
+            tasks.create_task(pipeline.run())
             for consumer in (
                 self._followers.consumer(name_server, TOPIC),
                 self._departures.consumer(name_server, TOPIC),
@@ -123,9 +122,8 @@ class Play:
             sent_s = self._watch.now_s()
             self._say(f"all {self._total:,} flights are sent; waiting for the last ones to arrive")
             await self._settle()
-            letters = await spark.ask("dead letters")
             in_topic = sum(each.end for each in (await admin.offsets.ends(TOPIC)).values())
-            await spark.stop()
+            await pipeline.stop()
         evidence = Evidence(
             plans=self._plans,
             in_topic=in_topic,
@@ -136,17 +134,17 @@ class Play:
             log=log,
             acknowledged=acknowledged,
             taken_back=self._replay.taken_back,
-            letters=letters,
-            raw=spark.settings.raw.read(),
-            windows=spark.settings.windows.read(),
+            letters=pipeline.table(LETTERS),
+            raw=pipeline.table(FLIGHTS),
+            windows=pipeline.table(DELAYS),
             broker_kills=self._broker_kills,
-            spark_kills=spark.kills,
+            spark_kills=pipeline.kills,
         )
         return Run(
             evidence=evidence,
             watch=self._watch,
             replay=self._replay,
-            spark=spark,
+            pipeline=pipeline,
             sent_s=sent_s,
             total_s=self._watch.now_s(),
         )
@@ -154,32 +152,33 @@ class Play:
     # The acts
 
     async def _acts(self, admin: Admin, tasks: asyncio.TaskGroup) -> tuple[Any, list[int]]:
-        replay, spark = self._replay, self._spark
+        replay = self._replay
         self._say(f"sending {self._total:,} flights to topic {TOPIC!r}; starting Spark meanwhile …")
-        replay.open_to(0.25)
-        await spark.streaming()
-        self._say("the Spark query streams into two Delta tables")
-        await spark.batches_done(1)
-        await self._calls.send(self._servers.name_server)
-        self._say(f"{self._calls.count:,} boarding calls are sent, due later")
-        replay.open_to(0.5)
-        await replay.reached(0.35)
-        log, acknowledged = await self._kill_broker()
+        replay.open_to(0.3)
+        await replay.reached(0.05)
+        async with LogReader(self._servers.store, TOPIC, self._place) as reader:
+            await self._pipeline.passed()
+            self._say("the pipeline fills its tables: flights, hourly delays and dead letters")
+            await self._calls.send(self._servers.name_server)
+            self._say(f"{self._calls.count:,} boarding calls are sent, due later")
+            await reader.ready()
+            replay.open_to(0.5)
+            await replay.reached(0.35)
+            log, acknowledged = await self._kill_broker(reader)
         replay.open_to(0.6)
         await self._receive_guest(admin, tasks)
         replay.open_to(0.8)
         await replay.reached(0.65)
-        await self._kill_spark()
-        replay.open_to(1.0)
+        await self._kill_pipeline()
         return log, acknowledged
 
-    async def _kill_broker(self) -> tuple[Any, list[int]]:
+    async def _kill_broker(self, reader: LogReader) -> tuple[Any, list[int]]:
         with self._watch.lasting("broker killed", is_blind=True):
             await self._servers.kill()
             acknowledged = list(self._replay.stored_in)
             self._broker_kills += 1
             self._say(f"the broker was killed with SIGKILL after {sum(acknowledged):,} flights")
-            log = await self._spark.ask("log")
+            log = await reader.read()
             rows = sum(queue["rows"] for queue in log["queues"])
             worst = ", ".join(
                 f"{row['carrier']} {row['delay'] or 0:.0f} min" for row in log["worst"]
@@ -191,18 +190,19 @@ class Play:
         self._say(f"the broker is back, in process {self._servers.pid}")
         return log, acknowledged
 
-    async def _kill_spark(self) -> None:
-        # A query that has caught up begins no batch: then it is given more to do.
+    async def _kill_pipeline(self) -> None:
+        # One that has caught up begins no batch: then it is given more to do.
         for share in (0.85, 0.9, 0.95, 1.0):
-            if await self._spark.kill_in_batch(within_s=KILL_WITHIN_S):
+            if await self._pipeline.kill_in_batch(within_s=KILL_WITHIN_S):
                 break
             self._replay.open_to(share)
         else:
-            self._say("the Spark query began no batch to be killed in")
+            self._say("the pipeline began no batch to be killed in")
             return
-        with self._watch.lasting("Spark killed"):
-            await self._spark.streaming()
-        self._say("the Spark query is back, and goes on from its checkpoint")
+        self._replay.open_to(1.0)
+        with self._watch.lasting("pipeline killed"):
+            await self._pipeline.passed()
+        self._say("the pipeline is back, and went on from its checkpoints")
 
     async def _receive_guest(self, admin: Admin, tasks: asyncio.TaskGroup) -> None:
         """Have the guest join; go on when it is a member, or will not be."""
@@ -238,7 +238,7 @@ class Play:
                 "followed": self._followers.tally.found,
                 "departed": self._departures.accepted.found,
                 "dead": self._dead_letters(),
-                "in Delta": self._spark.settings.raw.count(),
+                "in the table": self._pipeline.count(),
             }
             self._say("… " + ", ".join(f"{count:,} {what}" for what, count in counts.items()))
 
@@ -264,8 +264,8 @@ class Play:
             self._calls.tally.found,
             self._small.tally.found,
             self._dead_letters(),
-            self._spark.settings.raw.count(),
-            self._spark.batches,
+            self._pipeline.count(),
+            self._pipeline.passes,
         )
 
     def _is_complete(self) -> bool:
@@ -277,19 +277,8 @@ class Play:
             and self._calls.tally.found == self._calls.count
             and self._small.tally.found == self._small_total
             and self._dead_letters() >= self._cancelled
-            and self._spark.is_between_batches
-            and self._spark.settings.raw.count() >= self._total
+            and self._pipeline.has_passed(self._total, self._dead_letters())
         )
 
     def _dead_letters(self) -> int:
         return self._watch.samples[-1].dead_letters if self._watch.samples else 0
-
-    def _settings(self) -> Settings:
-        return Settings(
-            name_server=self._servers.name_server,
-            topic=TOPIC,
-            dead_letters=DEAD_LETTERS,
-            store=str(self._servers.store),
-            place=str(self._place),
-            rows_per_batch=max(SMALLEST_BATCH, self._total // BATCHES),
-        )

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demo.pipelining import FOLDER
 from demo.proof import Proof, plural
 from demo.servers import Servers
 from demo.takeover import Takeover
@@ -30,7 +31,8 @@ def figures(run: Run, setup_s: float) -> list[str]:
         f"the last flight was sent after {run.sent_s:.0f} s",
         f"senders lost the broker {plural(replay.interruptions, 'time')} and found "
         f"{plural(replay.found_stored, 'unanswered flight')} stored; none was sent again",
-        f"Spark wrote {run.spark.batches} batches to the end",
+        f"the pipeline made {plural(run.pipeline.passes, 'whole run')}; "
+        f"flights came in {run.pipeline.batches:,} batches",
         f"the last boarding call came {calls.latest_ms / 1000:,.1f} s after its moment",
     ]
     if small.guest_name and small.guests.found:
@@ -41,7 +43,7 @@ def figures(run: Run, setup_s: float) -> list[str]:
         lines.append(f"the guest received nothing more: {small.trouble or 'it came too late'}")
     if (takeover := run.evidence.takeover) is not None:
         lines.append(takeover_line(takeover))
-    lines += [f"on the way: {told}" for told in run.spark.history]
+    lines += [f"on the way: {told}" for told in run.pipeline.history]
     return lines
 
 
@@ -86,20 +88,16 @@ def proof_lines(proof: Proof) -> list[str]:
 
 def commands(place: Path, servers: Servers, *, keep: bool) -> list[tuple[str, str]]:
     """Three commands to try next, and what each does."""
-    python = shlex.quote(sys.executable)
+    rocketpipe = shlex.join([sys.executable, "-m", "rocketpipe.cli.main"])
+    show = f"cd {shlex.quote(str(place / FOLDER))} && {rocketpipe} pipeline show"
     # Double quotes inside, so that the shell's single ones need no escapes.
-    delays = json.dumps(str(place / "tables" / "delays"))
-    worst = (
-        f"from deltalake import DeltaTable; t = DeltaTable({delays}).to_pyarrow_table(); "
-        'print(t.group_by("carrier").aggregate([("delay_minutes", "sum"), ("departed", "sum")])'
-        '.sort_by([("delay_minutes_sum", "descending")]).to_pylist()[:3])'
-    )
     spark = (
         "from rocketpipe.pipeline.launch import prepare; prepare(); "
         "from pyspark.sql import SparkSession; s = SparkSession.builder.getOrCreate(); "
         f's.read.format("rocketpipe").option("path", {json.dumps(str(servers.store))})'
         '.option("subscribe", "flights").load().groupBy("tags").count().show()'
     )
+    python = shlex.quote(sys.executable)
     serve = [sys.executable, "-m", "rocketpipe.cli.main", "serve", "--small-files"]
     serve += ["--data", str(servers.store)]
     last = (
@@ -108,7 +106,7 @@ def commands(place: Path, servers: Servers, *, keep: bool) -> list[tuple[str, st
         else ("serve the same data again", shlex.join(serve))
     )
     return [
-        ("ask the Delta table", f"{python} -c {shlex.quote(worst)}"),
+        ("look at the pipeline", show),
         ("query the topic in Spark, straight from the log", f"{python} -c {shlex.quote(spark)}"),
         last,
     ]

@@ -24,7 +24,7 @@ def test_the_page_has_it_all_and_needs_nothing_else(tmp_path: Path) -> None:
     tiles = re.findall(r'class="tile (\w*)"><b>([\d,]+)</b><span>(\w+)', text)
     assert tiles == [("", "40", "sent"), ("kill", "2", "kills"), *GOOD]
     assert "broker killed" in text
-    assert "query restarted: a Python worker was ended" in text
+    assert "a pass of the pipeline failed: a Python worker was ended" in text
     assert "ali-ons received 10 flights" in text
     assert text.count("<svg") == 5
     assert not re.search(r"https?://|<script|<link|src=", text)

@@ -53,8 +53,7 @@ def lose_a_window(evidence: Evidence) -> None:
 
 
 def lose_a_letter(evidence: Evidence) -> None:
-    letters = {**evidence.letters, "ids": evidence.letters["ids"][1:]}
-    evidence.letters = letters
+    evidence.letters = evidence.letters.slice(1)
 
 
 def break_order(evidence: Evidence) -> None:
@@ -85,9 +84,10 @@ def no_log(evidence: Evidence) -> None:
     evidence.log = {"queues": [], "worst": []}
 
 
-RAW = "Delta table of flights"
+RAW = "table of flights"
 BY_CARRIER = "flights and miles by carrier are those of the file"
 WINDOWS = "delays by carrier and hour are those of the file"
+LETTERS = "dead letters by carrier are the cancelled flights of the file"
 FROM_LOG = "read from the log, broker down"
 LOG = "the log, read while the broker was down, has each queue's flights in order"
 
@@ -99,8 +99,8 @@ LOG = "the log, read while the broker was down, has each queue's flights in orde
         (write_a_row_twice, {RAW, BY_CARRIER}),
         (store_one_twice, {"stored in the topic"}),
         (skew_a_window, {WINDOWS}),
-        (lose_a_window, {WINDOWS, "Delta table of hourly delays"}),
-        (lose_a_letter, {"dead letters, as a Spark table"}),
+        (lose_a_window, {WINDOWS, "table of hourly delays"}),
+        (lose_a_letter, {"table of dead letters", LETTERS}),
         (break_order, {"order per aircraft held"}),
         (call_early, {"no boarding call came early"}),
         (never_kill, {"broker killed and restarted"}),

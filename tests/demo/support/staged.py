@@ -11,12 +11,11 @@ import pyarrow as pa
 from demo.data import Facts, Flight, Row, facts, flights
 from demo.delaying import BoardingCalls
 from demo.following import Followers
+from demo.pipelining import FlightsPipeline
 from demo.play import Run
 from demo.producing import Replay, plans
 from demo.proof import Evidence
 from demo.rejecting import Departures
-from demo.spark_child import SparkChild
-from demo.spark_job import Settings
 from demo.third_party import CARRIERS, SmallCarriers
 from demo.watching import Mark, Sample, Watch
 
@@ -73,11 +72,13 @@ def evidence_of(rows: Sequence[Row], expected: Facts) -> Evidence:
         small=small,
         log={"queues": [log_queue(n, plan) for n, plan in enumerate(planned) if plan], "worst": []},
         acknowledged=[len(plan) for plan in planned],
-        letters={
-            "ids": [flight.id for flight in dead],
-            "carriers": dict(expected.cancelled),
-            "reasons": {"3 attempts failed": len(dead)},
-        },
+        letters=pa.table(
+            {
+                "id": [flight.id for flight in dead],
+                "carrier": [flight.carrier for flight in dead],
+                "reason": ["3 attempts failed"] * len(dead),
+            }
+        ),
         raw=pa.table(
             {
                 "id": [flight.id for flight in sent],
@@ -131,10 +132,9 @@ def staged(place: Path, count: int = 40) -> tuple[Facts, Run]:
         for second in (1, 2, 3, 9, 10)
     ]
     watch.marks.append(Mark(3.5, "broker killed", 8.5, is_blind=True))
-    settings = Settings("n:1", "flights", "%DLQ%departures", "store", str(place), 10)
-    spark = SparkChild(settings, lambda told: None)
-    spark.history.append("query restarted: a Python worker was ended")
+    pipeline = FlightsPipeline(place, "n:1", lambda told: None)
+    pipeline.history.append("a pass of the pipeline failed: a Python worker was ended")
     replay = Replay("flights", evidence.plans, 1.0)
     return expected, Run(
-        evidence=evidence, watch=watch, replay=replay, spark=spark, sent_s=5.0, total_s=10.0
+        evidence=evidence, watch=watch, replay=replay, pipeline=pipeline, sent_s=5.0, total_s=10.0
     )
