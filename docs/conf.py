@@ -28,7 +28,8 @@ release = version = __version__
 extensions = ["myst_parser"]
 root_doc = "README"
 source_suffix = {".md": "markdown"}
-include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "examples/*.md", "deploy/*.md"]
+include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "deploy/*.md"]
+include_patterns += ["examples/*.md", "examples/pipelines/*.md"]
 # Not even looked into: .venv alone has more files than Sphinx has patience for.
 exclude_patterns = [".*", "benchmarks", "build", "demo", "dist", "out", "src", "tests", "tools"]
 highlight_language = "none"  # a block that names no language has none

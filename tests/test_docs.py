@@ -20,7 +20,11 @@ from rocketpipe.cli.main import NOUNS, parser_of
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), ROOT / "examples" / "README.md"]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("README.md")),
+]
 IN_CHINESE = [page for page in PAGES if ".zh" in page.suffixes]
 
 FENCE = re.compile(r"^ *```[^\n]*\n.*?^ *```$", re.MULTILINE | re.DOTALL)
