@@ -40,6 +40,15 @@ def test_columns_of_bodies_come_before_those_of_messages() -> None:
     assert TableColumns.of(text).schema.names[0] == "text"
 
 
+def test_a_table_that_keeps_properties_has_columns_for_them() -> None:
+    columns = TableColumns.of(spec(properties=True))
+    assert columns.schema.names[-2:] == ["properties", "born_timestamp"]
+    assert "properties MAP<STRING, STRING>" in columns.read_schema
+    assert "properties" not in TableColumns.of(spec()).read_schema
+    with pytest.raises(ConfigError, match="a column properties of its own"):
+        TableColumns.of(spec("Properties STRING", properties=True))
+
+
 def test_the_day_is_a_column_unless_bodies_have_one() -> None:
     columns = TableColumns.of(spec(partition_by="date"))
     assert columns.has_date

@@ -107,3 +107,15 @@ def test_fields_whose_names_are_values_do_not_fill_the_memory(messages: Messages
     how = decoder(new_columns="add")
     how.split(messages([b'{"f%d": 1}' % number for number in range(3 * MOST_COLUMNS)]))
     assert len(how.new_fields) == MOST_COLUMNS + 1
+
+
+def test_properties_are_kept_where_they_are_asked_for(messages: Messages) -> None:
+    batch = messages([b"one", None])
+    kind = pa.map_(pa.string(), pa.string())
+    told = pa.array([[("city", "Oslo")], [("city", "Lima")]], kind)
+    sent = batch.column("store_timestamp")
+    batch = batch.append_column("properties", told).append_column("born_timestamp", sent)
+    rows, bad = decoder(None, properties=True).split(batch)
+    assert rows.column("properties").to_pylist() == [[("city", "Oslo")]]
+    assert rows.column("born_timestamp").to_pylist() == sent.to_pylist()[:1]
+    assert bad.num_rows == 1

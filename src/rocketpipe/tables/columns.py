@@ -5,6 +5,7 @@
     decode=none     body BINARY
     all of them     broker, queue_id, queue_offset, store_timestamp, message_id, keys, tags, and
                     body_digest BIGINT, which is xxhash64 of the body as Spark computes it
+    with properties properties MAP<STRING, STRING>, born_timestamp TIMESTAMP
     by date         date DATE, the day of store_timestamp in UTC
 
 (broker, queue_id, queue_offset) is where the message stands in its topic: no two rows have the
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -56,11 +57,19 @@ OF_MESSAGE: Final = pa.schema(
         pa.field("tags", pa.string()),
     ]
 )
-#: What the connector is asked for, in the words of SQL.
+#: What the connector is asked for at least, in the words of SQL.
 READ_SCHEMA: Final = (
     "broker STRING, queue_id INT, queue_offset BIGINT, store_timestamp TIMESTAMP, "
     "message_id STRING, keys ARRAY<STRING>, tags STRING, body BINARY"
 )
+#: What rows have beside these where a table keeps properties.
+WITH_PROPERTIES: Final = pa.schema(
+    [
+        pa.field("properties", pa.map_(pa.string(), pa.string())),
+        pa.field("born_timestamp", _TIME),
+    ]
+)
+_READ_PROPERTIES: Final = "properties MAP<STRING, STRING>, born_timestamp TIMESTAMP"
 BAD_ROWS: Final = pa.schema(
     [
         pa.field(ERROR, pa.string()),
@@ -95,6 +104,8 @@ class TableColumns:
     #: Whether the day of storing is a column.
     has_date: bool
     partition_by: str | None
+    #: What rows have of a message beside what every table has.
+    more: pa.Schema = field(default_factory=lambda: pa.schema([]))
 
     @classmethod
     def of(cls, spec: TableSpec) -> TableColumns:
@@ -117,13 +128,27 @@ class TableColumns:
                     f"{by} is {whole.field(by).type}: only text, whole numbers, booleans and "
                     "dates make good directories",
                 )
-        return cls(decoded, has_date, by)
+        more = WITH_PROPERTIES if spec.properties else pa.schema([])
+        taken = {name.lower() for name in decoded.names} & set(more.names)
+        if taken:
+            raise ConfigError(
+                "--properties",
+                f"the schema has a column {min(taken)} of its own: rename that, or leave "
+                "--properties out",
+            )
+        return cls(decoded, has_date, by, more)
 
     @property
     def schema(self) -> pa.Schema:
         """All of them, in order."""
         date = [pa.field(DATE, pa.date32())] if self.has_date else []
-        return pa.schema([*self.decoded, *OF_MESSAGE, pa.field(DIGEST, pa.int64()), *date])
+        digest = pa.field(DIGEST, pa.int64())
+        return pa.schema([*self.decoded, *OF_MESSAGE, digest, *self.more, *date])
+
+    @property
+    def read_schema(self) -> str:
+        """What the connector is asked for, in the words of SQL."""
+        return f"{READ_SCHEMA}, {_READ_PROPERTIES}" if self.more.names else READ_SCHEMA
 
 
 def widened(spec: TableSpec, kinds: Mapping[str, pa.DataType]) -> TableSpec:

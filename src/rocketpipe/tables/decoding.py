@@ -73,19 +73,23 @@ class RowDecoder:
 
     def __post_init__(self) -> None:
         names = self.how.columns.decoded.names
-        self._folded = frozenset(name.lower() for name in names)
+        taken = (*names, *self.how.columns.more.names)
+        self._folded = frozenset(name.lower() for name in taken)
         if self.how.decode == "json" and self.how.new_columns != "ignore":
             self._known = _only(names)
 
     def split(self, messages: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """The rows, with all columns of the table, and the bad rows.
 
-        ``messages`` have the columns of ``READ_SCHEMA`` and the digest.
+        ``messages`` have the columns of ``read_schema`` and the digest.
         """
         decoded, reasons = self._decoded(messages)
         columns: dict[str, pa.Array] = {
             **decoded,
-            **{name: messages.column(name) for name in (*OF_MESSAGE.names, DIGEST)},
+            **{
+                name: messages.column(name)
+                for name in (*OF_MESSAGE.names, DIGEST, *self.how.columns.more.names)
+            },
         }
         if self.how.columns.has_date:
             columns[DATE] = pc.cast(messages.column("store_timestamp"), pa.date32())

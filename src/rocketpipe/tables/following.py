@@ -26,7 +26,7 @@ from rocketpipe.pipeline.options.read import ReadOptions
 from rocketpipe.pipeline.register import is_remote
 from rocketpipe.pipeline.session import SparkPlace, opened
 from rocketpipe.tables.batches import BatchWriter, Tell
-from rocketpipe.tables.columns import READ_SCHEMA
+from rocketpipe.tables.columns import TableColumns
 from rocketpipe.tables.directory import TableDirectory, check_same
 from rocketpipe.tables.spec import TableSpec, group_for
 from rocketpipe.tables.table import FollowedTable
@@ -192,7 +192,7 @@ class _Run:
         spec = self._writer.table.spec
         messages = (
             self._spark.readStream.format("rocketpipe")
-            .schema(READ_SCHEMA)
+            .schema(TableColumns.of(spec).read_schema)
             .options(**spec.source_options())
             .load()
         )

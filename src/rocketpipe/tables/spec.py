@@ -5,7 +5,8 @@ It is kept with the table, as JSON, so that every later command knows it from th
 
     {"v": 1, "id": "<uuid>", "topic": "orders", "name_server": "127.0.0.1:9876", "store": null,
      "broker_name": null, "decode": "json", "schema": "city STRING, cents INT",
-     "added": "`note` STRING", "time_zone": "UTC", "partition_by": "date",
+     "added": "`note` STRING", "time_zone": "UTC", "properties": false,
+     "partition_by": "date",
      "new_columns": "add", "format": "delta", "group": "table-orders", "start": "earliest",
      "on_gap": "fail", "batch_rows": 1000000, "every_ms": 5000, "compact_every": 100,
      "keep_ms": 2592000000}
@@ -81,6 +82,8 @@ class TableSpec:
     #: Those that the table has got by itself since.
     added: str | None = None
     time_zone: str = "UTC"
+    #: Whether rows also have the message's properties, and when it was sent.
+    properties: bool = False
     #: ``date``, a column, or None for none.
     partition_by: str | None = None
     #: What becomes of fields that the schema does not name.

@@ -67,6 +67,12 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--time-zone", metavar="ZONE", help="of times without an offset (UTC)")
     what.add_argument(
+        "--properties",
+        action="store_true",
+        default=None,
+        help="columns for the properties of messages, and for when they were sent",
+    )
+    what.add_argument(
         "--partition-by", metavar="date|COLUMN", help="a directory for each day, or each value"
     )
     what.add_argument("--format", choices=get_args(Format), help="the kind of table (delta)")
@@ -128,7 +134,7 @@ def _keep_ms(text: str) -> int:
 def _asked(options: argparse.Namespace) -> dict[str, Any]:
     """What the flags ask of a table; what they do not name is None."""
     names = (
-        "decode schema time_zone partition_by format start new_columns store broker_name group "
+        "decode schema time_zone properties partition_by format start new_columns store broker_name group "
         "on_gap batch_rows every_ms compact_every keep_ms"
     )
     asked = {name: getattr(options, name) for name in names.split()}
