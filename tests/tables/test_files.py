@@ -14,7 +14,7 @@ import pytest
 from rocketpipe.tables import files
 from rocketpipe.tables.decoding import Decoding
 from rocketpipe.tables.errors import TooManyParts
-from rocketpipe.tables.files import FileList, FileTask, remove
+from rocketpipe.tables.files import FileList, FileTask, Folder, remove
 from rocketpipe.tables.spec import TableSpec
 
 Messages = Callable[..., pa.RecordBatch]
@@ -30,7 +30,9 @@ def task(tmp_path: Path, **fields: Any) -> FileTask:
         }
         | fields
     )
-    return FileTask(Decoding.of(spec), str(tmp_path / "rows"), str(tmp_path / "bad"))
+    return FileTask(
+        Decoding.of(spec), Folder(str(tmp_path / "rows")), Folder(str(tmp_path / "bad"))
+    )
 
 
 def run(the_task: FileTask, batches: Sequence[pa.RecordBatch]) -> FileList:

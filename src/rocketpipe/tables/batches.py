@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rocketpipe.tables.columns import BODY, DIGEST, MOST_COLUMNS, TableColumns, widened
 from rocketpipe.tables.decoding import Decoding
 from rocketpipe.tables.errors import NewColumns
-from rocketpipe.tables.files import LIST_SCHEMA, FileList, FileTask, remove
+from rocketpipe.tables.files import LIST_SCHEMA, FileList, FileTask
 from rocketpipe.tables.table import FollowedTable
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ class BatchWriter:
     def _files(self, frame: DataFrame) -> FileList:
         task = FileTask(
             Decoding.of(self.table.spec),
-            str(self.table.rows.staging),
-            str(self.table.bad_rows.staging),
+            self.table.rows.rows_to,
+            self.table.bad_rows.rows_to,
         )
         return FileList.read(self.list_files(frame, task))
 
@@ -111,8 +111,8 @@ class BatchWriter:
         new = written.new_fields
         if not new:
             return written
-        remove(self.table.rows.staging, written.rows)
-        remove(self.table.bad_rows.staging, written.bad_rows)
+        self.table.rows.discard(written.rows)
+        self.table.bad_rows.discard(written.bad_rows)
         table = self.table
         names = ", ".join(f"{name} ({each.place})" for name, each in list(new.items())[:5])
         more = f" and {len(new) - 5} more" if len(new) > 5 else ""

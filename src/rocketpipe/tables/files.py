@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,13 +39,15 @@ LIST_SCHEMA: Final = "kind STRING, facts STRING"
 _ROWS: Final = "rows"
 _BAD: Final = "bad"
 _NEW: Final = "new"
+#: The longest name of a directory, in bytes, that every file system takes.
+_LONGEST_NAME: Final = 250
 _SAFE_VALUE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
-_NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
+NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file that a task has written and that is part of no table yet."""
+    """Rows that a task has written and that are part of no table yet: a file, as a rule."""
 
     #: Below the directory that it was to be written to, with ``/`` between.
     path: str
@@ -88,14 +91,48 @@ class FileList:
         return cls(by_path[_ROWS], by_path[_BAD], dict(sorted(new.items())))
 
 
+class RowWriter(Protocol):
+    """Writes the rows of one task."""
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows."""
+
+    def finish(self) -> list[WrittenFile]:
+        """Have all of them on the disk; gives what the driver is to know."""
+
+    def discard(self) -> None:
+        """Remove what has been written."""
+
+
+class RowsTo(Protocol):
+    """Where tasks write; it travels to them."""
+
+    def open(self, schema: pa.Schema, partition_by: str | None) -> RowWriter:
+        """Begin to write the rows of a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Files of Parquet below a directory that driver and executors see under the same path."""
+
+    path: str
+    #: Whether files have the partition column, or their place alone says it.
+    keeps_part: bool = False
+    #: Whether a directory is named so that a reader finds the value, whatever it is.
+    exact_names: bool = False
+
+    def open(self, schema: pa.Schema, partition_by: str | None) -> PartFiles:
+        """Begin to write the files of a task."""
+        return PartFiles(self, schema, partition_by)
+
+
 @dataclass(frozen=True, slots=True)
 class FileTask:
     """What a task is told: how to decode, and where to write."""
 
     decoding: Decoding
-    #: Directories that driver and executors see under the same path.
-    rows_to: str
-    bad_rows_to: str
+    rows_to: RowsTo
+    bad_rows_to: RowsTo
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For ``mapInArrow``: write these messages, and give the list.
@@ -105,8 +142,8 @@ class FileTask:
         """
         decoder = RowDecoder(self.decoding)
         columns = self.decoding.columns
-        good = PartFiles(Path(self.rows_to), columns.schema, columns.partition_by)
-        bad = PartFiles(Path(self.bad_rows_to), BAD_ROWS, None)
+        good = self.rows_to.open(columns.schema, columns.partition_by)
+        bad = self.bad_rows_to.open(BAD_ROWS, None)
         try:
             for batch in batches:
                 rows, bad_rows = decoder.split(batch)
@@ -134,10 +171,10 @@ class FileTask:
 class PartFiles:
     """Files below a directory, one for each value of the partition column."""
 
-    def __init__(self, root: Path, schema: pa.Schema, partition_by: str | None) -> None:
-        self._root = root
+    def __init__(self, to: Folder, schema: pa.Schema, partition_by: str | None) -> None:
+        self._to = to
         self._by = partition_by
-        names = [name for name in schema.names if name != partition_by]
+        names = [name for name in schema.names if to.keeps_part or name != partition_by]
         self._schema = pa.schema([schema.field(name) for name in names])
         self._kept: dict[str | None, list[pa.RecordBatch]] = {}
         self._kept_bytes = 0
@@ -156,7 +193,7 @@ class PartFiles:
             self._kept_bytes += rows.nbytes
         if len(self._kept.keys() | self._open.keys()) > MOST_PARTS:
             raise TooManyParts(
-                str(self._root),
+                self._to.path,
                 f"column {self._by} has more than {MOST_PARTS} values in one task: partition by "
                 "date, or by a column that has fewer",
             )
@@ -190,16 +227,29 @@ class PartFiles:
         for value, batches in self._kept.items():
             file = self._open.get(value)
             if file is None:
-                part = {} if self._by is None else {self._by: value}
-                file = self._open[value] = _OpenFile(self._root, self._schema, part)
+                file = self._open[value] = self._opened(value)
             file.write(pa.Table.from_batches(batches, self._schema))
         self._kept.clear()
         self._kept_bytes = 0
 
+    def _opened(self, value: str | None) -> _OpenFile:
+        root = Path(self._to.path)
+        if self._by is None:
+            return _OpenFile(root, "", self._schema, {})
+        name = f"{self._by}={_exact(value) if self._to.exact_names else _folder(value)}"
+        if len(name.encode()) > _LONGEST_NAME:
+            raise TooManyParts(
+                self._to.path,
+                f"a value of column {self._by} is too long for a directory's name: partition by "
+                "another column, or keep the table as Delta",
+            )
+        return _OpenFile(root, f"{name}/", self._schema, {self._by: value})
+
 
 class _OpenFile:
-    def __init__(self, root: Path, schema: pa.Schema, part: dict[str, str | None]) -> None:
-        folder = "".join(f"{name}={_folder(value)}/" for name, value in part.items())
+    def __init__(
+        self, root: Path, folder: str, schema: pa.Schema, part: dict[str, str | None]
+    ) -> None:
         self._path = f"{folder}part-{uuid.uuid4()}.parquet"
         self._file = root / self._path
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -255,10 +305,15 @@ def _as_text(value: Any) -> str:
 def _folder(value: str | None) -> str:
     """A directory's name for a value: as it is where every system takes that."""
     if value is None:
-        return _NULL_PART
+        return NULL_PART
     if _SAFE_VALUE.fullmatch(value):
         return value
     return f"_{blake2b(value.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
+
+
+def _exact(value: str | None) -> str:
+    """A directory's name that readers of partitions turn back into the value."""
+    return NULL_PART if not value else quote(value, safe="")
 
 
 def _plain(file: WrittenFile) -> dict[str, Any]:

@@ -42,12 +42,12 @@ class FollowedTable:
     @property
     def rows(self) -> BatchSink:
         """The table itself."""
-        return self._sink(self.directory.root, "rows", self.spec.partition_by)
+        return self._sink(self.directory.root, "rows", self.schema)
 
     @property
     def bad_rows(self) -> BatchSink:
         """The messages that are no rows."""
-        return self._sink(self.directory.bad_rows, "bad_rows", None)
+        return self._sink(self.directory.bad_rows, "bad_rows", BAD_ROWS)
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -65,6 +65,8 @@ class FollowedTable:
         """
         self.directory.check_free()
         if not self.directory.has_spec:
+            self.rows.check_free()
+            self.bad_rows.check_free()
             return
         there = FollowedTable(self.directory, self.directory.read())
         last = there.rows.last_batch()
@@ -100,9 +102,10 @@ class FollowedTable:
         """Its columns; raises ConfigError if the spec asks for what cannot be."""
         return TableColumns.of(self.spec).schema
 
-    def _sink(self, root: Path, name: str, partition_by: str | None) -> BatchSink:
+    def _sink(self, root: Path, name: str, schema: pa.Schema) -> BatchSink:
+        partition_by = self.spec.partition_by if name == "rows" else None
         if self.spec.format == "parquet":
-            return ParquetSink(root, self.directory.staging / name)
+            return ParquetSink(root, self.directory.staging / name, schema)
         try:
             import deltalake  # noqa: F401 - what the sink stands on
         except ImportError as error:

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from rocketpipe.pipeline.delta import BatchConflict
 from rocketpipe.tables.errors import SpecMismatch
-from rocketpipe.tables.files import PartFiles, WrittenFile
+from rocketpipe.tables.files import Folder, PartFiles, WrittenFile
 from rocketpipe.tables.sinks.delta import DeltaSink
 from rocketpipe.tables.spec import DAY_MS
 
@@ -19,7 +19,7 @@ SCHEMA = pa.schema([("number", pa.int64()), ("kind", pa.string())])
 
 
 def written(root: Path, *numbers: int, kind: str = "a", by: str | None = None) -> list[WrittenFile]:
-    files = PartFiles(root, SCHEMA, by)
+    files = PartFiles(Folder(str(root)), SCHEMA, by)
     files.add(
         pa.RecordBatch.from_pydict({"number": numbers, "kind": [kind] * len(numbers)}, SCHEMA)
     )

@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from rocketpipe.tables.files import PartFiles, WrittenFile
+from rocketpipe.tables.errors import TooManyParts
+from rocketpipe.tables.files import WrittenFile
 from rocketpipe.tables.sinks.parquet import ParquetSink
 
 SCHEMA = pa.schema([("number", pa.int64()), ("day", pa.string())])
 
 
-def written(sink: ParquetSink, *numbers: int) -> list[WrittenFile]:
-    files = PartFiles(sink.staging, SCHEMA, "day")
-    files.add(pa.RecordBatch.from_pydict({"number": numbers, "day": ["d1"] * len(numbers)}, SCHEMA))
+def written(sink: ParquetSink, *numbers: int, day: str = "d1") -> list[WrittenFile]:
+    files = sink.rows_to.open(SCHEMA, "day")
+    files.add(pa.RecordBatch.from_pydict({"number": numbers, "day": [day] * len(numbers)}, SCHEMA))
     return files.finish()
 
 
@@ -55,7 +57,7 @@ def test_what_an_attempt_left_is_not_renamed_with_the_rest(tmp_path: Path) -> No
     sink.commit(written(sink, 1), 0)
     assert numbers(tmp_path / "t") == [1]
     sink.prepare(SCHEMA)
-    assert not sink.staging.exists()
+    assert not Path(sink.rows_to.path).exists()
 
 
 def test_files_that_were_not_committed_are_in_no_table(tmp_path: Path) -> None:
@@ -64,3 +66,13 @@ def test_files_that_were_not_committed_are_in_no_table(tmp_path: Path) -> None:
     written(sink, 2)
     assert numbers(tmp_path / "t") == [1]
     assert sink.upkeep(keep_ms=0, compact=True) == {}
+
+
+def test_readers_find_the_value_of_a_partition_in_its_directory(tmp_path: Path) -> None:
+    sink = made(tmp_path)
+    for batch, day in enumerate(["a b/c=%", "../é"]):
+        sink.commit(written(sink, batch, day=day), batch)
+    found = pq.read_table(tmp_path / "t").select(["number", "day"]).to_pylist()
+    assert {row["number"]: row["day"] for row in found} == {0: "a b/c=%", 1: "../é"}
+    with pytest.raises(TooManyParts, match="too long for a directory"):
+        written(sink, 3, day="long" * 100)

@@ -22,11 +22,13 @@ import pyarrow as pa
 from rocketpipe.pipeline.delta import BatchConflict
 from rocketpipe.tables.columns import ONLY_MORE, misfit
 from rocketpipe.tables.errors import SpecMismatch
-from rocketpipe.tables.files import WrittenFile, remove
+from rocketpipe.tables.files import Folder, WrittenFile, remove
+from rocketpipe.tables.sinks.reading import StoredFile, frame_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("rocketpipe.tables")
 
@@ -43,10 +45,16 @@ class DeltaSink:
         self._id = table_id
         self._partition_by = [partition_by] if partition_by is not None else []
 
+    def __str__(self) -> str:
+        return str(self._root)
+
     @property
-    def staging(self) -> Path:
+    def rows_to(self) -> Folder:
         """Files are written to where they stay: only the log says which count."""
-        return self._root
+        return Folder(str(self._root))
+
+    def check_free(self) -> None:
+        """Nothing: all of it is in its directory."""
 
     def last_batch(self) -> int | None:
         """The number of the last batch that the table has."""
@@ -122,6 +130,10 @@ class DeltaSink:
             raise BatchConflict(str(self._root), batch, str(error)) from error
         return True
 
+    def discard(self, files: Sequence[WrittenFile]) -> None:
+        """Remove files that no commit shall name."""
+        remove(self._root, files)
+
     def upkeep(self, *, keep_ms: int, compact: bool) -> Mapping[str, Any]:
         """Compact, vacuum, and clean the log up; readers keep what they began to read."""
         table = self._open()
@@ -156,6 +168,19 @@ class DeltaSink:
             "version": table.version(),
         }
 
+    def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
+        """Some columns of its rows, as they are now."""
+        table = self._fresh()
+        adds = pa.table(table.get_add_actions(flatten=False))
+        parts = adds.column("partition").to_pylist() if "partition" in adds.column_names else []
+        files = [
+            StoredFile(self._root / path, {name: _text(value) for name, value in part.items()})
+            for path, part in zip(
+                adds.column("path").to_pylist(), parts or [{}] * adds.num_rows, strict=True
+            )
+        ]
+        return frame_of(spark, files, arrow_schema_of(table), columns)
+
     def _retain(self, hours: int) -> None:
         """Have the log kept as long as the files are."""
         table = self._fresh()
@@ -177,3 +202,7 @@ class DeltaSink:
 def arrow_schema_of(table: DeltaTable) -> pa.Schema:
     """The columns of a Delta table, as Arrow has them."""
     return pa.schema(table.schema().to_arrow())
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

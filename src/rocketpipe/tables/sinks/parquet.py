@@ -13,11 +13,16 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 
-from rocketpipe.tables.files import WrittenFile
+from rocketpipe.tables.files import NULL_PART, Folder, WrittenFile, remove
+from rocketpipe.tables.sinks.reading import StoredFile, frame_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _BATCH: Final = re.compile(r"batch=(\d+)")
 _NOTES: Final = "_notes.json"
@@ -26,15 +31,25 @@ _NOTES: Final = "_notes.json"
 class ParquetSink:
     """Directories of Parquet files, one for each batch."""
 
-    def __init__(self, root: Path, staging: Path) -> None:
-        """``staging`` is a directory on the same disk that nobody else writes."""
+    def __init__(self, root: Path, staging: Path, schema: pa.Schema | None = None) -> None:
+        """``staging`` is a directory on the same disk that nobody else writes.
+
+        ``schema`` is for reading: of what a file has not, it has the types.
+        """
         self._root = root
         self._staging = staging
+        self._schema = schema
+
+    def __str__(self) -> str:
+        return str(self._root)
 
     @property
-    def staging(self) -> Path:
+    def rows_to(self) -> Folder:
         """Where the files of the batch at hand are."""
-        return self._staging
+        return Folder(str(self._staging), exact_names=True)
+
+    def check_free(self) -> None:
+        """Nothing: all of it is in its directory."""
 
     def last_batch(self) -> int | None:
         """The number of the last batch that the table has."""
@@ -66,6 +81,10 @@ class ParquetSink:
         _sync(self._root)
         return True
 
+    def discard(self, files: Sequence[WrittenFile]) -> None:
+        """Remove files that are part of nothing."""
+        remove(self._staging, files)
+
     def upkeep(self, *, keep_ms: int, compact: bool) -> Mapping[str, Any]:
         """Nothing: a plain file has no older version, and cannot be replaced under a reader."""
         return {}
@@ -80,6 +99,16 @@ class ParquetSink:
                 size += path.stat().st_size
         return {"rows": rows, "files": files, "bytes": size, "version": None}
 
+    def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
+        """Some columns of its rows, as they are now."""
+        assert self._schema is not None
+        files = [
+            StoredFile(path, _part_of(path.relative_to(batch)))
+            for batch in self._batches().values()
+            for path in sorted(batch.rglob("*.parquet"))
+        ]
+        return frame_of(spark, files, self._schema, columns)
+
     def _batches(self) -> dict[int, Path]:
         if not self._root.is_dir():
             return {}
@@ -88,6 +117,11 @@ class ParquetSink:
             for each in self._root.iterdir()
             if (found := _BATCH.fullmatch(each.name))
         }
+
+
+def _part_of(path: Path) -> dict[str, str | None]:
+    parts = (folder.partition("=") for folder in path.parent.parts)
+    return {name: None if value == NULL_PART else unquote(value) for name, _, value in parts}
 
 
 def _sync(directory: Path) -> None:

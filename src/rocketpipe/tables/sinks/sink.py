@@ -8,20 +8,32 @@ and a batch that comes again is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from rocketpipe.tables.files import WrittenFile
+from rocketpipe.tables.files import RowsTo, WrittenFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class BatchSink(Protocol):
-    """A table of files that tasks write below ``staging`` and the driver makes part of it."""
+    """A table whose rows tasks write to ``rows_to``, and the driver makes part of it.
+
+    As text, it says where it is.
+    """
 
     @property
-    def staging(self) -> Path:
-        """Where tasks write; it is on the disk that the table is on."""
+    def rows_to(self) -> RowsTo:
+        """Where tasks write."""
+
+    def check_free(self) -> None:
+        """See that nothing else is where a new table is to be, beyond its directory.
+
+        Raises:
+            NotATable: If something is.
+        """
 
     def last_batch(self) -> int | None:
         """The number of the last batch that the table has; None before there is one."""
@@ -44,6 +56,9 @@ class BatchSink(Protocol):
             BatchConflict: If another process wrote at the same moment.
         """
 
+    def discard(self, files: Sequence[WrittenFile]) -> None:
+        """Remove what tasks wrote and the table shall not have."""
+
     def upkeep(self, *, keep_ms: int, compact: bool) -> Mapping[str, Any]:
         """Compact small files, and remove what no reader of the last ``keep_ms`` needs.
 
@@ -52,3 +67,6 @@ class BatchSink(Protocol):
 
     def figures(self) -> Mapping[str, Any]:
         """Rows, files and bytes."""
+
+    def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
+        """Some columns of its rows, as they are now."""
