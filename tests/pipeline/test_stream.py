@@ -86,6 +86,19 @@ def test_a_batch_is_planned_the_same_again_whatever_came_since() -> None:
     assert [part.ranges for part in again] == [part.ranges for part in planned]
 
 
+def test_the_first_batch_begins_where_it_did_also_after_a_restart() -> None:
+    places = FakePlaces({"orders/a/0": (0, 5), "orders/a/1": (0, 3)})
+    made = reader(places, startingOffsets="latest")
+    start = made.initialOffset()
+    places.grow("orders/a/0", 2)
+    end = json.loads(json.dumps(made.latestOffset(start, ReadAllAvailable())))
+    assert read_by(made, start, end) == Counter({("orders", 0, 5): 1, ("orders", 0, 6): 1})
+    places.grow("orders/a/0", 4)  # while the query was down, before that batch had ended
+    again = reader(places, startingOffsets="latest")
+    assert read_by(again, again.initialOffset(), end) == read_by(made, start, end)
+    assert end["from"] == {"orders": {"a": {"0": 5, "1": 3}}}
+
+
 def test_a_limit_is_shared_out_and_all_is_read_in_the_end() -> None:
     places = FakePlaces({"orders/a/0": (0, 100), "orders/a/1": (0, 4)})
     made = reader(places, maxOffsetsPerTrigger="10")

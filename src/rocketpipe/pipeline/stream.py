@@ -123,7 +123,9 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         ends = self._all_ends(places, queues)
         start = start.within(STARTING_OFFSETS, ends, self._options.on_gap)
         begins = start.resolve(places, queues, ends)
-        self._seen = StreamOffset(begins, oldest=self._oldest(places, ends))
+        # Named as where it begins, too, and so by the first batch: Spark does not keep this place,
+        # and "latest" is another one after a restart.
+        self._seen = StreamOffset(begins, begins, oldest=self._oldest(places, ends))
         return self._seen.to_json()
 
     @plainly()
@@ -251,7 +253,7 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         for queue, begin in begins.items():
             count = granted.get(queue, 0)
             ends[queue] = QueueOffset(begin + count)
-            if begin != start.ends.get(queue):
+            if begin != start.ends.get(queue) or begin == start.begins.get(queue):
                 moved[queue] = begin
         if ends == start.ends:
             return start
