@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
 
 from rocketpipe.tables.batches import BatchWriter
 from rocketpipe.tables.directory import TableDirectory
@@ -63,6 +64,11 @@ def writer(place: Path, **fields: Any) -> BatchWriter:
 def read(place: Path, form: str = "delta") -> list[dict[str, Any]]:
     if form == "delta":
         return DeltaTable(place).to_pyarrow_table().to_pylist()
+    if form == "iceberg":
+        name = "rows" if (place / "_rocketpipe").exists() else "bad_rows"
+        files = place if name == "rows" else place.parent.parent
+        catalogue = SqlCatalog("rocketpipe", uri=f"sqlite:///{files}/_rocketpipe/catalog.db")
+        return catalogue.load_table(("tables", name)).scan().to_arrow().to_pylist()
     found = [pq.read_table(path) for path in place.glob("batch=*/**/*.parquet")]
     return [row for each in found for row in each.to_pylist()]
 
@@ -71,7 +77,7 @@ def offsets(place: Path, form: str = "delta") -> list[int]:
     return sorted(row["queue_offset"] for row in read(place, form))
 
 
-@pytest.mark.parametrize("form", ["delta", "parquet"])
+@pytest.mark.parametrize("form", ["delta", "parquet", "iceberg"])
 def test_a_batch_that_spark_runs_again_is_in_the_table_once(
     tmp_path: Path, messages: Messages, form: str
 ) -> None:
@@ -86,7 +92,7 @@ def test_a_batch_that_spark_runs_again_is_in_the_table_once(
     assert fill.table.rows.last_batch() == 1
 
 
-@pytest.mark.parametrize("form", ["delta", "parquet"])
+@pytest.mark.parametrize("form", ["delta", "parquet", "iceberg"])
 @pytest.mark.parametrize("step", ["files", "bad rows", "rows"])
 def test_whoever_dies_when_the_rows_are_there_once(
     tmp_path: Path, messages: Messages, monkeypatch: pytest.MonkeyPatch, form: str, step: str

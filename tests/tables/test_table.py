@@ -29,7 +29,7 @@ def table(place: Path, **fields: Any) -> FollowedTable:
     return FollowedTable(TableDirectory(place), spec)
 
 
-@pytest.mark.parametrize("form", ["delta", "parquet"])
+@pytest.mark.parametrize("form", ["delta", "parquet", "iceberg"])
 def test_a_table_that_was_made_is_found_in_its_directory(tmp_path: Path, form: str) -> None:
     made = table(tmp_path / "lake", format=form)
     made.check()

@@ -7,10 +7,11 @@
             lock                     held while somebody writes the table; who that is
             checkpoint/              Spark's, and in ``table`` the id of the table it belongs to
             bad_rows/                a table of the messages that are no rows, of the same format
+            catalog.db               Iceberg only: where the two tables are known by name
             staging/                 Parquet only: files that are not part of the table yet
 
 All of a table is in its directory, so it can be copied, moved, or swapped by one rename, while
-nobody follows it.
+nobody follows it; not so an Iceberg table, whose metadata has the whole paths of its files.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class TableDirectory:
         self.spec_path = ours / _SPEC
         self.checkpoint = ours / "checkpoint"
         self.bad_rows = ours / "bad_rows"
+        self.catalogue = ours / "catalog.db"
         self.staging = ours / "staging"
         self._lock = ours / _LOCK
 

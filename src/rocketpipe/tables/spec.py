@@ -5,11 +5,10 @@ It is kept with the table, as JSON, so that every later command knows it from th
 
     {"v": 1, "id": "<uuid>", "topic": "orders", "name_server": "127.0.0.1:9876", "store": null,
      "broker_name": null, "decode": "json", "schema": "city STRING, cents INT",
-     "added": "`note` STRING", "time_zone": "UTC", "properties": false,
-     "partition_by": "date",
-     "new_columns": "add", "format": "delta", "group": "table-orders", "start": "earliest",
-     "on_gap": "fail", "batch_rows": 1000000, "every_ms": 5000, "compact_every": 100,
-     "keep_ms": 2592000000}
+     "added": "`note` STRING", "time_zone": "UTC", "properties": false, "partition_by": "date",
+     "new_columns": "add", "format": "delta", "table": null,
+     "group": "table-orders", "start": "earliest", "on_gap": "fail",
+     "batch_rows": 1000000, "every_ms": 5000, "compact_every": 100, "keep_ms": 2592000000}
 
 ``id`` is the name under which the table numbers its batches, in its own commits; it is also in the
 checkpoint. ``schema`` has the columns that were asked for, ``added`` those that ``new_columns=add``
@@ -31,7 +30,7 @@ from rocketpipe.model.names import check_consumer_group, check_topic
 
 Decode = Literal["none", "text", "json"]
 NewColumnsRule = Literal["ignore", "add", "fail", "quarantine"]
-Format = Literal["delta", "parquet"]
+Format = Literal["delta", "iceberg", "parquet"]
 
 VERSION: Final = 1
 EARLIEST: Final = "earliest"
@@ -89,6 +88,8 @@ class TableSpec:
     #: What becomes of fields that the schema does not name.
     new_columns: NewColumnsRule = "ignore"
     format: Format = "delta"
+    #: For Iceberg: CATALOGUE.NAMESPACE.NAME in a catalogue that pyiceberg is told of.
+    table: str | None = None
     #: The consumer group as which the table's lag shows.
     group: str | None = None
     #: ``earliest``, ``latest`` or a time in ISO 8601.
@@ -129,6 +130,7 @@ class TableSpec:
             raise ConfigError("schema", "is for bodies that are JSON: add --decode json")
         if self.decode != "json" and self.new_columns != "ignore":
             raise ConfigError("new columns", "are found in bodies that are JSON: add --decode json")
+        self._check_table()
         if self.keep_ms and self.keep_ms < LEAST_KEEP_MS:
             raise ConfigError(
                 "keep",
@@ -137,6 +139,18 @@ class TableSpec:
             )
         if min(self.batch_rows, self.every_ms + 1, self.compact_every + 1, self.keep_ms + 1) < 1:
             raise ConfigError("table", "batch rows, times and counts are never negative")
+
+    def _check_table(self) -> None:
+        if self.table is None:
+            return
+        if self.format != "iceberg":
+            raise ConfigError(
+                "--table", "is for tables that are kept under a name: --format iceberg"
+            )
+        if len(self.table.split(".")) < 3 or not all(self.table.split(".")):
+            raise ConfigError(
+                "--table", f"{self.table!r} is not of the form CATALOGUE.NAMESPACE.NAME"
+            )
 
     def source_options(self) -> dict[str, str]:
         """The options with which the connector reads the topic as a stream."""

@@ -7,6 +7,7 @@ table.spec.topic, table.rows.last_batch(), table.bad_rows.figures()
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from rocketpipe.tables.columns import BAD_ROWS, ONLY_MORE, TableColumns, misfit
 from rocketpipe.tables.directory import TableDirectory, check_same
 from rocketpipe.tables.errors import SpecMismatch
 from rocketpipe.tables.sinks.delta import DeltaSink
+from rocketpipe.tables.sinks.iceberg import IcebergCatalogue, IcebergSink
 from rocketpipe.tables.sinks.parquet import ParquetSink
 from rocketpipe.tables.sinks.sink import BatchSink
 from rocketpipe.tables.spec import TableSpec
@@ -106,8 +108,24 @@ class FollowedTable:
         partition_by = self.spec.partition_by if name == "rows" else None
         if self.spec.format == "parquet":
             return ParquetSink(root, self.directory.staging / name, schema)
-        try:
-            import deltalake  # noqa: F401 - what the sink stands on
-        except ImportError as error:
-            raise ConfigError("deltalake", "is not installed: pip install deltalake") from error
+        if self.spec.format == "iceberg":
+            _need("pyiceberg", "pyiceberg[sql-sqlite]")
+            return self._iceberg(root, name, partition_by)
+        _need("deltalake", "deltalake")
         return DeltaSink(root, self.spec.id, partition_by)
+
+    def _iceberg(self, root: Path, name: str, partition_by: str | None) -> IcebergSink:
+        if self.spec.table is None:
+            catalogue = IcebergCatalogue(self.directory.catalogue)
+            return IcebergSink(root, self.spec.id, partition_by, catalogue, ("tables", name))
+        known, *identifier = self.spec.table.split(".")
+        if name != "rows":
+            identifier[-1] += f"_{name}"
+        catalogue = IcebergCatalogue(self.directory.catalogue, known)
+        return IcebergSink(root, self.spec.id, partition_by, catalogue, tuple(identifier))
+
+
+def _need(module: str, distribution: str) -> None:
+    """See that what a sink stands on is installed."""
+    if find_spec(module) is None:
+        raise ConfigError(module, f"is not installed: pip install '{distribution}'")

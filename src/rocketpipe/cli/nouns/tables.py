@@ -77,6 +77,12 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--format", choices=get_args(Format), help="the kind of table (delta)")
     what.add_argument(
+        "--table",
+        metavar="NAME",
+        help="Iceberg: CATALOGUE.NAMESPACE.NAME in a catalogue that pyiceberg is told of (a file of "
+        "SQLite in the directory)",
+    )
+    what.add_argument(
         "--from",
         dest="start",
         metavar="earliest|latest|TIME",
@@ -134,7 +140,8 @@ def _keep_ms(text: str) -> int:
 def _asked(options: argparse.Namespace) -> dict[str, Any]:
     """What the flags ask of a table; what they do not name is None."""
     names = (
-        "decode schema time_zone properties partition_by format start new_columns store broker_name group "
+        "decode schema time_zone properties partition_by format table start new_columns store "
+        "broker_name group "
         "on_gap batch_rows every_ms compact_every keep_ms"
     )
     asked = {name: getattr(options, name) for name in names.split()}
