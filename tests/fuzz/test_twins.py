@@ -330,7 +330,7 @@ def a_send(chance: random.Random) -> bytes:
             (
                 chance.getrandbits(32) - (1 << 31),
                 chance.randbytes(n),
-                chance.choice(PROPERTIES[2:6]),
+                chance.choice(PROPERTIES[2:8]),
             )
             for n in range(chance.randrange(1, 5))
         ]
@@ -369,9 +369,6 @@ def a_send(chance: random.Random) -> bytes:
 def test_a_turn_takes_stores_and_answers_alike(chance: random.Random) -> None:
     known = PlainSends(chance.choice((b"S\x01s\x02", b"S\x01#\x02")), chance.choice((30, 1 << 20)))
     known.queues |= {"T": 3}
-    known.batch_texts |= {b"WAIT\x01true\x02", b""}
-    for each in PROPERTIES[2:6]:
-        known.learn(each)
     reads = [
         (b"".join(a_send(chance) for _ in range(chance.randrange(1, 5))), number // 2)
         for number in range(6)

@@ -321,7 +321,7 @@ cdef inline const uint8_t *raw(bytes data) noexcept:
     return <const uint8_t *>PyBytes_AS_STRING(data)
 
 
-cdef inline bint is_alnum(const uint8_t *text, Py_ssize_t length) noexcept:
+cdef inline bint is_alnum(const uint8_t *text, Py_ssize_t length) noexcept nogil:
     """Whether these are letters and digits of ASCII, and at least one."""
     cdef Py_ssize_t at
     for at in range(length):

@@ -11,12 +11,13 @@ import pytest
 from tests.twins import WAYS, each_way
 
 from rocketpipe.broker.fast_path.turn import (
-    MAX_REST_BYTES,
+    MAX_TEXT_BYTES,
     TURN_BYTES,
     PlainSends,
     Turn,
-    cut_key,
+    usual_key,
 )
+from rocketpipe.broker.intake.sent_properties import SPECIAL
 from rocketpipe.model.flags import BORN_HOST_V6
 from rocketpipe.protocol.command import ONEWAY, Command, HeaderKind
 from rocketpipe.protocol.frame import bounds_at, decode_frame, encode_frame
@@ -62,9 +63,6 @@ def command(**fields: Any) -> Command:
 def plain_sends(max_body: int = 100) -> PlainSends:
     known = PlainSends(SUFFIX, max_body)
     known.queues["t"] = 4
-    known.learn(TEXT.encode())
-    known.learn(TEXT[:-1].encode())
-    known.learn_batch(b"WAIT\x01true\x02")
     return known
 
 
@@ -157,10 +155,16 @@ def test_a_batch_like_others_becomes_several() -> None:
         command(properties=TEXT.replace(KEY, "a b")),
         command(properties=TEXT.replace(KEY, "ä")),
         command(properties=TEXT.replace(KEY, "k" * 65)),
+        command(properties=TEXT + TEXT),
+        command(properties=TEXT.replace("true", "false")),
+        command(properties=TEXT + "n\x01ä"),
         replace(command(), header=HeaderKind.BINARY),
         replace(command(), code=11),
         batch(TEXT, TEXT + "DELAY\x013\x02"),
         batch(TEXT, properties="WAIT\x01false\x02"),
+        batch(TEXT, properties="UNIQ_KEY\x01\x02"),
+        batch(TEXT, "TAGS\x01a\x02"),
+        batch(TEXT, TEXT + "n\x01ä"),
         batch(TEXT, body=b""),
         batch(TEXT, body=bytes(40)),
     ],
@@ -170,32 +174,45 @@ def test_any_other_send_is_left_alone(asked: Command) -> None:
     assert read(asked, max_body=1000) is None or len(asked.body) > 100
 
 
-def test_a_key_is_cut_out_where_its_name_starts_a_piece() -> None:
-    assert cut_key(b"UNIQ_KEY\x01k\x02TAGS\x01a\x02") == (b"UNIQ_KEY\x01\x02TAGS\x01a\x02", b"k")
-    assert cut_key(b"a\x01b\x02UNIQ_KEY\x01k") == (b"a\x01b\x02UNIQ_KEY\x01", b"k")
-    assert cut_key(b"xUNIQ_KEY\x01k\x02") == (b"xUNIQ_KEY\x01k\x02", b"")
-    assert cut_key(b"") == (b"", b"")
+def test_a_batch_with_a_key_of_its_own_is_answered_by_it() -> None:
+    waiting, puts = read(batch(TEXT, properties=f"WAIT\x01true\x02UNIQ_KEY\x01{KEY}9"), max_body=1000)
+    assert waiting[1:4] == (7, 1, f"{KEY}9")
+    assert puts == [put(body=b"b0", flag=0)]
 
 
-def test_the_longest_text_that_is_remembered_is_read() -> None:
-    text = f"UNIQ_KEY\x01{KEY}\x02A\x01".encode()
-    text += b"x" * (MAX_REST_BYTES - len(cut_key(text)[0]))
-    known = plain_sends()
-    for longer in (text, text + b"x"):
-        known.learn(longer)
-        frame = encode_frame(command(properties=longer.decode()))
-        turn = Turn(known)
-        assert turn.take(frame, 0, len(frame), 1 << 20, PEER, HOST) == len(frame) * (longer == text)
-    assert len(known.rests) == 3
+def test_keys_of_users_may_differ_from_send_to_send() -> None:
+    for keys in ("k", "another", "a b c", "with#mark"):
+        text = TEXT.replace("KEYS\x01k", f"KEYS\x01{keys}")
+        assert read(command(properties=text))[1] == [put(properties=text.encode() + SUFFIX)]
+        texts = [each.properties for each in read(batch(text, TEXT), max_body=1000)[1]]
+        assert texts == [text.encode() + SUFFIX, TEXT.encode() + SUFFIX]
 
 
-def test_only_so_much_is_remembered() -> None:
-    known = plain_sends()
-    for number in range(1100):
-        known.learn(f"UNIQ_KEY\x01{KEY}\x02n\x01{number}".encode())
-        known.learn_batch(b"n\x01%d" % number)
-    assert 70 < len(known.rests) < 1024
-    assert 70 < len(known.batch_texts) < 1024
+@pytest.mark.parametrize("name", [*SPECIAL, "WAIT"])
+def test_a_name_that_asks_for_something_is_seen_where_it_starts_a_piece(name: str) -> None:
+    assert read(command(properties=f"{name}\x01\x02{TEXT}")) is None
+    assert read(command(properties=f"{TEXT}{name}\x01x")) is None
+    assert read(batch(TEXT, f"{TEXT}{name}\x011\x02"), max_body=1000) is None
+    assert read(batch(TEXT, properties=f"{name}\x011\x02"), max_body=1000) is None
+    for harmless in (f"x{name}\x011", f"{name}x\x011", name, f"x\x01{name}\x01"):
+        assert read(command(properties=f"{TEXT}{harmless}")) is not None, harmless
+
+
+def test_a_key_is_found_where_its_name_starts_a_piece() -> None:
+    assert usual_key(b"UNIQ_KEY\x01k\x02TAGS\x01a\x02") == "k"
+    assert usual_key(b"a\x01b\x02UNIQ_KEY\x01k") == "k"
+    assert usual_key(b"xUNIQ_KEY\x01k\x02") == usual_key(b"") == ""
+    assert usual_key(b"UNIQ_KEY\x01k\x02UNIQ_KEY\x01k\x02") is None
+    assert usual_key(b"UNIQ_KEY\x01\x02") is None
+
+
+def test_the_longest_text_that_is_looked_at_is_read() -> None:
+    text = f"UNIQ_KEY\x01{KEY}\x02A\x01"
+    text += "x" * (MAX_TEXT_BYTES - len(text))
+    assert read(command(properties=text)) is not None
+    assert read(command(properties=text + "x")) is None
+    assert read(batch(text), max_body=1000) is not None
+    assert read(batch(text + "x"), max_body=1000) is None
 
 
 def test_what_is_not_whole_or_too_long_or_no_frame_is_left() -> None:
@@ -223,7 +240,7 @@ SENDS = (
     command(topic="u", queue_id=0, properties=TEXT[:-1]),
     replace(command(), flag=ONEWAY),
     command(queue_id=2),
-    batch(TEXT, topic="u"),
+    batch(TEXT, topic="u", properties=f"UNIQ_KEY\x01{KEY}"),
     command(topic="t"),
 )
 

@@ -10,10 +10,11 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.unicode cimport PyUnicode_DecodeASCII
 
-from rocketpipe.broker.fast_path._known_texts cimport *
+from rocketpipe.broker.fast_path._plain_texts cimport *
 from rocketpipe.broker.fast_path._turn_parts cimport *
 from rocketpipe.protocol._send_header cimport *
 
+from rocketpipe.broker.intake.sent_properties import SPECIAL
 from rocketpipe.model.flags import INNER_BATCH
 from rocketpipe.protocol.codes import OUR_VERSION
 from rocketpipe.store.log.puts import Encoded, Put
@@ -29,14 +30,10 @@ cdef int64_t _inner_batch = int(INNER_BATCH)
 cdef int64_t _version = int(OUR_VERSION)
 
 
-cdef class Memory:
-    """What is kept from one turn to the next."""
-
-    cdef KnownTexts texts
-    cdef list kept
-
-    def __cinit__(self):
-        self.kept = [None] * KNOWN_TEXTS
+cdef OddNames _odd
+cdef list _names = [name.encode() + b"\x01" for name in sorted(SPECIAL)]
+for _name in _names:
+    add_name(&_odd, raw(_name), PyBytes_GET_SIZE(_name))
 
 
 cdef class Tables:
@@ -68,7 +65,6 @@ cdef class Tables:
 
 cdef class Turn:
     cdef object known
-    cdef Memory memory
     cdef bytes suffix
     cdef Request *requests
     cdef Message *messages
@@ -82,20 +78,17 @@ cdef class Turn:
     cdef int topic
     cdef const uint8_t *topic_name
     cdef Py_ssize_t topic_bytes, queues, max_body_bytes
-    cdef set rests
     #: The turn in Python, once there is something in it that is unusual.
     cdef object slow
     cdef readonly Py_ssize_t size
 
     def __cinit__(self, known):
         self.known = known
-        self.memory = Memory()
         self.suffix = known.suffix
         self.buffers, self.peers, self.hosts, self.topics, self.counts = [], [], [], [], []
         self.numbers = {}
         self.topic = -1
         self.max_body_bytes = known.max_body_bytes
-        self.rests = known.rests
         if len(self.suffix) > MAX_SUFFIX or b"#" in self.suffix:
             self.slow = pure["Turn"](known)
 
@@ -108,9 +101,7 @@ cdef class Turn:
         return self.request_count + (len(self.slow) if self.slow is not None else 0)
 
     def another(self):
-        cdef Turn turn = Turn(self.known)
-        turn.memory = self.memory
-        return turn
+        return Turn(self.known)
 
     def take(
         self, bytes buffer not None, Py_ssize_t at, Py_ssize_t end, Py_ssize_t max_frame_bytes,
@@ -159,7 +150,7 @@ cdef class Turn:
         cdef SendNumbers numbers
         cdef Request *request
         cdef uint8_t text[MAX_TEXT + 1]
-        cdef Py_ssize_t length, key = 0, key_end = 0, first = self.message_count
+        cdef Py_ssize_t length, key, key_end, first = self.message_count
         cdef int kept
         if (
             body < at + 20
@@ -179,17 +170,22 @@ cdef class Turn:
             return ODD
         if not self.find_topic(&send.fields[TOPIC]) or numbers.queue >= self.queues:
             return OTHER
+        if not is_plain(&_odd, text, length, &key, &key_end):
+            return OTHER
+        # Texts that are written down stay where they are, one behind the other.
+        key += self.texts_used
+        key_end += self.texts_used
         if numbers.batch:
-            words = PyBytes_FromStringAndSize(<const char *>text, length)
-            if words not in <set?>self.known.batch_texts:
-                return OTHER
             kept = self.take_batch(data, body, end)
+            if kept == KEPT and key < key_end:
+                self.write_down(text, length)
+        elif key == key_end:
+            kept = OTHER
+        elif memchr(text, c"#", length) != NULL:
+            kept = ODD  # only the store writes some names that have one
         else:
-            kept = look_up(
-                &self.memory.texts, self.memory.kept, self.rests, text, length, &key, &key_end
-            )
-            if kept == KEPT:
-                self.write_down(text, length, data + body, end - body, <int32_t>numbers.flag)
+            kept = KEPT
+            self.keep_single(text, length, data + body, end - body, <int32_t>numbers.flag)
         if kept == KEPT and self.message_count == first:
             kept = OTHER
         if kept != KEPT:
@@ -210,7 +206,7 @@ cdef class Turn:
         if request.host_bytes > 8:
             request.sys_flag |= BORN_V6
         request.at, request.body, request.end = at, body, end
-        request.key, request.key_bytes = <int32_t>key, <int32_t>(key_end - key)
+        request.key, request.key_bytes = key, key_end - key
         request.from_ = <int>len(self.buffers) - 1
         request.first, request.count = <int>first, <int>(self.message_count - first)
         request.topic = self.topic
@@ -246,20 +242,23 @@ cdef class Turn:
         self.message_count += 1
         return &self.messages[self.message_count - 1]
 
-    cdef int write_down(
+    cdef int keep_single(
         self, const uint8_t *text, Py_ssize_t length, const uint8_t *body, Py_ssize_t body_bytes,
         int32_t flag,
     ) except -1:
         """Keep a message whose properties do not stay where they are."""
         cdef Message *message = self.another_message()
+        message.body, message.body_bytes = body, <int32_t>body_bytes
+        message.text, message.text_at, message.text_bytes = NULL, self.texts_used, <int32_t>length
+        message.flag = flag
+        return self.write_down(text, length)
+
+    cdef int write_down(self, const uint8_t *text, Py_ssize_t length) except -1:
         if self.texts_used + length > self.texts_most:
             self.texts = <uint8_t *>grown(
                 self.texts, &self.texts_most, self.texts_used + length, 1
             )
         memcpy(self.texts + self.texts_used, text, length)
-        message.body, message.body_bytes = body, <int32_t>body_bytes
-        message.text, message.text_at, message.text_bytes = NULL, self.texts_used, <int32_t>length
-        message.flag = flag
         self.texts_used += length
         return 0
 
@@ -268,9 +267,7 @@ cdef class Turn:
         cdef Message *message
         cdef Py_ssize_t body_end, key, key_end, length, stop = at
         cdef int32_t size, body_bytes
-        cdef int kept
-        cdef KnownTexts *texts = &self.memory.texts
-        cdef list kept_texts = self.memory.kept
+        cdef const uint8_t *text
         while end - at >= 22:
             size = <int32_t>get32(data + at)
             body_bytes = <int32_t>get32(data + at + 16)
@@ -281,14 +278,18 @@ cdef class Turn:
             length = stop - body_end - 2
             if (data[body_end] << 8 | data[body_end + 1]) != length or length > MAX_PROPERTIES:
                 return OTHER
-            if length > MAX_TEXT:
+            text = data + body_end + 2
+            if (
+                length > MAX_TEXT
+                or not is_plain(&_odd, text, length, &key, &key_end)
+                or key == key_end
+            ):
+                return OTHER
+            if memchr(text, c"#", length) != NULL:
                 return ODD
-            kept = look_up(texts, kept_texts, self.rests, data + body_end + 2, length, &key, &key_end)
-            if kept != KEPT:
-                return kept
             message = self.another_message()
             message.body, message.body_bytes = data + at + 20, body_bytes
-            message.text, message.text_bytes = data + body_end + 2, <int32_t>length
+            message.text, message.text_bytes = text, <int32_t>length
             message.flag = <int32_t>get32(data + at + 12)
             at = stop
         return KEPT if stop == end and at == end else OTHER
@@ -319,8 +320,9 @@ cdef class Turn:
     cdef str key_of(self, Request *request):
         if not request.key_bytes:
             return ""
-        key = <const char *>self.text_of(request.first) + request.key
-        return PyUnicode_DecodeASCII(key, request.key_bytes, NULL)
+        return PyUnicode_DecodeASCII(
+            <const char *>self.texts + request.key, request.key_bytes, NULL
+        )
 
     cdef const uint8_t *text_of(self, int number) noexcept:
         cdef Message *message = &self.messages[number]

@@ -33,8 +33,9 @@ cdef struct Request:
     Py_ssize_t end
     int32_t queue
     int32_t sys_flag
-    int32_t key
-    int32_t key_bytes
+    # Of its unique key, among the texts that were written down.
+    Py_ssize_t key
+    Py_ssize_t key_bytes
     const uint8_t *host
     Py_ssize_t host_bytes
     int topic
@@ -169,7 +170,7 @@ cdef inline uint8_t *write_answer(
         to += 1
     to = write_id(to, raw(host), PyBytes_GET_SIZE(host), messages[last].at)
     if request.key_bytes:
-        key = texts + messages[request.first].text_at + request.key
+        key = texts + request.key
     return end_reply(
         frame, to, request.queue, request.queue_offset, key, request.key_bytes, raw(tail),
         PyBytes_GET_SIZE(tail), request.opaque, version,

@@ -83,7 +83,7 @@ class SendFastPath:
         #: What is longer may be too long for the log's files, with all that belongs to it.
         room = Room(store.commit_log.segment_bytes)
         self._any_body = room.any_body_bytes
-        #: What is like others that were plain need not be looked at again.
+        #: What a turn goes by where it takes sends by itself.
         self._known = PlainSends(stamp.suffix, min(max_body_bytes, self._any_body))
         self._turn = Turn(self._known)
         self._waiting = WaitingSends(singles, topics, room)
@@ -108,7 +108,7 @@ class SendFastPath:
         self._turn = self._turn.another()
 
     def take_first(self, data: bytes, peer: PeerConnection) -> int:
-        """Keep the sends with which a read begins, as long as they are like others were.
+        """Keep the sends with which a read begins, as long as they are plain and of the usual form.
 
         Gives where the first other frame starts.
         """
@@ -178,11 +178,8 @@ class SendFastPath:
             puts = self._batch(buffer[body:end], topic, queue_id, sys_flag, born_ms, host)
             if not puts:
                 return False
-            if not unique_key:
-                known.learn_batch(text.encode())
         else:
             raw = text.encode()
-            known.learn(raw)
             raw = raw + suffix if raw[-1] == 2 else b"%b\x02%b" % (raw, suffix)
             data, flag = buffer[body:end], fields.flag
             puts = [Put(topic, queue_id, data, raw, flag, sys_flag, born_ms, host)]
@@ -234,7 +231,6 @@ class SendFastPath:
         for number, (flag, data, raw) in enumerate(messages):
             if plain_key(raw.decode("latin-1")) is None or len(raw) > self._max_properties:
                 return []
-            self._known.learn(raw)
             if raw[-1] != 2:
                 messages[number] = (flag, data, raw + b"\x02")
         return messages

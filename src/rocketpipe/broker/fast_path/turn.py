@@ -1,6 +1,6 @@
 """The plain sends of one turn of the loop: picked apart as they come, stored and answered together.
 
-    take     the frames of one read, as long as each is a send like others that were plain
+    take     the frames of one read, as long as each is a plain send of the usual form
     keep     a send that somebody else picked apart
     encode   all of them become records
     answers  what each peer is told
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rocketpipe import compiled
+from rocketpipe.broker.intake.sent_properties import asks_nothing
 from rocketpipe.errors import FrameError
 from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, TRANSACTION_BITS
 from rocketpipe.protocol.connection import Frame
@@ -33,12 +34,10 @@ TURN_BYTES: Final = 4 << 20
 #: Of what a sender says: neither how wide hosts are, nor whether it is a half message.
 KEPT_BITS: Final = ~(HOST_BITS | TRANSACTION_BITS)
 #: So much of a property text is looked at here, and of the key in it.
-MAX_REST_BYTES: Final = 512
+MAX_TEXT_BYTES: Final = 640
 _MAX_KEY_BYTES: Final = 64
-#: So many texts are remembered.
-_MAX_TEXTS: Final = 1024
 _STARTS: Final = frozenset({b'{"code":310,', b'{"code":320,'})
-_KEY: Final = b"\x02UNIQ_KEY\x01"
+_KEY: Final = "\x02UNIQ_KEY\x01"
 _new_tuple: Final = tuple.__new__
 
 
@@ -49,7 +48,7 @@ class Asked(NamedTuple):
     #: None if nobody waits for an answer.
     opaque: int | None
     queue_id: int
-    #: Empty if it is a batch, whose messages have theirs.
+    #: Empty if it is a batch that has none: its messages have theirs.
     unique_key: str
     buffer: bytes
     frame: Frame
@@ -58,11 +57,7 @@ class Asked(NamedTuple):
 
 
 class PlainSends:
-    """What is known of plain sends, from one turn to the next.
-
-    Messages mostly differ in their keys alone: what was found plain once, but for its key, need not
-    be looked at again.
-    """
+    """What plain sends have to fit, from one turn to the next."""
 
     def __init__(self, suffix: bytes, max_body_bytes: int) -> None:
         """``suffix`` goes behind the properties of each message."""
@@ -70,43 +65,29 @@ class PlainSends:
         self.max_body_bytes = max_body_bytes
         #: The queues of each topic that plain sends may name.
         self.queues: dict[str, int] = {}
-        #: Properties without the value of their key.
-        self.rests: set[bytes] = set()
-        #: What batches say beside their messages; it has no key.
-        self.batch_texts: set[bytes] = set()
-
-    def learn(self, raw: bytes) -> None:
-        """Remember properties of a message that were found plain."""
-        _remember(self.rests, cut_key(raw)[0])
-
-    def learn_batch(self, raw: bytes) -> None:
-        """Remember properties of a batch that were found plain, and have no key."""
-        _remember(self.batch_texts, raw)
 
 
-def _remember(texts: set[bytes], text: bytes) -> None:
-    if len(text) <= MAX_REST_BYTES and text.isascii():
-        if len(texts) >= _MAX_TEXTS:
-            texts.clear()
-        texts.add(text)
+def usual_key(raw: bytes) -> str | None:
+    """The unique key of properties that ask for nothing, empty if there is none in them.
 
-
-def cut_key(raw: bytes) -> tuple[bytes, bytes]:
-    """Take the unique key out of encoded properties: what is left, and the key; empty if none."""
-    at = (b"\x02" + raw).find(_KEY)
-    if at < 0:
-        return raw, b""
-    at += len(_KEY) - 1
-    end = raw.find(2, at)
-    if end < 0:
-        end = len(raw)
-    return raw[:at] + raw[end:], raw[at:end]
+    None if they do, or if they are at all unusual: long, not ASCII, with an odd key or a second.
+    """
+    if len(raw) > MAX_TEXT_BYTES or not raw.isascii():
+        return None
+    text = raw.decode()
+    _, *behind = f"\x02{text}".split(_KEY)
+    if len(behind) > 1 or not asks_nothing(text):
+        return None
+    if not behind:
+        return ""
+    key = behind[0].partition("\x02")[0]
+    return key if key.isalnum() and len(key) <= _MAX_KEY_BYTES else None
 
 
 def read_plain(
     buffer: bytes, frame: Frame, known: PlainSends, born_host: bytes
 ) -> tuple[int | None, int, str, list[Put]] | None:
-    """Read a frame, if it is a send like others that were plain.
+    """Read a frame, if it is a plain send of the usual form.
 
     Gives its opaque, queue id and unique key as `Asked` has them, and what to append. Of any other
     frame the result is None: it may still be a plain send, and the caller has to look for itself.
@@ -127,16 +108,18 @@ def read_plain(
     ):
         return None
     raw = fields.properties.encode()
+    unique_key = usual_key(raw)
+    if unique_key is None:
+        return None
     messages: Sequence[tuple[int, bytes, bytes]] = ((fields.flag, buffer[body:end], raw),)
     if fields.batch:
         messages = split_batch(buffer[body:end], end - body) or ()
-        if not messages or raw not in known.batch_texts:
+        if not messages:
             return None
     sys_flag = fields.sys_flag & KEPT_BITS | (BORN_HOST_V6 if len(born_host) > 8 else 0)
     puts = []
     for flag, data, raw in messages:
-        rest, key = cut_key(raw)
-        if rest not in known.rests or not key.isalnum() or len(key) > _MAX_KEY_BYTES:
+        if not usual_key(raw):
             return None
         put = (
             fields.topic,
@@ -151,7 +134,6 @@ def read_plain(
             0,
         )
         puts.append(_new_tuple(Put, put))
-    unique_key = "" if fields.batch else key.decode()
     return None if header.flag else header.opaque, fields.queue_id, unique_key, puts
 
 
@@ -183,7 +165,7 @@ class Turn:
         peer: PeerConnection,
         born_host: bytes,
     ) -> int:
-        """Keep the sends that lie in ``buffer`` from ``at`` on, and are like others were.
+        """Keep the sends that lie in ``buffer`` from ``at`` on, and are plain.
 
         Gives where the first frame starts that is not one, or not whole; or, once there is
         `TURN_BYTES` to store, the next.

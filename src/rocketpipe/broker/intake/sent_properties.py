@@ -40,7 +40,8 @@ _TRANSIENT: Final = (
     properties.TIMER_ORIGIN,
 )
 _OURS: Final = (properties.MSG_REGION, properties.TRACE_ON, properties.CLUSTER)
-_SPECIAL: Final = (
+#: Names that ask for something, or are not kept as they are.
+SPECIAL: Final = (
     *_TRANSIENT,
     *_OURS,
     *TIMERS,
@@ -60,7 +61,7 @@ def _one_of(names: Iterable[str]) -> str:
 
 
 # With a separator in front each name follows one, so that a search hops from one to the next.
-_odd: Final = re.compile(f"\x02(?:(?:{_one_of(_SPECIAL)})\x01|WAIT\x01(?!true(?:\x02|\\Z)))").search
+_odd: Final = re.compile(f"\x02(?:(?:{_one_of(SPECIAL)})\x01|WAIT\x01(?!true(?:\x02|\\Z)))").search
 _LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
