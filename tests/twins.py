@@ -21,12 +21,13 @@ import pytest
 
 from rocketpipe import compiled
 from rocketpipe.broker.fast_path import turn
+from rocketpipe.broker.intake import plain_batch
 from rocketpipe.store.derived import derivation
 from rocketpipe.store.log import appender
 
 WAYS = ("python", "compiled")
 #: By these every function that has a twin is imported, and so replaced.
-_ALL = (turn, appender, derivation)
+_ALL = (turn, plain_batch, appender, derivation)
 
 Function = Callable[..., Any]
 

@@ -33,6 +33,7 @@ TWINS: Final = (
     "rocketpipe.store.queues._runs",
     "rocketpipe.store.index._entries",
     "rocketpipe.store.derived._derivation",
+    "rocketpipe.broker.intake._plain_batch",
     "rocketpipe.broker.fast_path._asks",
     "rocketpipe.broker.fast_path._turn",
 )

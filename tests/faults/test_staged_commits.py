@@ -15,6 +15,8 @@ from rocketpipe.testing.simulation.small_store import ROOT
 
 BODIES = [b"%d" % number * 40 for number in range(12)]
 PARTS = 2
+#: What asks for nothing is moved by another way than what does.
+PLAIN = b"UNIQ_KEY\x01K1\x02"
 
 Work = Callable[[StagingParts], Awaitable[None]]
 
@@ -28,7 +30,7 @@ async def write(parts: StagingParts, attempt: int) -> None:
     await parts.stage(f"lost-{attempt}", b"never")
     for number in range(3):
         await parts.stage(f"a-{attempt}", *BODIES[3 * number : 3 * number + 3], part=number)
-    await parts.stage(f"b-{attempt}", *BODIES[9:], queue_id=1)
+    await parts.stage(f"b-{attempt}", *BODIES[9:], queue_id=1, properties=PLAIN)
     assert parts.bodies() == [] or attempt
     await parts.commit({f"a-{attempt}": 3, f"b-{attempt}": 1})
     await parts.commit({f"a-{attempt}": 3, f"b-{attempt}": 1})
@@ -95,5 +97,6 @@ def test_a_broker_may_die_again_while_it_completes_a_commit(part: int) -> None:
 async def _commit_only(parts: StagingParts) -> None:
     """Stage a batch and record its commit, and die before anything was moved."""
     for number in range(4):
-        await parts.stage("a", *BODIES[3 * number : 3 * number + 3], part=number)
+        bodies = BODIES[3 * number : 3 * number + 3]
+        await parts.stage("a", *bodies, part=number, properties=PLAIN if number % 2 else b"")
     parts.staging._record(("app", 0), StageList(stages={"a": 4}))

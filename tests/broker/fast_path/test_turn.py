@@ -11,13 +11,11 @@ import pytest
 from tests.twins import WAYS, each_way
 
 from rocketpipe.broker.fast_path.turn import (
-    MAX_TEXT_BYTES,
     TURN_BYTES,
     PlainSends,
     Turn,
-    usual_key,
 )
-from rocketpipe.broker.intake.sent_properties import SPECIAL
+from rocketpipe.broker.intake.sent_properties import MAX_TEXT_BYTES, SPECIAL
 from rocketpipe.model.flags import BORN_HOST_V6
 from rocketpipe.protocol.command import ONEWAY, Command, HeaderKind
 from rocketpipe.protocol.frame import bounds_at, decode_frame, encode_frame
@@ -175,7 +173,9 @@ def test_any_other_send_is_left_alone(asked: Command) -> None:
 
 
 def test_a_batch_with_a_key_of_its_own_is_answered_by_it() -> None:
-    waiting, puts = read(batch(TEXT, properties=f"WAIT\x01true\x02UNIQ_KEY\x01{KEY}9"), max_body=1000)
+    waiting, puts = read(
+        batch(TEXT, properties=f"WAIT\x01true\x02UNIQ_KEY\x01{KEY}9"), max_body=1000
+    )
     assert waiting[1:4] == (7, 1, f"{KEY}9")
     assert puts == [put(body=b"b0", flag=0)]
 
@@ -196,14 +196,6 @@ def test_a_name_that_asks_for_something_is_seen_where_it_starts_a_piece(name: st
     assert read(batch(TEXT, properties=f"{name}\x011\x02"), max_body=1000) is None
     for harmless in (f"x{name}\x011", f"{name}x\x011", name, f"x\x01{name}\x01"):
         assert read(command(properties=f"{TEXT}{harmless}")) is not None, harmless
-
-
-def test_a_key_is_found_where_its_name_starts_a_piece() -> None:
-    assert usual_key(b"UNIQ_KEY\x01k\x02TAGS\x01a\x02") == "k"
-    assert usual_key(b"a\x01b\x02UNIQ_KEY\x01k") == "k"
-    assert usual_key(b"xUNIQ_KEY\x01k\x02") == usual_key(b"") == ""
-    assert usual_key(b"UNIQ_KEY\x01k\x02UNIQ_KEY\x01k\x02") is None
-    assert usual_key(b"UNIQ_KEY\x01\x02") is None
 
 
 def test_the_longest_text_that_is_looked_at_is_read() -> None:

@@ -12,6 +12,7 @@ from rocketpipe.broker.intake.sent_properties import (
     SendOptions,
     is_plain,
     plain_key,
+    usual_key,
     waits,
 )
 from rocketpipe.errors import RequestRejected
@@ -138,3 +139,11 @@ def test_a_delay_level_that_is_no_number_is_refused(level: str) -> None:
 def test_wait_is_read_as_java_reads_it(text: str, wanted: bool) -> None:
     assert waits({"WAIT": text}) is wanted
     assert waits({})
+
+
+def test_a_key_is_found_where_its_name_starts_a_piece() -> None:
+    assert usual_key(b"UNIQ_KEY\x01k\x02TAGS\x01a\x02") == "k"
+    assert usual_key(b"a\x01b\x02UNIQ_KEY\x01k") == "k"
+    assert usual_key(b"xUNIQ_KEY\x01k\x02") == usual_key(b"") == ""
+    assert usual_key(b"UNIQ_KEY\x01k\x02UNIQ_KEY\x01k\x02") is None
+    assert usual_key(b"UNIQ_KEY\x01\x02") is None

@@ -8,7 +8,8 @@ from typing import Any, cast
 from tests.broker.support.sending_parts import HOST, Sender, SendingParts
 
 from rocketpipe.broker.delivery.deferral import Deferral
-from rocketpipe.broker.features.staging.handlers import StagedMessages, StagingHandlers
+from rocketpipe.broker.features.staging.handlers import StagingHandlers
+from rocketpipe.broker.features.staging.messages import StagedMessages
 from rocketpipe.broker.features.staging.records import LEDGER_QUEUE
 from rocketpipe.broker.features.staging.stages import StageTable
 from rocketpipe.broker.features.staging.staging import Staging
@@ -59,7 +60,7 @@ class StagingParts(SendingParts):
             StageTable(max_staged_bytes),
             expiry_ms=EXPIRY_MS,
             ledger_ms=LEDGER_MS,
-            messages_of=self.messages.of,
+            messages=self.messages,
             own=self._own,
             destinations=self.destinations,
         )

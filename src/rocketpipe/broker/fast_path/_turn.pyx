@@ -10,8 +10,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.unicode cimport PyUnicode_DecodeASCII
 
-from rocketpipe.broker.fast_path._plain_texts cimport *
 from rocketpipe.broker.fast_path._turn_parts cimport *
+from rocketpipe.broker.intake._plain_texts cimport *
 from rocketpipe.protocol._send_header cimport *
 
 from rocketpipe.broker.intake.sent_properties import SPECIAL
@@ -265,34 +265,18 @@ cdef class Turn:
     cdef int take_batch(self, const uint8_t *data, Py_ssize_t at, Py_ssize_t end) except -1:
         """Keep the messages of a batch; see `record.batch` for its bytes."""
         cdef Message *message
-        cdef Py_ssize_t body_end, key, key_end, length, stop = at
-        cdef int32_t size, body_bytes
-        cdef const uint8_t *text
-        while end - at >= 22:
-            size = <int32_t>get32(data + at)
-            body_bytes = <int32_t>get32(data + at + 16)
-            if size < 22 or size > end - at or body_bytes < 0 or body_bytes > size - 22:
+        cdef BatchEntry entry
+        while at < end:
+            at = next_entry(data, at, end, &entry)
+            if at < 0 or not is_plain_entry(&_odd, &entry):
                 return OTHER
-            stop = at + size
-            body_end = at + 20 + body_bytes
-            length = stop - body_end - 2
-            if (data[body_end] << 8 | data[body_end + 1]) != length or length > MAX_PROPERTIES:
-                return OTHER
-            text = data + body_end + 2
-            if (
-                length > MAX_TEXT
-                or not is_plain(&_odd, text, length, &key, &key_end)
-                or key == key_end
-            ):
-                return OTHER
-            if memchr(text, c"#", length) != NULL:
+            if memchr(entry.text, c"#", entry.text_bytes) != NULL:
                 return ODD
             message = self.another_message()
-            message.body, message.body_bytes = data + at + 20, body_bytes
-            message.text, message.text_bytes = text, <int32_t>length
-            message.flag = <int32_t>get32(data + at + 12)
-            at = stop
-        return KEPT if stop == end and at == end else OTHER
+            message.body, message.body_bytes = entry.body, entry.body_bytes
+            message.text, message.text_bytes = entry.text, entry.text_bytes
+            message.flag = entry.flag
+        return KEPT
 
     def keep(self, puts, peer, opaque, queue_id, unique_key, buffer, frame, recall_handle=""):
         self.give_up()

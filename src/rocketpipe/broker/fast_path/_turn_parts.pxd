@@ -13,6 +13,12 @@ cdef enum:
     FILLER_BYTES = 8
     MAX_SUFFIX = 16384
 
+cdef enum:
+    # What becomes of a frame: it is kept, it is another kind of send, it is for Python.
+    KEPT = 0
+    OTHER = 1
+    ODD = 2
+
 cdef struct Message:
     # Properties lie at ``text``, or at a place among those that were written down.
     const uint8_t *body

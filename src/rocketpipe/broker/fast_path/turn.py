@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rocketpipe import compiled
-from rocketpipe.broker.intake.sent_properties import asks_nothing
+from rocketpipe.broker.intake.sent_properties import usual_key
 from rocketpipe.errors import FrameError
 from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, TRANSACTION_BITS
 from rocketpipe.protocol.connection import Frame
@@ -33,11 +33,7 @@ if TYPE_CHECKING:
 TURN_BYTES: Final = 4 << 20
 #: Of what a sender says: neither how wide hosts are, nor whether it is a half message.
 KEPT_BITS: Final = ~(HOST_BITS | TRANSACTION_BITS)
-#: So much of a property text is looked at here, and of the key in it.
-MAX_TEXT_BYTES: Final = 640
-_MAX_KEY_BYTES: Final = 64
 _STARTS: Final = frozenset({b'{"code":310,', b'{"code":320,'})
-_KEY: Final = "\x02UNIQ_KEY\x01"
 _new_tuple: Final = tuple.__new__
 
 
@@ -65,23 +61,6 @@ class PlainSends:
         self.max_body_bytes = max_body_bytes
         #: The queues of each topic that plain sends may name.
         self.queues: dict[str, int] = {}
-
-
-def usual_key(raw: bytes) -> str | None:
-    """The unique key of properties that ask for nothing, empty if there is none in them.
-
-    None if they do, or if they are at all unusual: long, not ASCII, with an odd key or a second.
-    """
-    if len(raw) > MAX_TEXT_BYTES or not raw.isascii():
-        return None
-    text = raw.decode()
-    _, *behind = f"\x02{text}".split(_KEY)
-    if len(behind) > 1 or not asks_nothing(text):
-        return None
-    if not behind:
-        return ""
-    key = behind[0].partition("\x02")[0]
-    return key if key.isalnum() and len(key) <= _MAX_KEY_BYTES else None
 
 
 def read_plain(

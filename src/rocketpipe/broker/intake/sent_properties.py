@@ -50,6 +50,9 @@ SPECIAL: Final = (
     properties.INNER_NUM,
 )
 _KEY: Final = "\x02UNIQ_KEY\x01"
+#: A text of the usual form has so many bytes at most, and the key in it.
+MAX_TEXT_BYTES: Final = 640
+_MAX_KEY_BYTES: Final = 64
 
 
 def _one_of(names: Iterable[str]) -> str:
@@ -90,6 +93,23 @@ def plain_key(text: str) -> str | None:
     if at < 0 or text.find(_KEY, at + 1) >= 0 or _odd(text) is not None:
         return None
     return text[at + len(_KEY) :].partition("\x02")[0] or None
+
+
+def usual_key(raw: bytes) -> str | None:
+    """The unique key of properties that ask for nothing, empty if there is none in them.
+
+    None if they do, or if they are at all unusual: long, not ASCII, with an odd key or a second.
+    """
+    if len(raw) > MAX_TEXT_BYTES or not raw.isascii():
+        return None
+    text = raw.decode()
+    _, *behind = f"\x02{text}".split(_KEY)
+    if len(behind) > 1 or not asks_nothing(text):
+        return None
+    if not behind:
+        return ""
+    key = behind[0].partition("\x02")[0]
+    return key if key.isalnum() and len(key) <= _MAX_KEY_BYTES else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rocketpipe.broker.core import Core, Feature
 from rocketpipe.broker.delivery.deferral import Deferral
 from rocketpipe.broker.features.staging.asking import StageAsking
-from rocketpipe.broker.features.staging.handlers import StagedMessages, StagingHandlers
+from rocketpipe.broker.features.staging.handlers import StagingHandlers
+from rocketpipe.broker.features.staging.messages import StagedMessages
 from rocketpipe.broker.features.staging.records import LEDGER_QUEUE
 from rocketpipe.broker.features.staging.stages import StageTable
 from rocketpipe.broker.features.staging.staging import Staging
@@ -53,7 +54,7 @@ def staging(core: Core) -> Feature:
         StageTable(config.max_staged_bytes),
         expiry_ms=config.staged_expiry_ms,
         ledger_ms=config.staged_ledger_ms,
-        messages_of=messages.of,
+        messages=messages,
         own=own,
         destinations=core.destinations,
     )

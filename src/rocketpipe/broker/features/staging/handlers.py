@@ -10,16 +10,14 @@ a preparation whose stages are not     29; of a batch that was committed: succes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from rocketpipe.broker.config.config import BrokerConfig
-from rocketpipe.broker.delivery.deferral import Deferral
-from rocketpipe.broker.delivery.single_sends import check_keys, check_type
+from rocketpipe.broker.features.staging.messages import StagedMessages, illegal
 from rocketpipe.broker.features.staging.records import Part, part_put
 from rocketpipe.broker.features.staging.staging import Staging
 from rocketpipe.broker.intake.intake import Intake
-from rocketpipe.broker.intake.sent_properties import BrokerProperties, SendOptions, is_plain
+from rocketpipe.broker.intake.sent_properties import SendOptions
 from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.errors import InvalidName, RecordError, RequestRejected
 from rocketpipe.model import properties
@@ -44,69 +42,9 @@ from rocketpipe.protocol.requests.staging import (
     StageMessages,
     StageMessagesReply,
 )
-from rocketpipe.record.batch import decode_batch
 from rocketpipe.remoting.router import Call, handles
-from rocketpipe.store.log.puts import Put
 
 MAX_NAME: Final = 255
-
-
-class StagedMessages:
-    """Makes of a part the messages that it holds."""
-
-    def __init__(
-        self, stamp: BrokerProperties, deferral: Deferral, max_bytes: int, *, unlimited: Deferral
-    ) -> None:
-        """``unlimited`` parks what was taken before, however far away it is."""
-        self._stamp = stamp
-        self._deferral = deferral
-        self._max_bytes = max_bytes
-        self._unlimited = unlimited
-
-    def limit(self, max_bytes: int) -> None:
-        """Take parts of so many bytes at most from now on."""
-        self._max_bytes = max_bytes
-
-    def checked(self, part: Part) -> Sequence[Put]:
-        """The messages of a part that is to be staged, as they will be stored.
-
-        Raises:
-            RecordError: The body is no batch, or too long.
-            RequestRejected: One of them asks for what cannot be done.
-        """
-        return self._puts(part, self._max_bytes, self._deferral)
-
-    def of(self, part: Part) -> Sequence[Put]:
-        """The messages as their topics get them; those that are delayed, as they wait.
-
-        What was staged was checked then. It shows also where the settings say otherwise by now.
-        """
-        return self._puts(part, len(part.body), self._unlimited)
-
-    def _puts(self, part: Part, max_bytes: int, deferral: Deferral) -> list[Put]:
-        puts = []
-        for entry in decode_batch(part.body, max_bytes=max_bytes):
-            text = entry.raw_properties
-            waits = False
-            new_key = None
-            if not is_plain(text):
-                wishes = SendOptions.of(properties.decode_bytes(text))
-                if wishes.is_half:
-                    raise _illegal("a staged message may not be a half one: its commit decides")
-                waits = wishes.delay_level > 0 or wishes.timer is not None
-                new_key = None if wishes.unique_key else self._stamp.new_key()
-            put = Put(
-                topic=part.topic,
-                queue_id=part.queue_id,
-                body=entry.body,
-                properties=self._stamp.stamped(text, new_key),
-                flag=entry.flag,
-                sys_flag=part.sys_flag,
-                born_ms=part.born_ms,
-                born_host=part.born_host,
-            )
-            puts.append(deferral.parked(put) if waits else put)
-        return puts
 
 
 class StagingHandlers:
@@ -143,21 +81,34 @@ class StagingHandlers:
         if request.batch < 0 or request.part < 0:
             raise _wrong(f"batch {request.batch}, part {request.part}: neither is negative")
         part = await self._part(request, call)
+        # Not when it is committed: what was taken before has to go through.
         try:
-            puts = self._messages.checked(part)
-            if not puts:
-                raise _illegal("a part without messages")
-            # Not when it is committed: what was taken before has to go through.
-            topic = self._topic_provider.known(part.topic)
-            for put in puts:
-                self._intake.room.check(put, retried=is_retry_topic(part.topic))
-                if topic is not None and topic.attributes:
-                    wishes = SendOptions.of(properties.decode_bytes(put.properties))
-                    check_keys(topic, wishes)
-                    check_type(self._config, topic, wishes)
+            self._check(part)
         except RecordError as error:
-            raise _illegal(str(error)) from error
+            raise illegal(str(error)) from error
         return StageMessagesReply(committed=not await self._staging.stage(part, part_put(part)))
+
+    def _check(self, part: Part) -> None:
+        """Refuse what could not be stored.
+
+        Raises:
+            RecordError: The body is no batch, or too long.
+            RequestRejected: One of its messages asks for what cannot be done, or has no room.
+        """
+        topic, room = self._topic_provider.known(part.topic), self._intake.room
+        has_attributes = topic is not None and bool(topic.attributes)
+        if (
+            not has_attributes
+            and len(part.body) <= room.any_body_bytes
+            and self._messages.are_plain(part)
+        ):
+            return
+        for put in self._messages.checked(part):
+            room.check(put, retried=is_retry_topic(part.topic))
+            if topic is not None and has_attributes:
+                wishes = SendOptions.of(properties.decode_bytes(put.properties))
+                check_keys(topic, wishes)
+                check_type(self._config, topic, wishes)
 
     @handles(CommitStages)
     async def commit(self, request: CommitStages, call: Call) -> CommitStagesReply:
@@ -256,7 +207,3 @@ def _check_name(kind: str, name: str) -> None:
 
 def _wrong(remark: str) -> RequestRejected:
     return RequestRejected(ResponseCode.INVALID_PARAMETER, remark)
-
-
-def _illegal(remark: str) -> RequestRejected:
-    return RequestRejected(ResponseCode.MESSAGE_ILLEGAL, remark)

@@ -42,6 +42,7 @@ import msgspec
 
 from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.features.staging.book import Commit, StageBook
+from rocketpipe.broker.features.staging.messages import StagedMessages
 from rocketpipe.broker.features.staging.records import (
     STAGES_QUEUE,
     Committed,
@@ -58,6 +59,7 @@ from rocketpipe.broker.features.staging.records import (
 from rocketpipe.broker.features.staging.replay import replay
 from rocketpipe.broker.features.staging.stages import Batch, Place, StageTable
 from rocketpipe.broker.intake.intake import UNSTORABLE, is_safe, unavailable, unsettled
+from rocketpipe.broker.intake.plain_batch import PutGroup
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError, RequestRejected, StoreError
@@ -102,14 +104,14 @@ class Staging:
         *,
         expiry_ms: int,
         ledger_ms: int,
-        messages_of: Callable[[Part], Sequence[Put]],
+        messages: StagedMessages,
         own: Callable[[bytes], Put],
         destinations: Destinations,
     ) -> None:
         """Find out from the log what the last run left.
 
-        ``messages_of`` gives the messages of a part as they are stored in their topics; ``own``
-        makes a record of the ledger. What goes to a topic that was deleted is not shown.
+        ``messages`` gives those of a part as they are stored in their topics; ``own`` makes a
+        record of the ledger. What goes to a topic that was deleted is not shown.
 
         Raises:
             DiskError: The log cannot be read.
@@ -120,7 +122,7 @@ class Staging:
         self._clock = clock
         self._expiry_ms = expiry_ms
         self._ledger_ms = ledger_ms
-        self._messages_of = messages_of
+        self._messages = messages
         self._own = own
         self._destinations = destinations
         self._pin: Pin | None = None
@@ -273,17 +275,16 @@ class Staging:
         self._visibility.check_leads()
         try:
             noted = Delivered(app=app, batch=number, parts=commit.moved + 1)
-            group = [ledger_put(self._own, noted)]
-            if not self._destinations.is_gone(part.topic, place.log_offset):
-                group = [*self._messages_of(part), *group]
-            (placed,) = self._store.append([group])
+            last = ledger_put(self._own, noted)
+            is_gone = self._destinations.is_gone(part.topic, place.log_offset)
+            group = PutGroup([last]) if is_gone else self._messages.group(part, last)
+            end = self._store.append_from(group)
         except UNSTORABLE as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
         except StoreError as error:
             raise unavailable(error) from error
-        last = placed[-1]
-        self.book.apply(noted, last.log_offset, self._clock.monotonic_ms())
-        return LogOffset(last.log_offset + last.size)
+        self.book.apply(noted, LogOffset(group.last_record), self._clock.monotonic_ms())
+        return end
 
     # What brokers tell each other
 

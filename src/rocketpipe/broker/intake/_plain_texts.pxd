@@ -5,14 +5,8 @@ from rocketpipe.record._raw cimport *
 
 cdef enum:
     MAX_KEY_BYTES = 64
+    MAX_TEXT_BYTES = 640
     MOST_NAMES = 32
-
-cdef enum:
-    # What becomes of a frame: it is kept, it is another kind of send, it is for Python.
-    KEPT = 0
-    OTHER = 1
-    ODD = 2
-
 
 cdef struct OddNames:
     # Names that ask for something, each with the 0x01 behind it, in the order of their letters.
@@ -38,9 +32,9 @@ cdef inline void add_name(OddNames *odd, const uint8_t *name, Py_ssize_t length)
 cdef inline bint is_plain(
     const OddNames *odd, const uint8_t *text, Py_ssize_t length, Py_ssize_t *key, Py_ssize_t *key_end
 ) noexcept nogil:
-    """Whether a text asks for nothing, and is ASCII; says where its unique key is.
+    """Whether a text is of the usual form, as `sent_properties.usual_key` has it.
 
-    That is empty where it has none; one that is there has letters and digits, and no second.
+    Says where its unique key is, which is empty where there is none.
     """
     cdef Py_ssize_t at = 0, end, size
     cdef const uint8_t *stop
@@ -48,7 +42,7 @@ cdef inline bint is_plain(
     cdef int number
     cdef bint found = False
     key[0] = key_end[0] = 0
-    if not is_ascii(text, length):
+    if length > MAX_TEXT_BYTES or not is_ascii(text, length):
         return False
     while at < length:
         stop = <const uint8_t *>memchr(text + at, 2, length - at)
@@ -70,3 +64,41 @@ cdef inline bint is_plain(
             key[0], key_end[0] = at + 9, end
         at = end + 1
     return True
+
+
+cdef struct BatchEntry:
+    # One message of a batch: see `record.batch`.
+    const uint8_t *body
+    const uint8_t *text
+    int32_t body_bytes
+    int32_t text_bytes
+    int32_t flag
+
+
+cdef inline Py_ssize_t next_entry(
+    const uint8_t *data, Py_ssize_t at, Py_ssize_t end, BatchEntry *entry
+) noexcept nogil:
+    """Find the parts of the entry at ``at``; gives where the next one starts, −1 if it is none."""
+    cdef int32_t size
+    cdef Py_ssize_t body_end
+    if end - at < 22:
+        return -1
+    size = <int32_t>get32(data + at)
+    entry.body_bytes = <int32_t>get32(data + at + 16)
+    if (
+        size < 22 or size > end - at or entry.body_bytes < 0 or entry.body_bytes > size - 22
+    ):
+        return -1
+    body_end = at + 20 + entry.body_bytes
+    entry.body, entry.text = data + at + 20, data + body_end + 2
+    entry.text_bytes = <int32_t>(at + size - body_end - 2)
+    entry.flag = <int32_t>get32(data + at + 12)
+    if (data[body_end] << 8 | data[body_end + 1]) != entry.text_bytes:
+        return -1
+    return at + size if entry.text_bytes <= MAX_PROPERTIES else -1
+
+
+cdef inline bint is_plain_entry(const OddNames *odd, const BatchEntry *entry) noexcept nogil:
+    """Whether a message asks for nothing, and has its unique key."""
+    cdef Py_ssize_t key, key_end
+    return is_plain(odd, entry.text, entry.text_bytes, &key, &key_end) and key < key_end
