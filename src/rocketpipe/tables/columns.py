@@ -29,7 +29,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as later
 from typing import Any, Final
 
 import pyarrow as pa
@@ -105,7 +106,7 @@ class TableColumns:
     has_date: bool
     partition_by: str | None
     #: What rows have of a message beside what every table has.
-    more: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    more: pa.Schema = later(default_factory=lambda: pa.schema([]))
 
     @classmethod
     def of(cls, spec: TableSpec) -> TableColumns:

@@ -79,8 +79,8 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--table",
         metavar="NAME",
-        help="Iceberg: CATALOGUE.NAMESPACE.NAME in a catalogue that pyiceberg is told of (a file of "
-        "SQLite in the directory)",
+        help="Iceberg: CATALOGUE.NAMESPACE.NAME in a catalogue that pyiceberg is told of (a file "
+        "of SQLite in the directory)",
     )
     what.add_argument(
         "--from",

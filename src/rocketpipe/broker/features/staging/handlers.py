@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from rocketpipe.broker.config.config import BrokerConfig
+from rocketpipe.broker.delivery.single_sends import check_keys, check_type
 from rocketpipe.broker.features.staging.messages import StagedMessages, illegal
 from rocketpipe.broker.features.staging.records import Part, part_put
 from rocketpipe.broker.features.staging.staging import Staging
