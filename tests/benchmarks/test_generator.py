@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import struct
@@ -158,7 +159,7 @@ def test_a_wrong_answer_gives_no_figure(
             load(kind, connections=1),
             port=port,
             protocol=kind,
-            pid=1,
+            pid=os.getpid(),
             seconds=SECONDS,
             warmup_s=0.0,
         )
