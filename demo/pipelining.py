@@ -79,6 +79,8 @@ class FlightsPipeline:
         self._fresh_passes = 0
         self._process: asyncio.subprocess.Process | None = None
         self._changed = asyncio.Condition()
+        #: Nothing is started while a kill is under way.
+        self._starting = asyncio.Lock()
         self._stopping = False
         self._starts = 0
 
@@ -122,10 +124,11 @@ class FlightsPipeline:
             if self.open_batch() is None or self._process is None:
                 await asyncio.sleep(LOOK_AGAIN_S)
                 continue
-            await self._kill()
-            self.kills += 1
-            self._fresh_passes = 0
-            batch = self.open_batch()
+            async with self._starting:
+                await self._kill()
+                self.kills += 1
+                self._fresh_passes = 0
+                batch = self.open_batch()
             within = f"within batch {batch}" if batch is not None else "right behind a batch"
             self._note(f"the pipeline and its Spark were killed with SIGKILL, {within}")
             if batch is not None:
@@ -190,10 +193,23 @@ class FlightsPipeline:
         return max((int(each.name) for each in flow.glob(f"0/{which}/[0-9]*")), default=-1)
 
     async def _run_once(self) -> int:
-        self._starts += 1
-        self._fresh_passes = 0
+        async with self._starting:
+            self._starts += 1
+            self._fresh_passes = 0
+            process = self._process = await self._spawn()
+        assert process.stdout is not None
+        try:
+            async for line in process.stdout:
+                await self._hear(json.loads(line))
+            return await process.wait()
+        finally:
+            if process.returncode is None:
+                await self._kill()
+            self._process = None
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
         with self._log.open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *self._command,
                 cwd=self.root,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -205,16 +221,6 @@ class FlightsPipeline:
                 | {"ROCKETPIPE_NAMESRV": self._name_server},
                 start_new_session=True,  # Ctrl-C is for us: we end it in order
             )
-        self._process = process
-        assert process.stdout is not None
-        try:
-            async for line in process.stdout:
-                await self._hear(json.loads(line))
-            return await process.wait()
-        finally:
-            if process.returncode is None:
-                await self._kill()
-            self._process = None
 
     async def _hear(self, run: dict[str, Any]) -> None:
         if run["state"] == "completed":
