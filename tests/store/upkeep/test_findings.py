@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.upkeep.findings import KEPT_OF_A_KIND, Kind, Report
 
 
@@ -29,3 +30,18 @@ def test_what_rebuilding_would_mend_is_told_from_what_it_would_not() -> None:
     assert report.log_ok
     report.add(Kind.BAD_RECORD, Path("log"), 0, "")
     assert not report.log_ok
+
+
+def test_reports_of_parts_come_to_one() -> None:
+    whole, part = Report(records=1, end_offset=LogOffset(10)), Report(records=2)
+    part.end_offset = LogOffset(30)
+    for number in range(KEPT_OF_A_KIND):
+        whole.add(Kind.BAD_RECORD, Path("log"), number, "torn")
+    part.add(Kind.BAD_RECORD, Path("log"), 20, "torn")
+    part.add(Kind.GROUP_CUT, Path("log"), 21, "cut")
+    whole.take(part)
+    assert (whole.records, whole.end_offset) == (3, 30)
+    assert whole.counts == {Kind.BAD_RECORD: KEPT_OF_A_KIND + 1, Kind.GROUP_CUT: 1}
+    assert len(whole.findings) == KEPT_OF_A_KIND + 1
+    assert part.only(Kind.GROUP_CUT).counts == {Kind.GROUP_CUT: 1}
+    assert [each.at for each in part.only(Kind.GROUP_CUT).findings] == [21]

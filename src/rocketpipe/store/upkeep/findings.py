@@ -115,6 +115,32 @@ class Report:
             self.findings.append(Finding(kind, file, at, detail))
         self.counts[kind] += count
 
+    def take(self, other: Report) -> None:
+        """Add what another look found, at what lies behind."""
+        self.records += other.records
+        self.record_bytes += other.record_bytes
+        self.unsealed += other.unsealed
+        self.times_back += other.times_back
+        self.queue_entries += other.queue_entries
+        self.index_entries += other.index_entries
+        if other.records:
+            self.end_offset = other.end_offset
+        kept = Counter(each.kind for each in self.findings)
+        for each in other.findings:
+            if kept[each.kind] < KEPT_OF_A_KIND:
+                self.findings.append(each)
+                kept[each.kind] += 1
+        self.counts.update(other.counts)
+        self.left_over.update(other.left_over)
+
+    def only(self, kind: Kind) -> Report:
+        """What was found of one kind."""
+        return Report(
+            counts=Counter({kind: self.counts[kind]} if self.counts[kind] else {}),
+            left_over=Counter({kind: self.left_over[kind]} if self.left_over[kind] else {}),
+            findings=[each for each in self.findings if each.kind is kind],
+        )
+
     def lines(self) -> list[str]:
         """The report as text, a count of each kind first."""
         head = (

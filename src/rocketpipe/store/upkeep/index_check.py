@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import errno
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -61,21 +61,22 @@ class IndexCheck:
         slots: int | None = None,
         redone_from: int = NEVER,
         last_synced: str = "",
+        entries: Iterable[IndexEntry] | None = None,
     ) -> None:
         """Take the index; ``slots`` is how many its files have, if not a quarter of the entries.
 
         Keys of records from ``redone_from`` on are indexed anew by a start. The slots of the file
-        that was ``last_synced`` are made anew of its entries, and files behind it go.
+        that was ``last_synced`` are made anew of its entries, and files behind it go. ``entries``
+        are those that count, if they are not all that the files have.
         """
         self._redone_from = redone_from
         self._last_synced = last_synced
-        self._is_last = False
         self._disk = disk
         self._directory = directory
         self._log = files
         self._report = report
         self._slots = slots
-        self._walk = self._entries()
+        self._walk = self._entries() if entries is None else iter(entries)
         self._next = next(self._walk, None)
 
     def expect(self, at: int, stored_ms: int, hashes: Sequence[int]) -> None:
@@ -108,6 +109,11 @@ class IndexCheck:
             self._check_repeated(self._next)
             self._advance()
 
+    def look_at(self, entries: Iterable[IndexEntry]) -> None:
+        """Hold entries against the records that they name."""
+        for entry in entries:
+            self._check_repeated(entry)
+
     def _advance(self) -> None:
         self._report.index_entries += 1
         self._next = next(self._walk, None)
@@ -134,26 +140,26 @@ class IndexCheck:
             self._wrong(entry, f"{entry.seconds} s after its file began, not {seconds}")
 
     def _wrong(self, entry: IndexEntry, detail: str) -> None:
-        left_over = self._is_last or entry.log_offset >= self._redone_from
+        left_over = self._goes(entry.file) or entry.log_offset >= self._redone_from
         self._report.add(
             Kind.INDEX_ENTRY_WRONG, entry.file, entry.number, detail, left_over=left_over
         )
 
+    def _goes(self, file: Path) -> bool:
+        """Whether a start makes a file anew."""
+        return file.name >= self._last_synced and self._redone_from != NEVER
+
     def _entries(self) -> Iterator[IndexEntry]:
-        try:
-            names = self._disk.names(self._directory)
-        except DiskError as error:
-            if error.errno == errno.ENOENT:
-                return
-            raise
-        for name in names:
-            path = self._directory / name
-            if not (name.isascii() and name.isdecimal()):
-                self._report.add(Kind.ODD_FILE, path, 0, "is no index file's name")
-                continue
-            self._is_last = name >= self._last_synced and self._redone_from != NEVER
-            with self._disk.open(path, writable=False) as file:
-                yield from self._entries_of(path, file)
+        for path in index_files(self._disk, self._directory):
+            yield from self.entries_of(path)
+
+    def entries_of(self, path: Path) -> Iterator[IndexEntry]:
+        """The entries of one file; what is wrong with how they hang together is reported."""
+        if not (path.name.isascii() and path.name.isdecimal()):
+            self._report.add(Kind.ODD_FILE, path, 0, "is no index file's name")
+            return
+        with self._disk.open(path, writable=False) as file:
+            yield from self._entries_of(path, file)
 
     def _entries_of(self, path: Path, file: DiskFile) -> Iterator[IndexEntry]:
         size = file.size()
@@ -168,13 +174,13 @@ class IndexCheck:
                 path,
                 size,
                 "is no index file's length",
-                left_over=self._is_last,
+                left_over=self._goes(path),
             )
             return
         begin_ms, _, _, _, _, count = HEAD.unpack(file.read(HEAD.size, at=0))
         if not 0 <= count <= room:
             detail = f"{count} entries in room for {room}"
-            self._report.add(Kind.ODD_FILE, path, 36, detail, left_over=self._is_last)
+            self._report.add(Kind.ODD_FILE, path, 36, detail, left_over=self._goes(path))
             return
         latest = array("i", bytes(_SLOT_BYTES * slots))
         for start in range(1, count, _CHUNK_BYTES // INDEX_ENTRY_BYTES):
@@ -199,7 +205,17 @@ class IndexCheck:
                     self._broken(path, expected, f"slot {slot} leads to {number}")
 
     def _broken(self, path: Path, number: int, detail: str) -> None:
-        self._report.add(Kind.INDEX_CHAIN_BROKEN, path, number, detail, left_over=self._is_last)
+        self._report.add(Kind.INDEX_CHAIN_BROKEN, path, number, detail, left_over=self._goes(path))
+
+
+def index_files(disk: Disk, directory: Path) -> list[Path]:
+    """The files of an index, in order; none if there is no index."""
+    try:
+        return [directory / name for name in disk.names(directory)]
+    except DiskError as error:
+        if error.errno == errno.ENOENT:
+            return []
+        raise
 
 
 def _possible_hashes(view: RecordView) -> list[int]:

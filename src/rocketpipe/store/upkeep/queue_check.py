@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -31,18 +31,28 @@ class QueueCheck:
     """Compares what the queues say with what they should."""
 
     def __init__(
-        self, disk: Disk, layout: StoreLayout, report: Report, redone_from: int = NEVER
+        self,
+        disk: Disk,
+        layout: StoreLayout,
+        report: Report,
+        redone_from: int = NEVER,
+        file_bytes: Mapping[Queue, int] | None = None,
     ) -> None:
-        """Take the queues; entries of records from ``redone_from`` on are made anew by a start."""
+        """Take the queues; entries of records from ``redone_from`` on are made anew by a start.
+
+        ``file_bytes`` is how long the files of each queue are, if somebody has looked already.
+        """
         self._redone_from = redone_from
         self._disk = disk
         self._layout = layout
         self._report = report
-        self._file_bytes: dict[Queue, int] = {}
+        #: How long the files of each queue are.
+        self.file_bytes: dict[Queue, int] = dict(file_bytes or {})
         self._blocks: OrderedDict[tuple[str, int, int], bytes] = OrderedDict()
         #: The queue offsets of the first and the last record of each queue.
-        self._seen: dict[Queue, tuple[int, int]] = {}
-        self._scan_files()
+        self.seen: dict[Queue, tuple[int, int]] = {}
+        if file_bytes is None:
+            self._scan_files()
 
     def _scan_files(self) -> None:
         for queue, directory in queues_on_disk(self._disk, self._layout):
@@ -63,12 +73,12 @@ class QueueCheck:
                     continue
                 sizes.add(size)
             if sizes:
-                self._file_bytes[queue] = sizes.pop()
+                self.file_bytes[queue] = sizes.pop()
 
     def expect(self, queue: Queue, queue_offset: int, entry: Entry) -> None:
         """Hold the entry at a queue offset against what its record says."""
-        first, last = self._seen.get(queue, (queue_offset, queue_offset))
-        self._seen[queue] = (min(first, queue_offset), max(last, queue_offset))
+        first, last = self.seen.get(queue, (queue_offset, queue_offset))
+        self.seen[queue] = (min(first, queue_offset), max(last, queue_offset))
         found = self._entry(queue, queue_offset)
         if found is None:
             detail = f"record at {entry[0]}"
@@ -81,8 +91,8 @@ class QueueCheck:
 
     def finish(self, log_first: LogOffset) -> None:
         """Look for entries of which the log knows nothing."""
-        for queue in self._file_bytes:
-            first, last = self._seen.get(queue, (0, -1))
+        for queue in self.file_bytes:
+            first, last = self.seen.get(queue, (0, -1))
             for number, (offset, size, _) in self._entries(queue):
                 if first <= number <= last or size == BLANK_SIZE or offset < log_first:
                     continue
@@ -116,7 +126,7 @@ class QueueCheck:
         return None if size == BLANK_SIZE else (offset, size, tag_code)
 
     def _read_block(self, queue: Queue, block_number: int) -> bytes:
-        file_bytes = self._file_bytes.get(queue)
+        file_bytes = self.file_bytes.get(queue)
         if file_bytes is None:
             return b""
         block_bytes = _BLOCK_ENTRIES * QUEUE_ENTRY_BYTES
@@ -141,7 +151,7 @@ class QueueCheck:
 
     def _entries(self, queue: Queue) -> Iterator[tuple[int, Entry]]:
         directory = self._directory(queue)
-        file_bytes = self._file_bytes[queue]
+        file_bytes = self.file_bytes[queue]
         for name in self._disk.names(directory):
             base = offset_of(name)
             if base is None:

@@ -28,12 +28,12 @@ class TimerCheck:
         self._layout = layout
         self._report = report
         #: Size and queue offset of each record of the timer topic, by its place.
-        self._records: dict[int, tuple[int, int]] = {}
+        self.records: dict[int, tuple[int, int]] = {}
 
     def expect(self, at: int, view: RecordView) -> None:
         """Take note of a record of the log."""
         if view.topic == TIMER_TOPIC:
-            self._records[at] = (view.size, int(view.queue_offset))
+            self.records[at] = (view.size, int(view.queue_offset))
 
     def finish(self) -> None:
         """Report what does not fit.
@@ -82,7 +82,7 @@ class TimerCheck:
         # What went with the log before it was due the broker tells of when it opens.
         if not entry[KIND_AT] or at < self._report.first_offset:
             return
-        found = self._records.get(at)
+        found = self.records.get(at)
         if found != (timed.size, timed.queue_offset):
             detail = f"{timed.size} bytes, queue offset {timed.queue_offset}; there: {found}"
             self._report.add(Kind.TIMER_ENTRY_DANGLING, path, at, detail)
