@@ -20,6 +20,7 @@ from rocketpipe.remoting.log_budget import LogBudget
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rocketpipe.remoting.authority import Authority
     from rocketpipe.testing.ensemble import Ensemble
 
 # How long an example takes says more about the machine than about the code.
@@ -56,6 +57,14 @@ def _make_known_budget(self: LogBudget, *args: Any, **named: Any) -> None:
 
 
 LogBudget.__init__ = _make_known_budget  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """A certificate authority for all tests; each has pairs made that it needs."""
+    from rocketpipe.remoting.authority import Authority
+
+    return Authority.opened(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(autouse=True)

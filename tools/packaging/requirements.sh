@@ -21,8 +21,9 @@ pin() {
 
 pin build
 pin dev pyproject.toml --extra avro --extra cluster --extra compression --extra delta --extra fast \
-  --extra iceberg --extra pipelines --extra postgres --extra protobuf --extra spark -c requirements/build.txt
-pin server pyproject.toml --extra cluster --extra compression --extra fast -c requirements/dev.txt
+  --extra iceberg --extra pipelines --extra postgres --extra protobuf --extra spark --extra tls \
+  -c requirements/build.txt
+pin server pyproject.toml --extra cluster --extra compression --extra fast --extra tls -c requirements/dev.txt
 pin demo --no-deps
 pin java
 pin node

@@ -66,3 +66,11 @@ def prepare(connected: socket.socket) -> None:
     connected.setblocking(False)
     # asyncio sets it only where the socket says that it is TCP, which accepted ones do not.
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def address_text(name: Any) -> str:
+    """``host:port`` of what a socket calls one of its ends."""
+    if isinstance(name, tuple) and len(name) >= 2:
+        host, port = name[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return str(name or "unknown")

@@ -19,6 +19,9 @@ from rocketpipe.errors import ConnectionLost, ProcessForked
 from rocketpipe.protocol.request import Request
 from rocketpipe.remoting.connection import Answer, ConnectionLimits, PeerConnection, Write
 from rocketpipe.remoting.router import Router
+from rocketpipe.remoting.tls import ClientTls
+from rocketpipe.remoting.tls_failure import TlsFailure
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 ReplyT = TypeVar("ReplyT")
 
@@ -63,12 +66,17 @@ class Caller:
         limits: ConnectionLimits | None = None,
         max_connections: int = MAX_CONNECTIONS,
         on_connected: Callable[[str], None] = lambda _: None,
+        tls: TlsSettings | None = None,
     ) -> None:
-        """Take who answers what peers ask, and who is told of each new connection's address."""
+        """Take who answers what peers ask, and who is told of each new connection's address.
+
+        With ``tls`` nobody is asked in the clear.
+        """
         self._answer = answer or Router().answer
         self._limits = limits or ConnectionLimits()
         self._max_connections = max_connections
         self._on_connected = on_connected
+        self._tls = None if tls is None else ClientTls(tls)
         self._links: dict[str, _Link] = {}
         self._opening: dict[str, asyncio.Task[PeerConnection]] = {}
         self._closed = False
@@ -213,17 +221,15 @@ class Caller:
 
     async def _open(self, address: str) -> PeerConnection:
         host, port = split_address(address)
-        loop = asyncio.get_running_loop()
+        peer = PeerConnection(self._answer, limits=self._limits, on_lost=self._forget)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_MS / 1000):
-                _, peer = await loop.create_connection(
-                    lambda: PeerConnection(self._answer, limits=self._limits, on_lost=self._forget),
-                    host,
-                    port,
-                )
+                await connected(peer, host, port, self._tls)
         except TimeoutError:
             reason = f"no connection within {CONNECT_TIMEOUT_MS} ms"
             raise ConnectionLost(address, reason) from None
+        except TlsFailure as failure:
+            raise ConnectionLost(address, str(failure)) from failure
         except OSError as error:
             reason = f"cannot connect ({_reason(error)})"
             raise ConnectionLost(address, reason) from error
@@ -236,6 +242,40 @@ class Caller:
             if link.peer is peer:
                 del self._links[address]
                 return
+
+
+async def connected(
+    peer: asyncio.Protocol | asyncio.BufferedProtocol, host: str, port: int, tls: ClientTls | None
+) -> None:
+    """Connect a protocol, with TLS if it is given.
+
+    Raises:
+        OSError: If there is no connection.
+        TlsFailure: If there is no TLS with who answers.
+        ConfigError: If a file of the TLS settings is not what it should be.
+    """
+    loop = asyncio.get_running_loop()
+    if tls is None:
+        await loop.create_connection(lambda: peer, host, port)
+        return
+    shaken: asyncio.Future[None] = loop.create_future()
+
+    def done(failure: TlsFailure | None) -> None:
+        if not shaken.done():
+            if failure is None:
+                shaken.set_result(None)
+            else:
+                shaken.set_exception(failure)
+
+    stream = tls.stream(peer, host, done)
+    transport, _ = await loop.create_connection(lambda: stream, host, port)
+    try:
+        await shaken
+        if stream.failure is not None:  # a certificate of ours is refused behind the handshake
+            raise stream.failure
+    except BaseException:
+        transport.abort()
+        raise
 
 
 def _reason(error: OSError) -> str:

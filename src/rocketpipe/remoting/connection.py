@@ -22,9 +22,11 @@ from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.connection import Connection, Frame
 from rocketpipe.protocol.frame import MAX_FRAME_BYTES, encode_frame
 from rocketpipe.protocol.request import Request, read_reply, to_command
+from rocketpipe.remoting.accepting import address_text
 from rocketpipe.remoting.buffers import Buffers, Total
 from rocketpipe.remoting.lane import Lane
 from rocketpipe.remoting.log_budget import LogBudget
+from rocketpipe.remoting.tls_failure import closed_by_peer, has_ended
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +103,7 @@ class PeerConnection(asyncio.Protocol):
         self.posted_bytes = 0
         self.given_bytes = 0
         self._is_held_back = False
+        self._ended: Exception | None = None
         self.address = "unconnected"
         #: What `packed_host` gave, if it was asked for.
         self.known_host = b""
@@ -114,7 +117,7 @@ class PeerConnection(asyncio.Protocol):
         # Not checked: other loops have transports of their own.
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self._limits.max_unsent_bytes)
-        self.address = _address_text(transport.get_extra_info("peername"))
+        self.address = address_text(transport.get_extra_info("peername"))
         if self._buffers is not None:
             self._buffers.join(self)
 
@@ -172,7 +175,8 @@ class PeerConnection(asyncio.Protocol):
         self._let_go()
         for task in self.answering:
             task.cancel()
-        error = ConnectionLost(self.address, str(exc) if exc else "closed by the peer")
+        self._ended = exc
+        error = ConnectionLost(self.address, str(exc) if exc else closed_by_peer(self.reads))
         for waiting in (*self._waiting.values(), *self._quick.values()):
             if not waiting.done():
                 waiting.set_exception(error)
@@ -291,7 +295,7 @@ class PeerConnection(asyncio.Protocol):
         """
         transport = self._transport
         if transport is None or transport.is_closing():
-            raise ConnectionLost(self.address, "the connection has ended")
+            raise ConnectionLost(self.address, has_ended(self._transport, self._ended))
         if quick_read is None:
             if answer is not None:
                 self._waiting[opaque] = answer
@@ -416,7 +420,7 @@ class PeerConnection(asyncio.Protocol):
 
     def _write(self, command: Command) -> None:
         if self._transport is None or self._transport.is_closing():
-            raise ConnectionLost(self.address, "the connection has ended")
+            raise ConnectionLost(self.address, has_ended(self._transport, self._ended))
         frame = encode_frame(command)
         self.given_bytes += len(frame)
         self._transport.write(frame)
@@ -441,10 +445,3 @@ class PeerConnection(asyncio.Protocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
-
-
-def _address_text(peername: Any) -> str:
-    if isinstance(peername, tuple) and len(peername) >= 2:
-        host, port = peername[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return str(peername or "unknown")

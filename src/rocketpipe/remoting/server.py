@@ -16,9 +16,11 @@ from rocketpipe.errors import PortUnavailable
 from rocketpipe.remoting.accepting import Accepting, prepare
 from rocketpipe.remoting.buffers import Buffers
 from rocketpipe.remoting.connection import Answer, ConnectionLimits, PeerConnection
+from rocketpipe.remoting.door import Door
 from rocketpipe.remoting.lane import Lane
 from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.remoting.peer_timeouts import PeerTimeouts, Watch
+from rocketpipe.remoting.tls import ServerTls
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +71,7 @@ class Server:
         max_connections: int | None = None,
         buffers: Buffers | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
+        tls: ServerTls | None = None,
     ) -> AsyncIterator[None]:
         """Accept peers and answer them inside the block; then close the port and every peer.
 
@@ -84,6 +87,7 @@ class Server:
             ),
             on_lost,
             most_connections(max_connections),
+            tls,
         )
         watching = peers.watch(Watch(patience or PeerTimeouts()), clock or SystemClock())
         peers.accepting.on()
@@ -111,6 +115,7 @@ class _Peers:
         make: Callable[[], PeerConnection],
         on_lost: Callable[[PeerConnection], None],
         most: int,
+        tls: ServerTls | None,
     ) -> None:
         self.accepting = Accepting(
             listening, self._take, lambda reason: self._refuse(f"{reason}: new peers wait")
@@ -118,6 +123,9 @@ class _Peers:
         self._make = make
         self._on_lost = on_lost
         self._most = most
+        self._tls = tls
+        #: Of whom it is not known yet whether they speak TLS.
+        self._doors: set[Door] = set()
         self._loop = asyncio.get_running_loop()
         self._open: set[PeerConnection] = set()
         self._arriving: set[asyncio.Task[None]] = set()
@@ -125,7 +133,7 @@ class _Peers:
         self._ended = LogBudget()
 
     def _take(self, connected: socket.socket, address: object) -> None:
-        if len(self._open) + len(self._arriving) >= self._most:
+        if len(self._open) + len(self._arriving) + len(self._doors) >= self._most:
             connected.close()
             self._refuse(f"{self._most} connections are the most, {address} is sent away")
             return
@@ -139,14 +147,27 @@ class _Peers:
             log.warning("peer not accepted reason=%s%s", reason, self._refused.suppressed())
 
     async def _welcome(self, connected: socket.socket) -> None:
+        peer = self._make()
+        first = peer if self._tls is None else self._door(self._tls, peer)
         try:
-            _, peer = await self._loop.connect_accepted_socket(self._make, connected)
+            await self._loop.connect_accepted_socket(lambda: first, connected)
         except OSError as error:  # it has left already
             log.debug("peer lost on arrival reason=%s", error)
             connected.close()
+            if isinstance(first, Door):
+                self._doors.discard(first)
             return
         if peer.is_open:
             self._open.add(peer)
+
+    def _door(self, tls: ServerTls, peer: PeerConnection) -> Door:
+        def entered(door: Door) -> None:
+            self._doors.discard(door)
+            self._open.add(peer)
+
+        door = Door(tls, peer, entered=entered, left=self._doors.discard)
+        self._doors.add(door)
+        return door
 
     def forget(self, peer: PeerConnection) -> None:
         self._open.discard(peer)
@@ -174,6 +195,8 @@ class _Peers:
         """Let what was asked be answered, then end every connection."""
         if self._arriving:
             await asyncio.wait(self._arriving)
+        for door in list(self._doors):
+            door.abort()
         for peer in self._open:
             peer.stop_reading()
         if on_close is not None:
