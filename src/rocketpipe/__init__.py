@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rocketpipe.model.route import MessageQueue
     from rocketpipe.model.subscription import ConsumeFromWhere
     from rocketpipe.record.codec import RecordView
+    from rocketpipe.remoting.tls_settings import TlsSettings
 
 __all__ = [
     "DEAD_LETTER",
@@ -76,6 +77,7 @@ __all__ = [
     "SqliteLedger",
     "StartFrom",
     "StoredMessage",
+    "TlsSettings",
     "TopicExists",
     "__version__",
     "errors",
@@ -117,6 +119,7 @@ _HOME = {
     "MessageQueue": "model.route",
     "ConsumeFromWhere": "model.subscription",
     "RecordView": "record.codec",
+    "TlsSettings": "remoting.tls_settings",
 }
 
 

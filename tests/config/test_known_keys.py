@@ -11,7 +11,7 @@ from rocketpipe.config.known_keys import BROKER_KEYS, NAMESRV_KEYS, ORPHANED_KEY
 
 @pytest.mark.parametrize("keys", [BROKER_KEYS, NAMESRV_KEYS, ORPHANED_KEYS])
 def test_they_are_names_of_settings(keys: frozenset[str]) -> None:
-    assert all(re.fullmatch(r"[a-z][A-Za-z0-9]+", key) for key in keys)
+    assert all(re.fullmatch(r"[a-z][A-Za-z0-9]+|tls(\.[a-z][A-Za-z]*)+", key) for key in keys)
 
 
 def test_those_of_rocketmqs_sample_files_are_among_them() -> None:

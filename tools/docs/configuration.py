@@ -19,6 +19,7 @@ from rocketpipe.broker.config.replica_settings import REPLICATION_SETTINGS
 from rocketpipe.config.setting import Setting, settings_of
 from rocketpipe.namesrv.config import PROFILES as NAMESRV_PROFILES
 from rocketpipe.namesrv.config import NamesrvConfig
+from rocketpipe.remoting.tls_loading import TLS_SETTINGS
 
 HEAD = """\
 <!-- Printed by tools/docs/configuration.py: change it there. -->
@@ -140,6 +141,20 @@ with the sizes they have. `--small-files` makes them small where no size is give
 
 """
 
+TLS = """
+## TLS
+
+For a broker and for a NameServer, in the same file, in RocketMQ's `tls.properties`
+(`--tls-config FILE`), or by `--tls-cert`, `--tls-key`, `--tls-mode`, `--tls-client-ca` and
+`--tls-ca`. With `serve` they are for both, and for the HTTP port. How to set it up is in
+[TLS](../how-to/tls.md).
+
+There is no `tls.test.mode.enable`: no server makes a certificate for itself.
+`tls.server.authClient` has no effect: a client certificate that is shown is always checked. A
+key's password may stand in a file of its own; it is shown nowhere.
+
+"""
+
 NAMESRV = """
 ## NameServer
 
@@ -155,6 +170,7 @@ def main() -> None:
     out += [BROKER.format(data=DEFAULT_DATA, idle=_idle()), *_table(settings_of(BrokerConfig))]
     out += [REPLICATION, *_table(REPLICATION_SETTINGS)]
     out += [STORE, *_table(STORE_SETTINGS)]
+    out += [TLS, *_table(TLS_SETTINGS)]
     out += [NAMESRV, *_table(settings_of(NamesrvConfig))]
     sys.stdout.write("".join(out))
 

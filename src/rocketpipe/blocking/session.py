@@ -9,6 +9,7 @@ from rocketpipe.blocking.wrapper import Client, blocking, passed_on
 from rocketpipe.client.session import Session as AsyncSession
 from rocketpipe.clock import Clock
 from rocketpipe.remoting.caller import CALL_TIMEOUT_MS
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 
 class Session(Client[AsyncSession]):
@@ -23,16 +24,20 @@ class Session(Client[AsyncSession]):
         instance: str | None = None,
         unit: str | None = None,
         timeout_ms: int = CALL_TIMEOUT_MS,
+        tls: bool | TlsSettings | None = None,
     ) -> None:
         """Prepare a client of these NameServers; nothing is asked yet.
 
         ``instance`` takes the place of process and time in the client id, ``unit`` follows them.
-        ``timeout_ms`` is for routes, heartbeats and questions about queues.
+        ``timeout_ms`` is for routes, heartbeats and questions about queues. ``tls`` says whether
+        all connections are encrypted, and whom to trust; without it the environment says so
+        (``ROCKETPIPE_TLS``, ``ROCKETPIPE_CA_FILE`` …).
 
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
                 time to wait.
             InvalidName: If ``instance`` or ``unit`` cannot be part of a client id.
+            ConfigError: If the environment says of TLS what has no sense.
         """
         inner = AsyncSession(
             name_servers,
@@ -41,6 +46,7 @@ class Session(Client[AsyncSession]):
             instance=instance,
             unit=unit,
             timeout_ms=timeout_ms,
+            tls=tls,
         )
         super().__init__(inner, Life("the session"))
 

@@ -20,6 +20,7 @@ from rocketpipe.broker.core import Core, Loop
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.presence.fast_port import fast_port
 from rocketpipe.broker.presence.registration import Registrar
+from rocketpipe.broker.replication.leading.ha_port import ha_port
 from rocketpipe.broker.roles.duties import background, role
 from rocketpipe.broker.roles.replicated import replicated
 from rocketpipe.broker.roles.run import saved
@@ -31,6 +32,7 @@ from rocketpipe.remoting.connection import Answer, PeerConnection
 from rocketpipe.remoting.lane import Lane
 from rocketpipe.remoting.peer_timeouts import PeerTimeouts
 from rocketpipe.remoting.server import Server
+from rocketpipe.remoting.tls import ServerTls
 from rocketpipe.store.files.disk import Disk
 
 log = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ async def broker(
     Raises:
         OSError: If the port is taken.
         StoreError: If the data directory cannot be used.
+        ConfigError: If a file of the TLS settings is not what it should be.
     """
     clock = clock or SystemClock()
     chance = chance or random.Random()  # noqa: S311 - it spreads load, it guards nothing
@@ -63,10 +66,12 @@ async def broker(
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(Server.bound(config.host, config.port))
         fast = await stack.enter_async_context(fast_port(config))
-        caller = await stack.enter_async_context(Caller())
+        tls = await stack.enter_async_context(ServerTls.opened(config.tls, clock))
+        outgoing = config.tls.outgoing if config.tls else None
+        caller = await stack.enter_async_context(Caller(tls=outgoing))
         address = advertised_address(config.advertise, server.address)
         store_host = (await host_of(address)).pack()
-        listening = partial(_listening, (server, fast), config, clock, around)
+        listening = partial(_listening, (server, fast), config, clock, tls, around)
         if config.replication is None:
             core = await stack.enter_async_context(
                 _alone(
@@ -97,11 +102,12 @@ async def broker(
                     ),
                     watch=watch,
                     coordinator=coordinator,
+                    ports=partial(ha_port, tls=tls),
                 )
             )
             core = replica.run.core
         await stack.enter_async_context(
-            running(check_advertised(address, core.connected), "self-check")
+            running(check_advertised(address, core.connected, outgoing), "self-check")
         )
         log.info("broker started name=%s address=%s", config.name, address)
         yield server.address
@@ -164,6 +170,7 @@ def _listening(
     servers: Sequence[Server | None],
     config: BrokerConfig,
     clock: Clock,
+    tls: ServerTls | None,
     around: Callable[[Answer], Answer] | None,
     answer: Answer,
     lane: Lane | None,
@@ -185,6 +192,7 @@ def _listening(
             max_connections=config.max_connections,
             buffers=buffers,
             on_close=finish,
+            tls=tls,
         ),
     )
 

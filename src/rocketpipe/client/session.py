@@ -41,6 +41,7 @@ from rocketpipe.protocol.requests.offsets import GetMaxOffset, GetMinOffset
 from rocketpipe.remoting.caller import CALL_TIMEOUT_MS, Caller
 from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.remoting.router import Router
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 log = logging.getLogger(__name__)
 
@@ -67,16 +68,20 @@ class Session(Lifetime):
         instance: str | None = None,
         unit: str | None = None,
         timeout_ms: int = CALL_TIMEOUT_MS,
+        tls: bool | TlsSettings | None = None,
     ) -> None:
         """Prepare a client of these NameServers; nothing is asked yet.
 
         ``instance`` takes the place of process and time in the client id, ``unit`` follows them.
-        ``timeout_ms`` is for routes, heartbeats and questions about queues.
+        ``timeout_ms`` is for routes, heartbeats and questions about queues. ``tls`` says whether
+        all connections are encrypted, and whom to trust; without it the environment says so
+        (``ROCKETPIPE_TLS``, ``ROCKETPIPE_CA_FILE`` …).
 
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
                 time to wait.
             InvalidName: If ``instance`` or ``unit`` cannot be part of a client id.
+            ConfigError: If the environment says of TLS what has no sense.
         """
         if timeout_ms < 1:
             raise ValueError(f"timeout_ms is 1 or more, not {timeout_ms}")
@@ -91,6 +96,7 @@ class Session(Lifetime):
         self.caller = Caller(
             Router(CallbackHandlers(lambda: tuple(self._members))).answer,
             on_connected=self._on_connected,
+            tls=TlsSettings.of(tls),
         )
         self.directory = NameServerClient(
             self.caller, self.name_servers, chance=self.chance, timeout_ms=timeout_ms
@@ -114,6 +120,7 @@ class Session(Lifetime):
         *,
         clock: Clock | None = None,
         instance: str | None = None,
+        tls: bool | TlsSettings | None = None,
     ) -> Session:
         """The session to share, or a new one of these NameServers.
 
@@ -122,7 +129,7 @@ class Session(Lifetime):
         """
         if isinstance(name_servers, Session):
             return name_servers
-        return cls(name_servers, clock=clock, instance=instance)
+        return cls(name_servers, clock=clock, instance=instance, tls=tls)
 
     @property
     def client_id(self) -> str:

@@ -32,9 +32,22 @@ _REMOTING: Final = _words(
     """
 )
 
-#: What a broker reads: BrokerConfig, MessageStoreConfig, AuthConfig, and those of its port.
-BROKER_KEYS: Final = _REMOTING | _words(
+#: Of TLS, for either server: system properties, and what ``tls.properties`` may say.
+_TLS: Final = _words(
     """
+        tls.client.authServer tls.client.certPath tls.client.keyPassword tls.client.keyPath
+        tls.client.trustCertPath tls.config.file tls.enable tls.server.authClient
+        tls.server.certPath tls.server.keyPassword tls.server.keyPath tls.server.mode
+        tls.server.need.client.auth tls.server.trustCertPath tls.test.mode.enable
+    """
+)
+
+#: What a broker reads: BrokerConfig, MessageStoreConfig, AuthConfig, and those of its port.
+BROKER_KEYS: Final = (
+    _REMOTING
+    | _TLS
+    | _words(
+        """
         accessMessageInMemoryHotRatio accessMessageInMemoryMaxRatio accountStatsEnable
         accountStatsPrintZeroValues ackMessageThreadPoolNums ackThreadPoolQueueCapacity
         aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond aclEnable
@@ -180,6 +193,7 @@ BROKER_KEYS: Final = _REMOTING | _words(
         waitTimeMillsInTransactionQueue wakeCommitWhenPutMessage wakeFlushWhenPutMessage
         warmMapedFileEnable writeWithoutMmap
     """
+    )
 )
 
 #: Written in many files that are passed on, though none of these versions reads them.
@@ -191,8 +205,11 @@ ORPHANED_KEYS: Final = _words(
 )
 
 #: What a NameServer reads: NamesrvConfig, ControllerConfig, and those of its port.
-NAMESRV_KEYS: Final = _REMOTING | _words(
-    """
+NAMESRV_KEYS: Final = (
+    _REMOTING
+    | _TLS
+    | _words(
+        """
         clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity clusterTest
         configBlackList configStorePath controllerDLegerGroup controllerDLegerPeers
         controllerDLegerSelfId controllerRequestThreadPoolQueueCapacity controllerStorePath
@@ -209,4 +226,5 @@ NAMESRV_KEYS: Final = _REMOTING | _words(
         scanNotActiveBrokerInterval supportActingMaster unRegisterBrokerQueueCapacity
         waitSecondsForService
     """
+    )
 )

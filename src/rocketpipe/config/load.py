@@ -26,7 +26,16 @@ T = TypeVar("T")
 
 PREFIX: Final = "ROCKETPIPE_"
 #: Variables with our prefix that are no settings.
-_NO_SETTINGS: Final = frozenset({"ROCKETPIPE_PURE", "ROCKETPIPE_NAMESRV"})
+_NO_SETTINGS: Final = frozenset(
+    {
+        "ROCKETPIPE_PURE",
+        "ROCKETPIPE_NAMESRV",
+        "ROCKETPIPE_TLS",
+        "ROCKETPIPE_CA_FILE",
+        "ROCKETPIPE_CERT_FILE",
+        "ROCKETPIPE_KEY_FILE",
+    }
+)
 #: The tables that a file of TOML may have, of all servers together.
 TABLES: Final = ("broker", "store", "namesrv")
 _TOML_PLACE: Final = re.compile(r" \(at line (\d+), column \d+\)$")

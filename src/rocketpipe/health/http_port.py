@@ -25,6 +25,8 @@ from rocketpipe._version import __version__
 from rocketpipe.clock import Clock, SystemClock, within
 from rocketpipe.errors import PortUnavailable
 from rocketpipe.metrics import CONTENT_TYPE, Family, pieces
+from rocketpipe.remoting.door import Door
+from rocketpipe.remoting.tls import ServerTls
 
 #: A request, its line and headers, may be so long, take so long, and be one of so many.
 MAX_REQUEST_BYTES: Final = 8192
@@ -116,18 +118,28 @@ class Watched:
 
 @asynccontextmanager
 async def health_port(
-    host: str, port: int, watched: Told, *, clock: Clock | None = None
+    host: str,
+    port: int,
+    watched: Told,
+    *,
+    clock: Clock | None = None,
+    tls: ServerTls | None = None,
 ) -> AsyncIterator[str]:
-    """Answer on a port inside the block, which is given the address.
+    """Answer on a port inside the block, which is given the address; by HTTPS with ``tls``.
 
     Raises:
         PortUnavailable: If the port is taken, or the address is not this machine's.
     """
     answering = _Answering(watched, clock or SystemClock())
+    loop = asyncio.get_running_loop()
+
+    def arrived() -> asyncio.Protocol:
+        reader = asyncio.StreamReader(limit=MAX_REQUEST_BYTES, loop=loop)
+        peer = asyncio.StreamReaderProtocol(reader, answering.connected, loop=loop)
+        return peer if tls is None else Door(tls, peer)
+
     try:
-        server = await asyncio.start_server(
-            answering.connected, host, port, limit=MAX_REQUEST_BYTES, backlog=MAX_CONNECTIONS
-        )
+        server = await loop.create_server(arrived, host, port, backlog=MAX_CONNECTIONS)
     except OSError as error:
         raise PortUnavailable(error, f"{host}:{port}", "for HTTP ") from error
     try:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from rocketpipe.config.live import ChangeableSettings
 from rocketpipe.config.setting import setting
+from rocketpipe.remoting.tls_settings import TlsConfig
 
 #: What a profile says where nobody said anything else, by key.
 PROFILES: Final = MappingProxyType(
@@ -30,6 +31,7 @@ class NamesrvConfig:
     port: int = setting(
         "listenPort", default=9876, least=0, most=65535, help="port; 0 takes a free one"
     )
+    tls: TlsConfig | None = None
     kv_path: Path | None = setting(
         "kvConfigPath",
         default=None,

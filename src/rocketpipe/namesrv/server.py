@@ -18,6 +18,7 @@ from rocketpipe.namesrv.route_table import RouteTable
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.router import Router
 from rocketpipe.remoting.server import Server
+from rocketpipe.remoting.tls import ServerTls
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.snapshot import Snapshot
 
@@ -31,6 +32,7 @@ async def name_server(config: NamesrvConfig, *, clock: Clock | None = None) -> A
     Raises:
         OSError: If the port is taken.
         StoreError: If the key-values of an earlier run cannot be read.
+        ConfigError: If a file of the TLS settings is not what it should be.
     """
     clock = clock or SystemClock()
     settings = LiveSettings(config)
@@ -38,7 +40,7 @@ async def name_server(config: NamesrvConfig, *, clock: Clock | None = None) -> A
         settings, Snapshot(Disk(), config.kv_path) if config.kv_path is not None else None
     )
     routes = RouteTable(settings)
-    async with Caller() as caller:
+    async with Caller(tls=config.tls.outgoing if config.tls else None) as caller:
         notices = SmallestIdNotices(routes, settings, caller)
         membership = Membership(routes, clock, notices.changed)
         router = Router(
@@ -49,8 +51,9 @@ async def name_server(config: NamesrvConfig, *, clock: Clock | None = None) -> A
         )
         try:
             async with (
+                ServerTls.opened(config.tls, clock) as tls,
                 Server.bound(config.host, config.port) as server,
-                server.serving(router.answer, membership.lose, clock=clock),
+                server.serving(router.answer, membership.lose, clock=clock, tls=tls),
                 running(_expire_silent(membership, settings, clock), "expiry of silent brokers"),
             ):
                 log.info("name server started address=%s", server.address)

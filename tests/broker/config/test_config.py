@@ -37,6 +37,7 @@ def test_every_field_but_those_with_their_own_settings_can_be_set_from_outside()
     assert fields - {one.attribute for one in settings_of(BrokerConfig)} == {
         "store",
         "replication",
+        "tls",
     }
 
 

@@ -44,6 +44,7 @@ OUR_OWN = {
     "exitOnStoreFailure",
     "zookeeperAddr",
     "zookeeperSessionTimeout",
+    "tls.server.keyPasswordFile",
     "haRetainForFollowers",
     "haAllowPlain",
 }

@@ -16,6 +16,7 @@ from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected, Rock
 from rocketpipe.model.host import Host
 from rocketpipe.protocol.requests.clients import GetConsumerListByGroup
 from rocketpipe.remoting.caller import Caller, split_address
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 CHECK_TIMEOUT_MS: Final = 3000
 
@@ -64,14 +65,16 @@ async def host_of(address: str) -> Host:
     return Host.parse(_joined(str(place[0]), port))
 
 
-async def check_advertised(address: str, clients: ClientTable) -> None:
+async def check_advertised(
+    address: str, clients: ClientTable, tls: TlsSettings | None = None
+) -> None:
     """Connect to ourselves the way clients will, and warn if that is not possible."""
     name = f"self-check-{secrets.token_hex(8)}"
     itself = Client(connection=name, client_id=name)
     clients.join(name, itself, Consuming(), at_ms=0)
     try:
         # On a connection of its own: it is not needed again.
-        async with Caller() as caller:
+        async with Caller(tls=tls) as caller:
             problem = await problem_with(address, caller, group=name, client_id=name)
     finally:
         clients.leave(name, name)

@@ -16,6 +16,7 @@ from rocketpipe.config.setting import setting
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import check_broker
 from rocketpipe.remoting.caller import split_address
+from rocketpipe.remoting.tls_settings import TlsConfig
 from rocketpipe.store.config import StoreConfig
 
 #: What a profile says where nobody said anything else, by key.
@@ -85,6 +86,7 @@ class BrokerConfig:
     store: StoreConfig | None = None
     #: Its replicas; None where it has none.
     replication: ReplicationConfig | None = None
+    tls: TlsConfig | None = None
 
     # Who it is, and where.
     name_servers: tuple[str, ...] = setting(

@@ -34,6 +34,8 @@ from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import Setting, setting_for, settings_of
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import split_address
+from rocketpipe.remoting.tls_loading import HEARD as TLS_HEARD
+from rocketpipe.remoting.tls_loading import TLS_SETTINGS, tls_items, tls_of
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.layout import StoreLayout
 
@@ -184,14 +186,15 @@ class LoadedBroker:
         }
         group = self.config.replication or ReplicationConfig()
         rows |= {one.key: one.write(getattr(group, one.attribute)) for one in REPLICATION_SETTINGS}
+        rows |= tls_items(self.config.tls)
         for one in settings_of(BrokerConfig):
             rows[one.key] = one.write(getattr(self.config, one.attribute))
         return [(key, text, self.choice.origin(key)) for key, text in rows.items()]
 
 
 def broker_settings() -> tuple[Setting, ...]:
-    """List all that a broker can be told: about itself, its replicas, then about its store."""
-    return (*settings_of(BrokerConfig), *REPLICATION_SETTINGS, *STORE_SETTINGS)
+    """List all that a broker can be told: about itself, its replicas, its store, and TLS."""
+    return (*settings_of(BrokerConfig), *REPLICATION_SETTINGS, *STORE_SETTINGS, *TLS_SETTINGS)
 
 
 def load_broker(
@@ -216,7 +219,7 @@ def load_broker(
         weaker += [Given(key, text, "--small-files") for key, text in SMALL_FILES.items()]
     idle = {one.key for one in settings_of(BrokerConfig) if one.attribute in NOT_READ_YET}
     alone = idle_keys(first)
-    heard = _HEARD | kept_anyway(first)
+    heard = _HEARD | TLS_HEARD | kept_anyway(first)
     choice = Choice(
         [*usual, *weaker, *given],
         settings,
@@ -231,7 +234,9 @@ def load_broker(
     _check_advertised(choice)
     store = _store_config(choice, StoreConfig(root=root))
     replication = replication_of(choice, values)
-    config = choice.build(BrokerConfig, **values, store=store, replication=replication)
+    config = choice.build(
+        BrokerConfig, **values, store=store, replication=replication, tls=tls_of(choice)
+    )
     _warn_of_limits(choice, config, store)
     return LoadedBroker(config, choice)
 

@@ -7,6 +7,7 @@ from enum import Enum
 
 from rocketpipe.config.setting import setting
 from rocketpipe.remoting.caller import split_address
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 
 class BrokerRole(Enum):
@@ -25,6 +26,8 @@ class ReplicationConfig:
         ValueError: If settings do not fit together.
     """
 
+    #: How it connects to the others: not a setting of its own.
+    tls: TlsSettings | None = None
     role: BrokerRole | None = setting(
         "brokerRole",
         default=None,

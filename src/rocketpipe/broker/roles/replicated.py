@@ -71,6 +71,8 @@ async def replicated(
         StoreError: If the data directory cannot be used.
         RocketPipeError: If the data is another replica's.
     """
+    outgoing = config.tls.outgoing if config.tls else None
+    replication = dataclasses.replace(replication, tls=outgoing)
     async with AsyncExitStack() as stack:
         ha = await stack.enter_async_context(
             ports(config.host, replication.listen_port(config.port))
@@ -134,7 +136,7 @@ async def replicated(
             offline=Offline(
                 cut=partial(cut, store_config(config), disk, clock),
                 drop=partial(drop_log, store_config(config), disk),
-                mend=partial(mend_from_leader, store_config(config), disk, clock),
+                mend=partial(mend_from_leader, store_config(config), disk, clock, tls=outgoing),
             ),
         )
         replica.status = partial(status_of, replica)

@@ -11,14 +11,12 @@ from typing import Final
 
 from rocketpipe.broker.config.loading import broker_settings, load_broker
 from rocketpipe.cli.serving import settings
-from rocketpipe.cli.serving.namesrv import load_namesrv
+from rocketpipe.cli.serving.namesrv import load_namesrv, namesrv_items, namesrv_settings
 from rocketpipe.cli.terminal.printing import Printer, add_format_flags
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.findings import counted
 from rocketpipe.config.load import Choice, Given
-from rocketpipe.config.setting import settings_of
 from rocketpipe.errors import ConfigError
-from rocketpipe.namesrv.config import NamesrvConfig
 
 EXAMPLES: Final = """\
 examples:
@@ -171,7 +169,7 @@ def _load(
 def _given(
     server: str, files: Sequence[Path], *, environment: bool, profile: str | None = None
 ) -> list[Given]:
-    known = tuple(settings_of(NamesrvConfig)) if server == "namesrv" else broker_settings()
+    known = namesrv_settings() if server == "namesrv" else broker_settings()
     given = settings.given_to(
         known,
         files=files,
@@ -189,8 +187,4 @@ def _read(server: str, given: Sequence[Given]) -> tuple[list[Item], Choice]:
         loaded = load_broker(given, profile=usual)
         return loaded.items(), loaded.choice
     config, choice = load_namesrv(given, profile=usual)
-    items = [
-        (one.key, one.write(getattr(config, one.attribute)), choice.origin(one.key))
-        for one in settings_of(NamesrvConfig)
-    ]
-    return items, choice
+    return namesrv_items(config, choice), choice

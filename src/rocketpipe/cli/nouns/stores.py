@@ -27,6 +27,7 @@ from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.remoting.caller import split_address
+from rocketpipe.remoting.tls_settings import TlsSettings
 from rocketpipe.store import roster
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import StoreLocked
@@ -319,7 +320,7 @@ def _repair(options: argparse.Namespace) -> int:
         except ValueError as error:
             reason = f"{text!r} is neither a store's directory nor HOST:PORT"
             raise ConfigError("--from", reason) from error
-        done = mend_from_leader(config, disk, clock, text)
+        done = mend_from_leader(config, disk, clock, text, tls=TlsSettings.of(None))
     printer = Printer.of(options)
     if printer.form == "table":
         for each in done.ranges:

@@ -26,6 +26,7 @@ from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.cli.terminal.printing import has_colours, painted
 from rocketpipe.client.admin.findings import counted
 from rocketpipe.model.names import is_dlq_topic, is_retry_topic
+from rocketpipe.remoting.tls_settings import TlsConfig
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.layout import StoreLayout
 
@@ -275,17 +276,30 @@ def cores(brokers: int, usable: int, pinned: Sequence[int | None] = ()) -> Fact:
     return Fact("Cores", text, "cores", {"brokers": brokers, "usable": usable, "kept_on": kept})
 
 
-def http(address: str | None) -> list[Fact]:
+def http(address: str | None, tls: TlsConfig | None = None) -> list[Fact]:
     """The port for those who watch, if there is one."""
     if address is None:
         return []
-    url = f"http://{address}"
+    url = f"http{'s' if enforces(tls) else ''}://{address}"
     return [Fact("HTTP", f"{url} /healthz /readyz /metrics /version", "url", url)]
 
 
-def next_steps(name_servers: str, *, found: Found = Found.NEW, ours: bool = True) -> list[str]:
+def enforces(tls: TlsConfig | None) -> bool:
+    """Whether only who speaks TLS is answered."""
+    return tls is not None and tls.mode == "enforcing"
+
+
+def next_steps(
+    name_servers: str,
+    *,
+    found: Found = Found.NEW,
+    ours: bool = True,
+    tls: TlsConfig | None = None,
+) -> list[str]:
     """Two commands to try: first steps in a new place, and a look around in an old one."""
     flag = "" if name_servers == "127.0.0.1:9876" else f" -n '{name_servers}'"
+    if enforces(tls):
+        flag += " --ca-file CA.pem"
     if not ours:
         return [f"rocketpipe broker -n '{name_servers}'", f"rocketpipe cluster list{flag}"]
     if found is Found.NEW:

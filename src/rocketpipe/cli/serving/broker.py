@@ -16,7 +16,15 @@ from rocketpipe.broker.config.draining import CLOSED, DRAINING
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
 from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.core import Core
-from rocketpipe.cli.serving import banner, hints, host_checks, http_option, process, settings
+from rocketpipe.cli.serving import (
+    banner,
+    hints,
+    host_checks,
+    http_option,
+    process,
+    settings,
+    tls_option,
+)
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
 from rocketpipe.cli.serving.fleet import cores, directory
 from rocketpipe.descriptors import raise_limit
@@ -185,9 +193,10 @@ def run(options: argparse.Namespace) -> int:
     process.set_up_log(options.log_level)
     given = settings.given_to(
         broker_settings(),
-        files=options.config,
+        files=tls_option.files(options),
         tables=("broker", "store"),
         flags=[
+            *tls_option.flags(options),
             *broker_flags(options),
             *_group_flags(options),
             *_state_flags(options),
@@ -259,7 +268,7 @@ def serve_broker(
         hosts.insert(0, own.host)
 
     async def start(stack: AsyncExitStack) -> list[str]:
-        watched, http = await http_option.opened(stack, options)
+        watched, http = await http_option.opened(stack, options, config.tls)
         served, before, boot, ready = config, _registered_with(config), [], {}
         if own is not None:
             names = await stack.enter_async_context(own.serving())
@@ -316,10 +325,11 @@ def _banner(
         Fact("Broker", f"{address} ({config.name}, {config.cluster})", "name", config.name),
         *banner.advertised(advertised_address(config.advertise, address), address),
         *banner.group(config, core.group.status().ha_address),
-        *banner.http(http),
+        *banner.http(http, config.tls),
         banner.profile(config),
         banner.data(core, found),
         banner.durability(config.store or StoreConfig(root=config.data)),
+        *tls_option.fact(config.tls),
         banner.access(hosts),
         *after,
     ]
@@ -327,7 +337,7 @@ def _banner(
         boot=[*boot, boot_line(config, address)],
         ready={**ready, **({"http": http} if http else {})},
         facts=facts,
-        next_steps=banner.next_steps(";".join(config.name_servers), found=found)
+        next_steps=banner.next_steps(";".join(config.name_servers), found=found, tls=config.tls)
         if config.name_servers
         else (),
     )

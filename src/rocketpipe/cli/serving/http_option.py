@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from rocketpipe.cli.serving import settings
+from rocketpipe.cli.serving import settings, tls_option
 from rocketpipe.health.http_port import Told, Watched, health_port
+from rocketpipe.remoting.tls import ServerTls
+from rocketpipe.remoting.tls_settings import TlsConfig
 
 if TYPE_CHECKING:
     from rocketpipe.broker.core import Core
@@ -24,17 +26,25 @@ def refuse_strangers(options: argparse.Namespace) -> None:
         settings.refuse_strangers(options.http[0], "--http", insecure=options.insecure)
 
 
-async def opened(stack: AsyncExitStack, options: argparse.Namespace) -> tuple[Watched, str | None]:
+async def opened(
+    stack: AsyncExitStack, options: argparse.Namespace, tls: TlsConfig | None
+) -> tuple[Watched, str | None]:
     """Open the port before anything else starts, so that probes see it start; gives its address.
 
     Raises:
         OSError: If the port is taken.
+        ConfigError: If a file of the TLS settings is not what it should be.
     """
     watched = Watched()
-    return watched, await opened_for(stack, options, watched)
+    secured = await tls_option.opened(stack, tls, watched)
+    if getattr(options, "supervised", False):
+        secured = None  # its parent asks there, on this machine
+    return watched, await opened_for(stack, options, watched, secured)
 
 
-async def opened_for(stack: AsyncExitStack, options: argparse.Namespace, told: Told) -> str | None:
+async def opened_for(
+    stack: AsyncExitStack, options: argparse.Namespace, told: Told, tls: ServerTls | None = None
+) -> str | None:
     """Open the port for what is ``told`` there; gives its address.
 
     Raises:
@@ -43,7 +53,7 @@ async def opened_for(stack: AsyncExitStack, options: argparse.Namespace, told: T
     if options.http is None:
         return None
     host, port = options.http
-    return await stack.enter_async_context(health_port(host, port, told))
+    return await stack.enter_async_context(health_port(host, port, told, tls=tls))
 
 
 def given_up(cores: Sequence[Core]) -> str | None:

@@ -6,13 +6,14 @@ import argparse
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from rocketpipe.cli.serving import banner, hints, http_option, process, settings
+from rocketpipe.cli.serving import banner, hints, http_option, process, settings, tls_option
 from rocketpipe.cli.serving.banner import Banner, Fact
 from rocketpipe.config.known_keys import NAMESRV_KEYS
 from rocketpipe.config.load import Choice, Given
-from rocketpipe.config.setting import settings_of
+from rocketpipe.config.setting import Setting, settings_of
 from rocketpipe.namesrv.config import PROFILES, NamesrvConfig
 from rocketpipe.namesrv.server import name_server
+from rocketpipe.remoting.tls_loading import HEARD, TLS_SETTINGS, tls_items, tls_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,10 +45,11 @@ def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
     process.set_up_log(options.log_level)
     given = settings.given_to(
-        settings_of(NamesrvConfig),
-        files=options.config,
+        namesrv_settings(),
+        files=tls_option.files(options),
         tables=("namesrv",),
         flags=[
+            *tls_option.flags(options),
             ("listenPort", options.port, "--port"),
             ("bindAddress", options.bind, "--bind"),
             ("profile", options.profile, "--profile"),
@@ -56,10 +58,7 @@ def run(options: argparse.Namespace) -> int:
     )
     config, choice = load_namesrv(given, profile=settings.USUAL_PROFILE["namesrv"])
     if options.print_config:
-        settings.print_items(
-            (one.key, one.write(getattr(config, one.attribute)), choice.origin(one.key))
-            for one in settings_of(NamesrvConfig)
-        )
+        settings.print_items(namesrv_items(config, choice))
         return 0
     settings.refuse_strangers(
         bound_host(config), choice.origin("bindAddress"), insecure=options.insecure
@@ -69,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     settings.warn_of_no_access_control()
 
     async def start(stack: AsyncExitStack) -> list[str]:
-        watched, http = await http_option.opened(stack, options)
+        watched, http = await http_option.opened(stack, options, config.tls)
         address = await stack.enter_async_context(name_server(config))
         watched.started = True
         kept = str(config.kv_path) if config.kv_path else None
@@ -79,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
             facts=[
                 banner.version(),
                 Fact("NameServer", address, "address", address),
-                *banner.http(http),
+                *banner.http(http, config.tls),
                 Fact("Profile", config.profile, "profile", config.profile),
                 Fact(
                     "Data",
@@ -88,14 +87,29 @@ def run(options: argparse.Namespace) -> int:
                     "data",
                     kept,
                 ),
+                *tls_option.fact(config.tls),
                 banner.access([config.host, *([options.http[0]] if options.http else [])]),
                 *hints.faster(),
             ],
-            next_steps=banner.next_steps(address, ours=False),
+            next_steps=banner.next_steps(address, ours=False, tls=config.tls),
         )
         return told.lines(options.output)
 
     return process.serve_until_signal(start)
+
+
+def namesrv_settings() -> tuple[Setting, ...]:
+    """List all that a NameServer can be told: about itself, and TLS."""
+    return (*settings_of(NamesrvConfig), *TLS_SETTINGS)
+
+
+def namesrv_items(config: NamesrvConfig, choice: Choice) -> list[tuple[str, str, str]]:
+    """List every setting: its key, its value as text, and where it comes from."""
+    rows = {
+        one.key: one.write(getattr(config, one.attribute)) for one in settings_of(NamesrvConfig)
+    }
+    rows |= tls_items(config.tls)
+    return [(key, text, choice.origin(key)) for key, text in rows.items()]
 
 
 def load_namesrv(
@@ -108,16 +122,16 @@ def load_namesrv(
     Raises:
         ConfigError: If a value is wrong.
     """
-    known = settings_of(NamesrvConfig)
+    known = namesrv_settings()
     (one,) = (one for one in known if one.attribute == "profile")
     usual = [Given(one.key, profile, "default")] if profile else []
     chosen = Choice([*usual, *given], known, NAMESRV_KEYS).read(one)
     weaker = [Given(key, text, f"profile {chosen}") for key, text in PROFILES[chosen].items()]
-    choice = Choice([*usual, *weaker, *given], known, NAMESRV_KEYS)
-    values = choice.values(known)
+    choice = Choice([*usual, *weaker, *given], known, NAMESRV_KEYS, heard=HEARD)
+    values = choice.values(settings_of(NamesrvConfig))
     if values.get("kv_path") is not None:
         values["kv_path"] = values["kv_path"].expanduser()
-    return choice.build(NamesrvConfig, **values), choice
+    return choice.build(NamesrvConfig, **values, tls=tls_of(choice)), choice
 
 
 def bound_host(config: NamesrvConfig) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from functools import partial
 
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
-from rocketpipe.cli.serving import banner, http_option, process, settings
+from rocketpipe.cli.serving import banner, http_option, process, settings, tls_option
 from rocketpipe.cli.serving.broker import (
     OwnNameServer,
     add_broker_flags,
@@ -15,9 +16,13 @@ from rocketpipe.cli.serving.broker import (
 )
 from rocketpipe.cli.serving.fleet import directory
 from rocketpipe.cli.serving.fleet.serving import serve_fleet
-from rocketpipe.cli.serving.namesrv import boot_line, bound_host, load_namesrv
+from rocketpipe.cli.serving.namesrv import (
+    boot_line,
+    bound_host,
+    load_namesrv,
+    namesrv_settings,
+)
 from rocketpipe.config.load import Choice, Given
-from rocketpipe.config.setting import settings_of
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 
@@ -104,9 +109,10 @@ def _load_broker(options: argparse.Namespace) -> LoadedBroker:
     host, port = options.broker or (None, None)
     given = settings.given_to(
         broker_settings(),
-        files=options.config,
+        files=tls_option.files(options),
         tables=("broker", "store"),
         flags=[
+            *tls_option.flags(options),
             *broker_flags(options),
             ("bindAddress", host, "--broker"),
             ("listenPort", None if port is None else str(port), "--broker"),
@@ -126,7 +132,7 @@ def _load_namesrv(
     host, port = options.namesrv or (None, None)
     # The environment speaks to the broker here; who needs more says it in a table of the file.
     given = settings.given_to(
-        settings_of(NamesrvConfig),
+        namesrv_settings(),
         files=options.config,
         tables=("namesrv",),
         outside=False,
@@ -137,4 +143,5 @@ def _load_namesrv(
         ],
     )
     kept = loaded.config.data / "namesrv" / "kvConfig.json"
-    return load_namesrv([Given("kvConfigPath", str(kept), "default"), *given])
+    names, choice = load_namesrv([Given("kvConfigPath", str(kept), "default"), *given])
+    return dataclasses.replace(names, tls=names.tls or loaded.config.tls), choice

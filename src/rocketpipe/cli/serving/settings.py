@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketpipe.broker.config.advertise import is_loopback
+from rocketpipe.cli.serving import tls_option
 from rocketpipe.config.load import Choice, Given, given_in_environment, given_in_file
 from rocketpipe.config.setting import Setting
 from rocketpipe.errors import ConfigError
@@ -43,6 +44,7 @@ def add_shared_flags(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="allow addresses that other machines can reach, though there is no access control",
     )
+    tls_option.add_flags(parser)
     parser.add_argument(
         "--http",
         type=address,

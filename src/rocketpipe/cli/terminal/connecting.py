@@ -6,16 +6,33 @@ import argparse
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from rocketpipe.cli.terminal.printing import Printer, add_format_flags
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.name_servers import VARIABLES, NameServers, of_environment
 from rocketpipe.errors import ConfigError
+from rocketpipe.remoting.tls_settings import CA_FILE, SWITCH
 
 DEFAULT: Final = "127.0.0.1:9876"
 
 T = TypeVar("T")
+
+
+class _TlsFlag(argparse.Action):
+    """Speaks as the environment does: whatever is opened hears it, in children too."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        options: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        os.environ[SWITCH] = "true"
+        if values:
+            os.environ[CA_FILE] = values
+        setattr(options, self.dest, values or True)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +42,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--namesrv",
         metavar="HOST:PORT[;HOST:PORT]",
         help=f"the NameServers; else ${VARIABLES[0]}, ${VARIABLES[1]}, then {DEFAULT}",
+    )
+    parser.add_argument(
+        "--tls", action=_TlsFlag, nargs=0, help=f"connect with TLS; else ${SWITCH} says so"
+    )
+    parser.add_argument(
+        "--ca-file",
+        action=_TlsFlag,
+        metavar="FILE",
+        help=f"with TLS, the CA of the servers, PEM; else ${CA_FILE}, then those of the system",
     )
     add_format_flags(parser)
 

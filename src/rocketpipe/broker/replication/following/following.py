@@ -22,8 +22,9 @@ from rocketpipe.broker.replication.joined import JoinedEpoch
 from rocketpipe.broker.replication.status import FollowingStatus
 from rocketpipe.clock import Clock, in_time
 from rocketpipe.errors import ConnectionLost
-from rocketpipe.remoting.caller import split_address
+from rocketpipe.remoting.caller import connected, split_address
 from rocketpipe.remoting.log_budget import LogBudget
+from rocketpipe.remoting.tls import ClientTls
 from rocketpipe.store.files.disk import DiskError
 from rocketpipe.store.message_store import MessageStore
 
@@ -76,6 +77,7 @@ class Following:
         self._joined = joined
         self._clock = clock
         self._config = config
+        self._tls = None if config.tls is None else ClientTls(config.tls)
         self._me = me
         self._leader_ha = leader_ha
         self._dialect = dialect
@@ -125,13 +127,13 @@ class Following:
     def status(self) -> FollowingStatus:
         """How it is getting on."""
         incoming = self._incoming
-        connected = incoming is not None and incoming.greeted
+        greeted = incoming is not None and incoming.greeted
         refused = self._refused
         if incoming is not None and incoming.greeted and incoming.last_read_ms:
             refused = str(incoming.full) if incoming.full is not None else None
         return FollowingStatus(
             master_ha=self._leader_ha,
-            connected=connected,
+            connected=greeted,
             last_read_ms=incoming.last_read_ms if incoming is not None else 0,
             last_write_ms=incoming.last_write_ms if incoming is not None else 0,
             bytes=self._bytes + (incoming.taken_bytes if incoming is not None else 0),
@@ -177,7 +179,7 @@ class Following:
     async def _followed(self, incoming: Incoming) -> Exception:
         """Follow on one connection; gives what ended it."""
         host, port = split_address(self._leader_ha)
-        connecting = asyncio.get_running_loop().create_connection(lambda: incoming, host, port)
+        connecting = connected(incoming, host, port, self._tls)
         late = ConnectionLost(self._leader_ha, f"no connection within {CONNECT_MS} ms")
         try:
             await in_time(self._clock, CONNECT_MS, connecting, lambda: late)

@@ -22,6 +22,8 @@ from rocketpipe.broker.replication.frames import (
 )
 from rocketpipe.errors import StoreError
 from rocketpipe.remoting.caller import split_address
+from rocketpipe.remoting.tls import ClientTls
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 #: How long a leader may be silent.
 READ_TIMEOUT_S: Final = 10.0
@@ -39,7 +41,13 @@ class LeaderUnread(StoreError):
 class LeaderLog:
     """The log of a running leader, by its HA address; close it."""
 
-    def __init__(self, address: str, mine: EpochTable | None, mine_end: int) -> None:
+    def __init__(
+        self,
+        address: str,
+        mine: EpochTable | None,
+        mine_end: int,
+        tls: TlsSettings | None = None,
+    ) -> None:
         """Connect, and see up to where both logs are one, by the epochs of ``mine``.
 
         Raises:
@@ -47,6 +55,7 @@ class LeaderLog:
         """
         self.name = address
         self._host, self._port = split_address(address)
+        self._tls = None if tls is None else ClientTls(tls)
         self._socket: socket.socket | None = None
         self._side = FollowerSide(Dialect.EPOCHS)
         #: What came and was not asked for yet, and the offset of its first byte.
@@ -111,6 +120,8 @@ class LeaderLog:
         self._at = -1
         try:
             self._socket = socket.create_connection((self._host, self._port), READ_TIMEOUT_S)
+            if self._tls is not None:
+                self._socket = self._tls.wrapped(self._socket, self._host)
             self._socket.sendall(self._side.handshake(READER_ID, learner=True))
             while True:
                 for event in self._side.receive(self._received()):

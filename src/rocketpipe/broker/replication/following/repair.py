@@ -7,6 +7,7 @@ from pathlib import Path
 from rocketpipe.broker.replication.epochs import EpochTable
 from rocketpipe.broker.replication.following.log_reader import LeaderLog, common_end
 from rocketpipe.clock import Clock
+from rocketpipe.remoting.tls_settings import TlsSettings
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
@@ -15,7 +16,13 @@ from rocketpipe.store.upkeep.mending import DirectorySource, MendReport, mend
 
 
 def mend_from_leader(
-    config: StoreConfig, disk: Disk, clock: Clock, address: str, around: int | None = None
+    config: StoreConfig,
+    disk: Disk,
+    clock: Clock,
+    address: str,
+    around: int | None = None,
+    *,
+    tls: TlsSettings | None = None,
 ) -> MendReport:
     """Mend a log that nobody uses with that of the leader at an HA address; it may take long.
 
@@ -27,7 +34,7 @@ def mend_from_leader(
         StoreError: A file here cannot be read or written, or the store is in use.
     """
     epochs, end = _known(disk, config.root)
-    leader = LeaderLog(address, epochs, end)
+    leader = LeaderLog(address, epochs, end, tls)
     try:
         return mend(config, disk, clock, leader, around=around)
     finally:

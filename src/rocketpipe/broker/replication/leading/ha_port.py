@@ -18,7 +18,9 @@ from typing import Final, Protocol
 
 from rocketpipe.errors import PortUnavailable
 from rocketpipe.remoting.accepting import Accepting, prepare
+from rocketpipe.remoting.door import Door
 from rocketpipe.remoting.log_budget import LogBudget
+from rocketpipe.remoting.tls import ServerTls
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +58,9 @@ class Outgoings(Protocol):
 class HaPort:
     """A listening socket, bound before anybody leads: its number is known from the start."""
 
-    def __init__(self, listening: socket.socket) -> None:
+    def __init__(self, listening: socket.socket, tls: ServerTls | None = None) -> None:
         self._listening = listening
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._leader: Callable[[], Outgoings | None] = lambda: None
         #: In the order of their coming.
@@ -127,6 +130,8 @@ class HaPort:
     async def _welcome(self, connected: socket.socket, connection: HaConnection) -> None:
         assert isinstance(connection, asyncio.Protocol)
         protocol: asyncio.Protocol = connection
+        if self._tls is not None:
+            protocol = Door(self._tls, connection, left=lambda _: connection.abort())
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, connected)
         except OSError as error:  # it has left already
@@ -147,7 +152,7 @@ class HaPort:
 
 
 @asynccontextmanager
-async def ha_port(host: str, port: int) -> AsyncIterator[HaPort]:
+async def ha_port(host: str, port: int, tls: ServerTls | None = None) -> AsyncIterator[HaPort]:
     """Hold the port inside the block; nobody is accepted until it is told to `serve`.
 
     Raises:
@@ -160,7 +165,7 @@ async def ha_port(host: str, port: int) -> AsyncIterator[HaPort]:
         raise PortUnavailable(error, f"{host}:{port}", "for followers ") from error
     with listening:
         listening.setblocking(False)
-        held = HaPort(listening)
+        held = HaPort(listening, tls)
         try:
             yield held
         finally:

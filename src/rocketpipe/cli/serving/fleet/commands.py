@@ -17,6 +17,7 @@ from typing import Final
 from rocketpipe.broker.config.advertise import advertised_address
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.cli.children.ports import LastingPorts
+from rocketpipe.cli.serving import tls_option
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.roster import Member, MemberState, Roster
@@ -85,6 +86,7 @@ class Commands:
         command += ["--log-level", self._log_level, "-o", "json"]
         for each in options.config:
             command += ["-c", str(each)]
+        command += tls_option.passed_on(options)
         if options.flush:
             command += ["--flush", options.flush]
         if config.advertise is not None:

@@ -31,6 +31,7 @@ from rocketpipe.cli.serving.fleet.commands import Commands
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError, StoreError
 from rocketpipe.remoting.caller import Caller
+from rocketpipe.remoting.tls_settings import TlsSettings
 from rocketpipe.store import roster
 from rocketpipe.store.roster import Member, Roster
 
@@ -64,14 +65,16 @@ class Fleet:
         commands: Commands,
         clock: Clock,
         placement: Mapping[str, int | None],
+        tls: TlsSettings | None = None,
     ) -> None:
-        """Take who is to run where, and which core each gets."""
+        """Take who is to run where, which core each gets, and how they are asked."""
         self.members = {member.name: member for member in brokers.brokers}
         self.children: dict[str, Child] = {}
         self._data = data
         self._commands = commands
         self._clock = clock
         self._placement = placement
+        self._tls = tls
         #: Who has died since all were started for the first time, and of what.
         self._died = {name: asyncio.Event() for name in self.members}
         self._last_words: dict[str, str] = {}
@@ -90,7 +93,7 @@ class Fleet:
             pipe, pipe_end = os.pipe()
             stack.callback(os.close, pipe)
             stack.callback(os.close, pipe_end)
-            caller = await stack.enter_async_context(Caller())
+            caller = await stack.enter_async_context(Caller(tls=self._tls))
             self._absences = Absences(caller, self._clock, self._others)
             await stack.enter_async_context(self._absences.watched())
             for name, member in self.members.items():

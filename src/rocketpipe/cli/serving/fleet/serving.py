@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.loading import LoadedBroker
-from rocketpipe.cli.serving import banner, hints, http_option, process, settings
+from rocketpipe.cli.serving import banner, hints, http_option, process, settings, tls_option
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
 from rocketpipe.cli.serving.broker import OwnNameServer, boot_line
 from rocketpipe.cli.serving.fleet import cores, directory
@@ -47,9 +47,12 @@ def serve_fleet(
     clock = SystemClock()
 
     async def start(stack: AsyncExitStack) -> list[str]:
-        fleet = Fleet(config.data, wished, commands, clock, dict(zip(names, pinned, strict=True)))
+        placement = dict(zip(names, pinned, strict=True))
+        outgoing = config.tls.outgoing if config.tls else None
+        fleet = Fleet(config.data, wished, commands, clock, placement, outgoing)
         health = FleetHealth(fleet, clock)
-        http = await http_option.opened_for(stack, options, health)
+        tls = await tls_option.opened(stack, config.tls)
+        http = await http_option.opened_for(stack, options, health, tls)
         name_server = await stack.enter_async_context(own.serving())
         directory.settle(config, wished)
         await stack.enter_async_context(fleet.serving(name_server))
@@ -61,10 +64,11 @@ def serve_fleet(
             Fact("NameServer", name_server, "name_servers", [name_server]),
             _brokers(fleet, config),
             banner.cores(len(names), cores.usable(), pinned),
-            *banner.http(http),
+            *banner.http(http, config.tls),
             banner.profile(config),
             _data(fleet, config),
             banner.durability(config.store or StoreConfig(root=config.data)),
+            *tls_option.fact(config.tls),
             banner.access(hosts),
             *hints.faster(),
         ]
@@ -76,7 +80,7 @@ def serve_fleet(
                 **({"http": http} if http else {}),
             },
             facts=facts,
-            next_steps=banner.next_steps(name_server, found=_found(fleet)),
+            next_steps=banner.next_steps(name_server, found=_found(fleet), tls=config.tls),
         )
         return told.lines(options.output)
 
