@@ -98,3 +98,15 @@ def test_passwords_are_not_told(authority: Authority) -> None:
     assert items["tls.client.keyPassword"] == ""
     assert "geheim" not in str(items)
     assert items["tls.server.certPath"] == str(pair.cert)
+
+
+def test_keys_that_others_may_read_and_certificates_that_end_soon_are_told(
+    authority: Authority,
+) -> None:
+    pair = authority.server(["a"], name="soon", days=5)
+    pair.key.chmod(0o644)
+    said = choice(server_certPath=pair.cert, server_keyPath=pair.key)
+    assert tls_of(said) is not None
+    opened, ends = said.warnings()
+    assert "others may read it (mode 644): chmod 600" in opened
+    assert "the certificate ends in" in ends

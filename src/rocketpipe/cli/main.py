@@ -68,6 +68,7 @@ NOUNS: Final = (
         "nouns.pipelines",
         "make, check, run, show and draw pipelines that are declared in a folder",
     ),
+    Noun("tls", "tls.commands", "make certificates, and see what a client would meet at a port"),
     Noun("bench", "nouns.bench", "measure how fast a cluster takes messages and hands them out"),
     Noun("doctor", "nouns.doctor", "look a cluster over, and say what to do about what is found"),
     Noun("mqadmin", "mqadmin.command", "do what RocketMQ's mqadmin does, by its verbs and flags"),

@@ -105,6 +105,10 @@ class Authority:
         """A pair for a client."""
         return self._pair(name, name, days, [])
 
+    def pair(self, name: str) -> Pair:
+        """Where the files of a name are, or would be."""
+        return Pair(self.directory / f"{name}.pem", self.directory / f"{name}-key.pem")
+
     def _pair(self, file: str, common: str, days: int, names: list[GeneralName]) -> Pair:
         x509, serialization = _crypto()
         usages = [x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -120,7 +124,7 @@ class Authority:
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         certificate = _signed(builder, key, self._key)
-        pair = Pair(self.directory / f"{file}.pem", self.directory / f"{file}-key.pem")
+        pair = self.pair(file)
         _write(pair.key, _pem_of(key), 0o600)
         _write(pair.cert, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
         return pair

@@ -7,12 +7,15 @@ who asks for it is told.
 
 from __future__ import annotations
 
+import stat
+import time
 from pathlib import Path
 from typing import Any, Final
 
 from rocketpipe.config.load import Choice
 from rocketpipe.config.setting import Setting, settings_of
 from rocketpipe.errors import ConfigError
+from rocketpipe.remoting.certificate import CertificateError, certificates_in
 from rocketpipe.remoting.tls import client_context, server_context
 from rocketpipe.remoting.tls_settings import TlsConfig
 
@@ -23,6 +26,7 @@ _AUTH_CLIENT: Final = "tls.server.authClient"
 HEARD: Final = frozenset({_TEST_MODE, _AUTH_CLIENT})
 _SECRETS: Final = frozenset({"tls.server.keyPassword", "tls.client.keyPassword"})
 _HIDDEN: Final = "******"
+_SOON_DAYS: Final = 30
 
 
 def tls_of(choice: Choice) -> TlsConfig | None:
@@ -42,6 +46,7 @@ def tls_of(choice: Choice) -> TlsConfig | None:
     if config == TlsConfig():
         return None
     _tell_of_checks(choice, config)
+    _tell_of_files(choice, config)
     try:
         if config.mode != "disabled":
             server_context(config)
@@ -85,6 +90,34 @@ def _tell_of_checks(choice: Choice, config: TlsConfig) -> None:
             f"{given.origin}: {given.name}={given.text!r}: a client certificate that is shown is "
             "always checked"
         )
+
+
+def _tell_of_files(choice: Choice, config: TlsConfig) -> None:
+    """Warn of a key that others may read, and of a certificate that ends soon."""
+    for one, attribute in (
+        ("tls.server.keyPath", "tls_key"),
+        ("tls.client.keyPath", "tls_own_key"),
+    ):
+        file, given = getattr(config, attribute), choice.given(one)
+        if file is None or given is None or not file.exists():
+            continue
+        mode = stat.S_IMODE(file.stat().st_mode)
+        if mode & 0o077:
+            choice.warn(
+                f"{given.origin}: {given.name}={given.text!r}: others may read it (mode "
+                f"{mode:03o}): chmod 600 {file}"
+            )
+    given = choice.given("tls.server.certPath")
+    if given is None or config.tls_cert is None:
+        return
+    try:
+        first, *_ = certificates_in(config.tls_cert.read_bytes())
+    except (OSError, CertificateError):
+        return  # which is said elsewhere
+    days = int((first.not_after_s - time.time()) // 86_400)
+    if days < _SOON_DAYS:
+        ends = f"ends in {days} days" if days >= 0 else f"ended {-days} days ago"
+        choice.warn(f"{given.origin}: {given.name}={given.text!r}: the certificate {ends}")
 
 
 def _blamed(choice: Choice, values: dict[str, Any], error: ConfigError) -> ConfigError:

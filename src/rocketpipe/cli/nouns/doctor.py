@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +14,13 @@ from rocketpipe.cli.serving import host_checks
 from rocketpipe.cli.terminal import connecting
 from rocketpipe.cli.terminal.printing import Printer, on_one_line
 from rocketpipe.cli.terminal.progress import Progress
+from rocketpipe.cli.tls import checks
+from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.diagnosis import MOST_LAG, Diagnosis
 from rocketpipe.client.admin.findings import Finding, Level, counted
 from rocketpipe.client.session import Session
+from rocketpipe.errors import RocketPipeError
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 EXAMPLES: Final = """\
 examples:
@@ -88,10 +93,23 @@ async def _findings(options: argparse.Namespace) -> list[Finding]:
             async for finding in Diagnosis(session, most_lag=options.lag).findings():
                 found.append(finding)
                 progress.advance()
+            if (tls := TlsSettings.of(None)) is not None:
+                found += checks.files(tls)
+                found += await checks.servers(await _addresses(session), tls)
         found.append(host_checks.open_files())
         if options.data is not None:
             found += host_checks.store_directory(options.data)
     return found
+
+
+async def _addresses(session: Session) -> list[str]:
+    """All servers that are known, as far as anybody tells."""
+    addresses = list(session.name_servers.addresses)
+    async with Admin(session) as admin:
+        with suppress(RocketPipeError):
+            for each in await admin.brokers.all():
+                addresses += each.addresses.values()
+    return addresses
 
 
 def _print(printer: Printer, found: list[Finding]) -> None:
