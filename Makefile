@@ -175,9 +175,8 @@ bench-client: setup ## Our client beside a bare asyncio client; BENCH="--rounds 
 	@$(RUN) -m benchmarks.other_clients $(BENCH)
 
 .PHONY: bench-spark
-bench-spark: setup ## Spark reading a topic beside Spark reading Parquet; BENCH="--rows 200000" is quicker
-	@$(RUN) benchmarks/spark.py $(BENCH)
-	@$(RUN) -m benchmarks.spark_write
+bench-spark: setup ## Spark on topics beside Parquet, bare batches and a trivial source; BENCH="--rows 200000" is quicker, "--only writes" a part
+	@$(RUN) -m benchmarks.spark $(BENCH)
 
 .PHONY: bench-testkit
 bench-testkit: setup ## The test kit: what a cluster for each test, and a leap in time, cost

@@ -129,8 +129,11 @@ class Generator:
         topic: str = TOPIC,
         broker_names: Sequence[str] = (),
         replicas: Sequence[int] = (),
+        keyed: bool = False,
     ) -> Sample:
         """Put a server under one kind of load and measure it, and its replicas, from outside.
+
+        What is ``keyed`` has a key of the user's in each message.
 
         Raises:
             RunFailed: If any answer was not the one that was due.
@@ -147,6 +150,8 @@ class Generator:
             arguments += ["--rate", str(scenario.rate), "--groups", str(scenario.groups)]
         if scenario.topics > 1:
             arguments += ["--topics", str(scenario.topics), "--queues", "1"]
+        if keyed:
+            arguments += ["--keyed", "1"]
         return self._run(arguments, pid=pid, replicas=replicas)
 
     def _run(

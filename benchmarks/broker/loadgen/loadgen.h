@@ -38,6 +38,7 @@ extern const char *topic, *group, *property;
 extern int ports[MAX_PORTS], port_count;
 extern const char *brokers[MAX_PORTS]; /* how the broker behind each port is called */
 extern int connections, window, body_bytes, queues, batch, topics, groups;
+extern int keyed; /* whether messages have KEYS too */
 extern double rate; /* of a stream, in messages a second; 0 for a closed loop */
 
 struct connection {
@@ -68,7 +69,7 @@ struct template {
     int length;
     int opaque, born, slot, topic, stamp; /* where they stand in it; -1 for nowhere */
     int records;                          /* where Kafka's record batch begins */
-    int keys[MAX_BATCH], key_count;
+    int keys[2 * MAX_BATCH], key_count;
 };
 
 int open_requests(const struct connection *at);

@@ -49,6 +49,7 @@ const char *topic = "BenchTopic", *group = "bench_consumer", *property;
 int ports[MAX_PORTS], port_count;
 const char *brokers[MAX_PORTS];
 int connections = 1, window = 1, body_bytes = 100, queues = 4, batch = 32, topics = 1, groups = 1;
+int keyed;
 double rate;
 static double warmup_s = 0.5, seconds = 2;
 static uint64_t wanted; /* messages in all, 0 for the time to decide */
@@ -287,7 +288,7 @@ static void take_option(const char *name, const char *value)
         {"--groups", &groups, 1, 100},       {"--connections", &connections, 1, 9999},
         {"--window", &window, 1, MAX_WINDOW}, {"--body", &body_bytes, 1, 1 << 20},
         {"--queues", &queues, 1, 1024},      {"--batch", &batch, 1, MAX_BATCH},
-        {"--topics", &topics, 1, 99999},
+        {"--topics", &topics, 1, 99999},     {"--keyed", &keyed, 0, 1},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {

@@ -57,6 +57,11 @@ static int put_properties(char *at, struct template *to, int tag, const char *ke
     length += put_unique(at + length, to);
     length += sprintf(at + length, "%sWAIT%strue%sTAGS%sTag%c%s", to_next, key_to_value, to_next,
                       key_to_value, 'A' + tag % 4, to_next);
+    if (keyed) { /* a key of the user's, another in each message */
+        length += sprintf(at + length, "KEYS%skey-", key_to_value);
+        to->keys[to->key_count++] = (int)(at - to->bytes) + length;
+        length += sprintf(at + length, "%0*d%s", KEY_DIGITS, 0, to_next);
+    }
     return length;
 }
 

@@ -13,6 +13,7 @@ from rocketpipe.record._writing cimport *
 
 from rocketpipe.record.checksum import strip
 from rocketpipe.store.log.batch_mark import strip_mark
+from rocketpipe.store.log.commit_log import filler
 from rocketpipe.store.log.puts import Appended, Encoded
 
 TWINS = ("encode_groups",)
@@ -60,6 +61,12 @@ cdef class Room:
         self.used += more
         return at
 
+    cdef bytes given(self):
+        """All bytes, of which there are none afterwards."""
+        data = PyBytes_FromStringAndSize(<const char *>self.data, self.used)
+        self.used = 0
+        return data
+
 
 cdef inline object own_properties(object properties):
     """Without what only the store writes, and only at the end."""
@@ -81,12 +88,15 @@ cdef inline bint is_put(object put) noexcept:
     )
 
 
-cdef bytes mark_of(list group, int64_t start, int64_t limit, int fixed, dict topics, remember):
-    """The property of a group's records; None if they do not all fit into the segment.
+cdef bytes mark_of(
+    list group, int64_t at, int64_t limit, int64_t segment, int fixed, dict topics, remember,
+):
+    """The property of a group's records, for which their places are found ahead.
 
-    ``fixed`` is what each record has beside its hosts' wider form and what varies.
+    ``fixed`` is what each record has beside its hosts' wider form and what varies. None if one of
+    them is unusual.
     """
-    cdef int64_t end = start
+    cdef int64_t start = -1, size
     cdef Py_ssize_t length
     for put in group:
         if not is_put(put):
@@ -97,12 +107,16 @@ cdef bytes mark_of(list group, int64_t start, int64_t limit, int fixed, dict top
         length = PyBytes_GET_SIZE(properties)
         if length and raw(properties)[length - 1] != 2:
             length += 1
-        end += fixed + PyBytes_GET_SIZE(<object>PyTuple_GET_ITEM(put, 7)) + length + MARK_BYTES
-        end += PyBytes_GET_SIZE(<object>PyTuple_GET_ITEM(put, 2)) + len(<bytes?>known[1])
-    if end > limit:
-        return None
+        size = fixed + PyBytes_GET_SIZE(<object>PyTuple_GET_ITEM(put, 7)) + length + MARK_BYTES
+        size += PyBytes_GET_SIZE(<object>PyTuple_GET_ITEM(put, 2)) + len(<bytes?>known[1])
+        if at + size > limit:
+            at = limit + FILLER_BYTES
+            limit += segment
+        if start < 0:
+            start = at
+        at += size
     mark = PyBytes_FromStringAndSize(NULL, MARK_BYTES)
-    write_mark(<uint8_t *>PyBytes_AS_STRING(mark), start, end)
+    write_mark(<uint8_t *>PyBytes_AS_STRING(mark), start, at)
     return mark
 
 
@@ -119,8 +133,9 @@ def encode_groups(
         and PyBytes_GET_SIZE(store_host) in (8, 20)
     ):
         limit = at - at % segment_bytes + segment_bytes - FILLER_BYTES
-        found = encode_within(
-            groups, at, limit, stored, stored_ms, store_host, seal, topics, remember, next_offset
+        found = encode_usual(
+            groups, at, limit, segment_bytes, stored, stored_ms, store_host, seal, topics, remember,
+            next_offset,
         )
     if found is None:
         return pure["encode_groups"](
@@ -129,12 +144,12 @@ def encode_groups(
     return found
 
 
-cdef object encode_within(
-    object groups, int64_t start, int64_t limit, int64_t stored, object stored_ms,
+cdef object encode_usual(
+    object groups, int64_t start, int64_t limit, int64_t segment, int64_t stored, object stored_ms,
     bytes store_host, bint seal, dict topics, object remember, object next_offset,
 ):
-    """Encode what stays below ``limit`` and is as usual; None if not all of it is."""
-    cdef int64_t at = start, last_record = -1, flags, offset = 0, flag = 0, born = 0
+    """Encode what is as usual, the first of it below ``limit``; None if not all of it is."""
+    cdef int64_t at = start, chunk_at = start, last_record = -1, flags, offset = 0, flag = 0, born = 0
     cdef int64_t reconsumed = 0, prepared = 0, queue = 0, sys_flag = 0
     cdef Py_ssize_t size
     cdef int64_t host_bit = STORE_V6 if PyBytes_GET_SIZE(store_host) > 8 else 0
@@ -147,6 +162,7 @@ cdef object encode_within(
     cdef dict counted = {}
     cdef dict counts = None
     cdef list placed = []
+    cdef list chunks = []
     cdef list appended
     cdef Room room = Room()
     cdef int fixed
@@ -160,7 +176,7 @@ cdef object encode_within(
         mark = None
         draft.mark_bytes = 0
         if len(<list>group) > 1:
-            mark = mark_of(group, at, limit, fixed, topics, remember)
+            mark = mark_of(group, at, limit, segment, fixed, topics, remember)
             if mark is None:
                 return None
             draft.mark, draft.mark_bytes = raw(mark), MARK_BYTES
@@ -213,9 +229,15 @@ cdef object encode_within(
             )
             size = record_bytes(&draft)
             if (
-                properties_bytes(&draft) > MAX_PROPERTIES or size > 0x7FFFFFFF or at + size > limit
+                properties_bytes(&draft) > MAX_PROPERTIES
+                or size > 0x7FFFFFFF
+                or size > segment - FILLER_BYTES
             ):
                 return None
+            if at + size > limit:
+                chunks.append((chunk_at, room.given() + filler(limit + FILLER_BYTES - at)))
+                chunk_at = at = limit + FILLER_BYTES
+                limit += segment
             draft.size, draft.queue, draft.flag = <int32_t>size, <int32_t>queue, <int32_t>flag
             draft.queue_offset, draft.at, draft.sys_flag = offset, at, <int32_t>flags
             draft.born, draft.reconsumed, draft.prepared = born, <int32_t>reconsumed, prepared
@@ -240,5 +262,5 @@ cdef object encode_within(
             last_record = at
             at += size
         placed.append(appended)
-    data = PyBytes_FromStringAndSize(<const char *>room.data, room.used)
-    return Encoded([(start, data)], placed, at, last_record, counted)
+    chunks.append((chunk_at, room.given()))
+    return Encoded(chunks, placed, at, last_record, counted)
