@@ -41,7 +41,7 @@ from rocketpipe.pipeline.planning.filters import RowFilter
 from rocketpipe.pipeline.planning.gaps import MessagesGone
 from rocketpipe.pipeline.planning.offset_reader import OffsetReader
 from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition
-from rocketpipe.pipeline.reading import read_part
+from rocketpipe.pipeline.reading import read_part, together
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store import roster, set_aside
 from rocketpipe.store.config import FlushMode, StoreConfig
@@ -391,6 +391,32 @@ def test_records_far_apart_and_in_several_segments_are_gathered(
     monkeypatch.setattr(log_reading, "_MAX_BETWEEN", 0)
     rows = rows_of(whole(LogOffsets(closed_store), "plain"), options(path=closed_store), NUMBERS)
     assert bodies_of(rows) == [*range(0, 120, 2), *range(1, 120, 2)]
+
+
+def test_short_ranges_of_several_queues_make_one_batch(closed_store: Path) -> None:
+    part = whole(LogOffsets(closed_store), "plain")
+    for batch_rows, sizes in ((120, [120]), (119, [60, 60]), (50, [50, 10, 50, 10])):
+        given = options(path=closed_store, batch_rows=batch_rows)
+        batches = list(read_part(part, given, NUMBERS, ALL))
+        assert [batch.num_rows for batch in batches] == sizes
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        assert bodies_of(rows) == [*range(0, 120, 2), *range(1, 120, 2)]
+
+
+def test_ranges_share_a_batch_as_long_as_they_fit() -> None:
+    def spans(*counts: int) -> list[list[int]]:
+        queues = [
+            MessageQueue(topic="t", broker_name="b", queue_id=number)
+            for number in range(len(counts))
+        ]
+        ranges = [
+            QueueRange(queue, QueueOffset(5), QueueOffset(5 + count))
+            for queue, count in zip(queues, counts, strict=True)
+        ]
+        return [[each.count for each in some] for some in together(ranges, 10)]
+
+    assert spans(3, 3, 4, 1, 30, 2, 9) == [[3, 3, 4], [1], [30], [2], [9]]
+    assert spans() == []
 
 
 def test_what_retention_took_after_the_plan_is_a_gap(closed_store: Path) -> None:

@@ -7,8 +7,8 @@ Inflated bodies come on top: a batch with more than `BATCH_BYTES` of them is spl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby, islice
 from typing import Final
 
 import numpy as np
@@ -44,7 +44,22 @@ def read_part(
         ConnectionLost: If a broker stays out of reach.
     """
     target = arrow_schema(schema)
-    for queue_range, found in _found(part, options, wanted):
+    if options.path is not None:
+        yield from _read_logs(part, options, target, wanted)
+        return
+    from rocketpipe.pipeline.broker.reading import read_brokers
+
+    yield from _settled(read_brokers(part, options, wanted), target, options, wanted)
+
+
+def _settled(
+    each: Iterator[tuple[QueueRange, Records | Gap | Unreadable]],
+    target: pa.Schema,
+    options: ReadOptions,
+    wanted: RowFilter,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of what was found; what is missing or bad goes as the options say."""
+    for queue_range, found in each:
         if isinstance(found, Gap):
             missing(found, options.on_gap)
         elif isinstance(found, Unreadable):
@@ -59,7 +74,7 @@ def _rows(
     records: Records, queue: MessageQueue, target: pa.Schema, options: ReadOptions
 ) -> Iterator[pa.RecordBatch]:
     """The batches of some records; those of them that cannot be read go as the options say."""
-    has_bodies = any(name == "body" or name not in SCHEMA.names for name in target.names)
+    has_bodies = _has_bodies(target)
     done = 0
     try:
         for some in records.parted(BATCH_BYTES) if has_bodies else (records,):
@@ -116,26 +131,71 @@ def _stub(bad: Unreadable, target: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def _found(
-    part: ReadPartition, options: ReadOptions, wanted: RowFilter
-) -> Iterator[tuple[QueueRange, Records | Gap | Unreadable]]:
-    # Each imports much that the other does not need.
-    if options.path is not None:
-        from rocketpipe.pipeline.log.directory import LogDirectory
-        from rocketpipe.pipeline.log.reading import read_log
-        from rocketpipe.pipeline.log.stores import store_of
+def _read_logs(
+    part: ReadPartition, options: ReadOptions, target: pa.Schema, wanted: RowFilter
+) -> Iterator[pa.RecordBatch]:
+    # What reads through brokers imports much that this does not need, and the other way round.
+    from rocketpipe.pipeline.log.directory import LogDirectory
+    from rocketpipe.pipeline.log.reading import read_log, read_together
+    from rocketpipe.pipeline.log.stores import store_of
 
-        # In the order of their queues, so those of a broker do not always follow each other.
-        by_broker = sorted(part.ranges, key=lambda each: each.queue.broker_name)
-        for broker, ranges in groupby(by_broker, key=lambda each: each.queue.broker_name):
-            with LogDirectory(store_of(options.path, options.broker_name, broker)) as directory:
-                for queue_range in ranges:
-                    for found in read_log(directory, queue_range, wanted, options.batch_rows):
-                        yield queue_range, found
-    else:
-        from rocketpipe.pipeline.broker.reading import read_brokers
+    assert options.path is not None
+    # In the order of their queues, so those of a broker do not always follow each other.
+    by_broker = sorted(part.ranges, key=lambda each: each.queue.broker_name)
+    for broker, ranges in groupby(by_broker, key=lambda each: each.queue.broker_name):
+        with LogDirectory(store_of(options.path, options.broker_name, broker)) as directory:
+            for some in together(ranges, options.batch_rows):
+                if len(some) > 1:
+                    records = read_together(directory, some, wanted)
+                    batches = _whole(records, broker, target, options, wanted)
+                    if batches is not None:
+                        yield from batches
+                        continue
+                for queue_range in some:
+                    found = read_log(directory, queue_range, wanted, options.batch_rows)
+                    each = ((queue_range, one) for one in found)
+                    yield from _settled(each, target, options, wanted)
 
-        yield from read_brokers(part, options, wanted)
+
+def together(ranges: Iterable[QueueRange], batch_rows: int) -> Iterator[list[QueueRange]]:
+    """Ranges that follow each other and together fill one batch; each long one alone."""
+    held: list[QueueRange] = []
+    count = 0
+    for each in ranges:
+        if held and count + each.count > batch_rows:
+            yield held
+            held, count = [], 0
+        held.append(each)
+        count += each.count
+    if held:
+        yield held
+
+
+def _whole(
+    records: Records | None,
+    broker: str,
+    target: pa.Schema,
+    options: ReadOptions,
+    wanted: RowFilter,
+) -> list[pa.RecordBatch] | None:
+    """Records of several queues as one batch, or none; None if they take more, or some are bad."""
+    if records is None:
+        return None
+    try:
+        records = _chosen(records, wanted)
+        if not records.count:
+            return []
+        if _has_bodies(target):
+            records, *more = islice(records.parted(BATCH_BYTES), 2)
+            if more:
+                return None
+        return [_batch(records, broker, target, options)]
+    except DamagedRecord:
+        return None
+
+
+def _has_bodies(target: pa.Schema) -> bool:
+    return any(name == "body" or name not in SCHEMA.names for name in target.names)
 
 
 def _chosen(records: Records, wanted: RowFilter) -> Records:

@@ -233,10 +233,16 @@ class QueueView:
         if offset >= self._written:
             entry = self.entries(offset, offset + 1)[0]
             return int(entry["at"]), int(entry["size"]), int(entry["tag"])
-        found = self._read(offset, 1)
-        if not found.size:
+        place = offset * QUEUE_ENTRY_BYTES
+        data = b""
+        # A search asks for one after the other, mostly of the same file.
+        if self._held is not None and 0 <= place - self._held[0] < self._file_bytes:
+            data = self._held[1].read(QUEUE_ENTRY_BYTES, place - self._held[0])
+        if len(data) != QUEUE_ENTRY_BYTES:
+            data = self._read(offset, 1).tobytes()
+        if not data:
             return 0, 0, 0
-        at, size, tag = QUEUE_ENTRY.unpack(found.tobytes())
+        at, size, tag = QUEUE_ENTRY.unpack(data)
         return at, size, tag
 
 

@@ -8,7 +8,7 @@ one buffer in the order of the queue.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -60,6 +60,40 @@ def read_log(
         entries, offsets = chosen(entries, kept), offsets[kept]
         for first, last in _portions(entries, directory.log.segment_bytes):
             yield from _portion(directory, part, entries[first:last], offsets[first:last])
+
+
+def read_together(
+    directory: LogDirectory, parts: Sequence[QueueRange], wanted: RowFilter
+) -> Records | None:
+    """The records of several short ranges at once, one range after the other.
+
+    None if they are too long for one buffer, or anything of them is missing or damaged: `read_log`
+    says what it is.
+
+    Raises:
+        DiskError: If the files cannot be read.
+    """
+    hashes = _hashes(wanted)
+    pieces = []
+    for part in parts:
+        view = directory.queue(part.queue.topic, part.queue.queue_id)
+        pieces.append(view.entries(part.start, part.end))
+    entries = np.concatenate(pieces)
+    if bool(((entries["size"] == BLANK_SIZE) | (entries["at"] < directory.log.first_offset)).any()):
+        return None
+    if hashes is not None:
+        entries = chosen(entries, np.isin(entries["tag"], hashes))
+    if len(_portions(entries, directory.log.segment_bytes)) != 1:
+        return None
+    # Nobody asks where they are in their queues unless something is wrong with them.
+    unasked = np.zeros(entries.size, np.int64)
+    try:
+        found = list(_records(directory, parts[0], entries, unasked))
+    except DiskError as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return None
+    return found[0] if len(found) == 1 and isinstance(found[0], Records) else None
 
 
 def _hashes(wanted: RowFilter) -> Ints | None:
