@@ -1,16 +1,20 @@
-"""Messages as the connector hands them over, without a Spark."""
+"""Messages as the connector hands them over, without a Spark; and a real PostgreSQL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
+from tests.tables.support.postgres import PostgresServer
 
 from rocketpipe.tables.columns import DIGEST, OF_MESSAGE
 
 Messages = Callable[..., pa.RecordBatch]
+Psql = Callable[..., list[tuple[Any, ...]]]
 
 
 @pytest.fixture
@@ -34,3 +38,29 @@ def messages() -> Messages:
         return pa.RecordBatch.from_pydict(columns)
 
     return made
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """The server itself: who hurts it has it run again."""
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def address(postgres_server: PostgresServer) -> str:
+    """The address of a database that is empty."""
+    return postgres_server.new_database()
+
+
+@pytest.fixture
+def psql(address: str) -> Psql:
+    """``psql("SELECT …")``: what the database answers, if it does."""
+
+    def asked(statement: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(address, autocommit=True) as connection:
+            done = connection.execute(statement)  # type: ignore[arg-type]
+            return done.fetchall() if done.description else []
+
+    return asked

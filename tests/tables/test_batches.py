@@ -19,6 +19,7 @@ from rocketpipe.tables.spec import TableSpec
 from rocketpipe.tables.table import FollowedTable
 
 Messages = Callable[..., pa.RecordBatch]
+Psql = Callable[..., list[tuple[Any, ...]]]
 
 
 class Died(BaseException):
@@ -203,3 +204,29 @@ def test_batches_are_told_of(tmp_path: Path, messages: Messages) -> None:
     fill.tell = told.append
     fill(Frame(messages([b"{}", b"no", b"{}"])), 0)
     assert told == [{"batch": 0, "rows": 2, "bad_rows": 1}]
+
+
+def test_a_table_of_a_database_is_filled_as_all_others(
+    tmp_path: Path, messages: Messages, address: str, psql: Psql
+) -> None:
+    asked = {"format": "postgres", "database": address, "table": "orders", "new_columns": "add"}
+    fill = writer(tmp_path, **asked)
+    long = b"x" * 64
+    fill(Frame(messages([b'{"city": "a"}', b"no", b'{"city": "n\\u0000"}'])), 0)
+    frame = Frame(messages([b'{"note": "n"}', b'{"xmin": 1}', b'{"%s": 1}' % long], first=3))
+    fill(frame, 1)
+    writer(tmp_path)(frame, 1)
+    assert psql("SELECT queue_offset, city, note FROM orders ORDER BY 1") == [
+        (0, "a", None),
+        (3, None, "n"),
+    ]
+    bad = psql("SELECT queue_offset, error, body FROM orders_bad_rows ORDER BY 1")
+    assert [(row[0], row[1][:25]) for row in bad] == [
+        (1, "not JSON: Expecting value"),
+        (2, "city: has a NUL, which Po"),
+        (4, "field 'xmin' cannot be th"),
+        (5, "field 'xxxxxxxxxxxxxxxxxx"),
+    ]
+    assert bad[1][2] == b'{"city": "n\\u0000"}'
+    assert fill.table.rows.figures()["rows"] == 2
+    assert psql("SELECT count(*) FROM pg_class WHERE relname LIKE '%stage%'") == [(0,)]

@@ -74,3 +74,28 @@ def test_brokers_are_told_of_the_group_and_a_store_of_none() -> None:
 def test_a_group_is_called_as_the_directory_as_far_as_names_go() -> None:
     assert group_for("orders") == "table-orders"
     assert spec(group=group_for("my lake.é" * 50)).group is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"table": "a.b.c"}, "known by a name"),
+        ({"format": "iceberg", "table": "orders"}, "CATALOGUE.NAMESPACE.NAME"),
+        ({"format": "postgres"}, "name the database"),
+        ({"format": "postgres", "database": "postgresql://db", "table": "a.b.c"}, "SCHEMA.NAME"),
+        ({"format": "postgres", "database": "postgresql://db", "table": "t" * 55}, "too long"),
+        (
+            {
+                "format": "postgres",
+                "database": "postgresql://db",
+                "table": "t",
+                "partition_by": "date",
+            },
+            "make an index instead",
+        ),
+        ({"password_file": "secret"}, "is for --to postgresql"),
+    ],
+)
+def test_names_are_for_tables_that_have_one(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        TableSpec(topic="orders", name_server="127.0.0.1:1", **fields)

@@ -16,6 +16,7 @@ EXCUSES: Final = {
     "NoRoute": "the broker was away",
     "QueuesUnreachable": "the broker was away",
     "UnknownTopic": "the broker had not told the NameServer of its topics yet",
+    "DatabaseAway": "the database was away",
     "CallTimeout": "the broker did not answer in time",
 }
 

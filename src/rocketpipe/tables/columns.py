@@ -39,7 +39,7 @@ from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.pipeline.columns.json_fields import Number
 from rocketpipe.pipeline.columns.rows import ERROR_COLUMN, TEXT_COLUMN, arrow_schema
 from rocketpipe.pipeline.options.ddl import SchemaTextError, parse_schema
-from rocketpipe.tables.spec import DATE, TableSpec
+from rocketpipe.tables.spec import DATE, Format, TableSpec
 
 BODY: Final = "body"
 DIGEST: Final = "body_digest"
@@ -87,6 +87,8 @@ MOST_COLUMNS: Final = 1_000
 _RESERVED: Final = frozenset({*OF_MESSAGE.names, DIGEST, ERROR_COLUMN})
 #: What Delta and Parquet take in a name; more is possible with a mapping that few readers know.
 _REFUSED_IN_NAMES: Final = re.compile(r"[ ,;{}()\n\t=`]")
+#: What every table of PostgreSQL has of its own.
+_OF_POSTGRES: Final = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _DDL: Final[dict[pa.DataType, str]] = {
     pa.bool_(): "BOOLEAN",
@@ -178,8 +180,10 @@ def misfit(old: pa.Schema, new: pa.Schema) -> str | None:
     return None
 
 
-def name_problem(name: str, known: Collection[str]) -> str | None:
+def name_problem(name: str, known: Collection[str], form: Format = "delta") -> str | None:
     """Why a field of a body cannot be a column of its own; ``known`` are names in lower case."""
+    if form == "postgres" and (len(name.encode()) > 63 or name in _OF_POSTGRES):
+        return f"field {name[:70]!r} cannot be the name of a column of PostgreSQL"
     folded = name.lower()
     if name in _RESERVED or folded in _RESERVED:
         return f"field {name!r} is called as a column that every message has"
@@ -227,7 +231,7 @@ def _decoded(spec: TableSpec) -> pa.Schema:
         raise ConfigError("--schema", f"{error}; write it like 'city STRING, cents INT'") from error
     names: set[str] = set()
     for field in fields:
-        problem = name_problem(field.name, names)
+        problem = name_problem(field.name, names, spec.format)
         if problem is not None:
             raise ConfigError("--schema", f"{problem}: rename it in the body, or leave it out")
         names.add(field.name.lower())

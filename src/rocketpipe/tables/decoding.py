@@ -32,7 +32,8 @@ from rocketpipe.tables.columns import (
     merged,
     name_problem,
 )
-from rocketpipe.tables.spec import DATE, Decode, NewColumnsRule, TableSpec
+from rocketpipe.tables.nul import rows_with_nul
+from rocketpipe.tables.spec import DATE, Decode, Format, NewColumnsRule, TableSpec
 
 _LOST: Final = "the message cannot be read: its bytes are damaged"
 
@@ -54,11 +55,20 @@ class Decoding:
     decode: Decode
     time_zone: str
     new_columns: NewColumnsRule
+    #: What the table is: some take less than Arrow has.
+    form: Format = "delta"
 
     @classmethod
     def of(cls, spec: TableSpec) -> Decoding:
         """What a spec asks for; raises ConfigError as `TableColumns.of`."""
-        return cls(spec.topic, TableColumns.of(spec), spec.decode, spec.time_zone, spec.new_columns)
+        return cls(
+            spec.topic,
+            TableColumns.of(spec),
+            spec.decode,
+            spec.time_zone,
+            spec.new_columns,
+            spec.format,
+        )
 
 
 @dataclass(slots=True)
@@ -94,6 +104,9 @@ class RowDecoder:
         if self.how.columns.has_date:
             columns[DATE] = pc.cast(messages.column("store_timestamp"), pa.date32())
         schema = self.how.columns.schema
+        if self.how.form == "postgres":
+            for row, name in rows_with_nul(columns).items():
+                reasons.setdefault(row, f"{name}: has a NUL, which PostgreSQL has no place for")
         if not reasons:
             rows = _batch(columns, schema)
             return rows, _none(BAD_ROWS)
@@ -167,7 +180,7 @@ class RowDecoder:
         kinds = {name: kind for name, value in strange.items() if (kind := kind_of(value))}
         if self.how.new_columns == "add":
             for name in kinds:
-                problem = name_problem(name, self._folded)
+                problem = name_problem(name, self._folded, self.how.form)
                 if problem is not None:
                     return problem
         for name, kind in kinds.items():

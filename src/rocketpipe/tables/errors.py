@@ -37,5 +37,15 @@ class NewColumns(TableError):
     """Bodies have fields that the table has no column for, and may not get one."""
 
 
+class DatabaseAway(TableError):
+    """A database that cannot take rows now; it may be tried again."""
+
+    retryable = True
+
+
+class DatabaseRefused(TableError):
+    """A database that does not take what it is asked to."""
+
+
 class TooManyParts(TableError):
     """A batch has so many values of the partition column that it would be all small files."""

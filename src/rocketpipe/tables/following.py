@@ -27,7 +27,9 @@ from rocketpipe.pipeline.register import is_remote
 from rocketpipe.pipeline.session import SparkPlace, opened
 from rocketpipe.tables.batches import BatchWriter, Tell
 from rocketpipe.tables.columns import TableColumns
+from rocketpipe.tables.destination import SUFFIX, destination
 from rocketpipe.tables.directory import TableDirectory, check_same
+from rocketpipe.tables.errors import DatabaseAway
 from rocketpipe.tables.spec import TableSpec, group_for
 from rocketpipe.tables.table import FollowedTable
 
@@ -75,6 +77,7 @@ def follow(
     *,
     to: str | Path,
     once: bool = False,
+    state: str | Path | None = None,
     spark: SparkSession | None = None,
     place: SparkPlace | None = None,
     stop: threading.Event | None = None,
@@ -83,9 +86,11 @@ def follow(
 ) -> FollowReport:
     """Fill a table with a topic's messages, each exactly once.
 
-    ``asked`` are the fields of `TableSpec`; for a table that is there, those that are left out are
-    as they were. With ``once`` it ends when all that was there is read, otherwise when ``stop`` is
-    set. It runs on ``spark``, or on one of its own at ``place``.
+    ``to`` is a directory, or the address of a PostgreSQL, for which ``state`` is the directory of
+    what belongs to the table (``./TABLE.follow``). ``asked`` are the fields of `TableSpec`; for a
+    table that is there, those that are left out are as they were. With ``once`` it ends when all
+    that was there is read, otherwise when ``stop`` is set. It runs on ``spark``, or on one of its
+    own at ``place``.
 
     Raises:
         ConfigError: If something that was asked for cannot be.
@@ -94,10 +99,12 @@ def follow(
         SpecMismatch: If the table there is another one.
         CheckpointMismatch: If table and checkpoint do not belong together.
         AlreadyFollowed: If another process follows it.
+        DatabaseAway: If the database cannot be reached.
+        DatabaseRefused: If it does not take what it is asked to.
         NewColumns: If bodies have fields that may not become columns.
         FollowFailed: If the query fails for another reason that does not pass.
     """
-    directory = TableDirectory(to)
+    directory, asked = destination(to, topic, {"state": state, **asked})
     table = FollowedTable(directory, asked_spec(directory, topic, asked))
     assert table.schema is not None  # what is wrong with it shows here
     check_offsets(ReadOptions.parse(table.spec.source_options()))
@@ -148,7 +155,7 @@ def asked_spec(directory: TableDirectory, topic: str | None, asked: Mapping[str,
         raise ConfigError("topic", f"{directory} is no table yet: name the topic to follow")
     if given.get("store") is None:
         given.setdefault("name_server", DEFAULT_NAME_SERVER)
-        given.setdefault("group", group_for(directory.root.name))
+        given.setdefault("group", group_for(directory.root.name.removesuffix(SUFFIX)))
     return TableSpec(**given)
 
 
@@ -224,6 +231,8 @@ class _Run:
         if isinstance(error, RocketPipeError) and not error.retryable:
             raise error
         why = excuse(failure)
+        if isinstance(error, DatabaseAway) or DatabaseAway.__name__ in failure:
+            why = _first_words(failure)  # it may be full, locked or silent as well
         if why is None or (self._once and self._fruitless >= MOST_RESTARTS):
             raise FollowFailed(str(self._table.directory), _first_words(failure))
         pause_s = min(_FIRST_PAUSE_S * 2**self._fruitless, _LONGEST_PAUSE_S)

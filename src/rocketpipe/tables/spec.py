@@ -7,8 +7,9 @@ It is kept with the table, as JSON, so that every later command knows it from th
      "broker_name": null, "decode": "json", "schema": "city STRING, cents INT",
      "added": "`note` STRING", "time_zone": "UTC", "properties": false, "partition_by": "date",
      "new_columns": "add", "format": "delta", "table": null,
-     "group": "table-orders", "start": "earliest", "on_gap": "fail",
-     "batch_rows": 1000000, "every_ms": 5000, "compact_every": 100, "keep_ms": 2592000000}
+     "database": null, "password_file": null, "group": "table-orders",
+     "start": "earliest", "on_gap": "fail", "batch_rows": 1000000, "every_ms": 5000,
+     "compact_every": 100, "keep_ms": 2592000000}
 
 ``id`` is the name under which the table numbers its batches, in its own commits; it is also in the
 checkpoint. ``schema`` has the columns that were asked for, ``added`` those that ``new_columns=add``
@@ -30,7 +31,7 @@ from rocketpipe.model.names import check_consumer_group, check_topic
 
 Decode = Literal["none", "text", "json"]
 NewColumnsRule = Literal["ignore", "add", "fail", "quarantine"]
-Format = Literal["delta", "iceberg", "parquet"]
+Format = Literal["delta", "iceberg", "parquet", "postgres"]
 
 VERSION: Final = 1
 EARLIEST: Final = "earliest"
@@ -46,12 +47,17 @@ DEFAULT_KEEP_MS: Final = 30 * DAY_MS
 #: Readers hold a version for as long as their query takes: less would pull files from under them.
 LEAST_KEEP_MS: Final = 3_600_000
 
+#: PostgreSQL has 63 bytes for a name, and ``_bad_rows`` is behind it.
+LONGEST_TABLE_NAME: Final = 54
+
 #: What may be other when a table is followed again; all else is what the table is.
 CHANGEABLE: Final = frozenset(
     {
         "name_server",
         "store",
         "broker_name",
+        "database",
+        "password_file",
         "schema",
         "added",
         "new_columns",
@@ -89,7 +95,11 @@ class TableSpec:
     new_columns: NewColumnsRule = "ignore"
     format: Format = "delta"
     #: For Iceberg: CATALOGUE.NAMESPACE.NAME in a catalogue that pyiceberg is told of.
+    #: For PostgreSQL: the table, SCHEMA.NAME or NAME.
     table: str | None = None
+    #: For PostgreSQL: its address, without a password, and a file that has that.
+    database: str | None = None
+    password_file: str | None = None
     #: The consumer group as which the table's lag shows.
     group: str | None = None
     #: ``earliest``, ``latest`` or a time in ISO 8601.
@@ -141,15 +151,37 @@ class TableSpec:
             raise ConfigError("table", "batch rows, times and counts are never negative")
 
     def _check_table(self) -> None:
+        if self.format == "postgres":
+            self._check_database()
+            return
+        if self.database is not None or self.password_file is not None:
+            raise ConfigError("--password-file", "is for --to postgresql://…")
         if self.table is None:
             return
         if self.format != "iceberg":
             raise ConfigError(
-                "--table", "is for tables that are kept under a name: --format iceberg"
+                "--table", "is for tables that are known by a name: Iceberg and PostgreSQL"
             )
         if len(self.table.split(".")) < 3 or not all(self.table.split(".")):
             raise ConfigError(
                 "--table", f"{self.table!r} is not of the form CATALOGUE.NAMESPACE.NAME"
+            )
+
+    def _check_database(self) -> None:
+        if not self.database or not self.table:
+            raise ConfigError("--to", "name the database as postgresql://USER@HOST/NAME")
+        parts = self.table.split(".")
+        if len(parts) > 2 or not all(parts):
+            raise ConfigError("--table", f"{self.table!r} is not of the form NAME or SCHEMA.NAME")
+        if max(len(each.encode()) for each in parts) > LONGEST_TABLE_NAME:
+            raise ConfigError(
+                "--table",
+                f"{self.table!r} is too long: {LONGEST_TABLE_NAME} bytes leave room for "
+                "its table of bad rows",
+            )
+        if self.partition_by is not None:
+            raise ConfigError(
+                "--partition-by", "is for tables of files: in PostgreSQL, make an index instead"
             )
 
     def source_options(self) -> dict[str, str]:

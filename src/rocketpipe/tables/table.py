@@ -17,9 +17,11 @@ from rocketpipe.tables.checkpoint import Checkpoint
 from rocketpipe.tables.columns import BAD_ROWS, ONLY_MORE, TableColumns, misfit
 from rocketpipe.tables.directory import TableDirectory, check_same
 from rocketpipe.tables.errors import SpecMismatch
+from rocketpipe.tables.sinks.database import Database, TableName
 from rocketpipe.tables.sinks.delta import DeltaSink
 from rocketpipe.tables.sinks.iceberg import IcebergCatalogue, IcebergSink
 from rocketpipe.tables.sinks.parquet import ParquetSink
+from rocketpipe.tables.sinks.postgres import PostgresSink
 from rocketpipe.tables.sinks.sink import BatchSink
 from rocketpipe.tables.spec import TableSpec
 
@@ -108,11 +110,23 @@ class FollowedTable:
         partition_by = self.spec.partition_by if name == "rows" else None
         if self.spec.format == "parquet":
             return ParquetSink(root, self.directory.staging / name, schema)
+        if self.spec.format == "postgres":
+            return self._postgres(name, schema)
         if self.spec.format == "iceberg":
             _need("pyiceberg", "pyiceberg[sql-sqlite]")
             return self._iceberg(root, name, partition_by)
         _need("deltalake", "deltalake")
         return DeltaSink(root, self.spec.id, partition_by)
+
+    def _postgres(self, name: str, schema: pa.Schema) -> PostgresSink:
+        assert self.spec.database is not None
+        assert self.spec.table is not None
+        database = Database(self.spec.database, self.spec.password_file)
+        database.check()
+        table = TableName.parse(self.spec.table)
+        if name != "rows":
+            table = table.beside(f"{table.name}_{name}")
+        return PostgresSink(database, table, self.spec.id, str(self.directory), schema)
 
     def _iceberg(self, root: Path, name: str, partition_by: str | None) -> IcebergSink:
         if self.spec.table is None:

@@ -42,6 +42,7 @@ def test_what_cannot_be_followed_is_refused_in_a_line_and_nothing_is_written(
     lake = tmp_path / "lake"
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "one.png").touch()
+    away, secret = "postgresql://127.0.0.1:1", "postgresql://me:hush@127.0.0.1:1/x"
     refused: dict[tuple[str, ...], tuple[int, str]] = {
         ("ordesr", "--to", str(lake), *JSON): (1, "the nearest is 'orders'"),
         ("orders", "--to", str(lake), "--decode", "json"): (2, "name the fields of the bodies"),
@@ -49,6 +50,10 @@ def test_what_cannot_be_followed_is_refused_in_a_line_and_nothing_is_written(
         ("orders", "--to", str(lake), *JSON, "--partition-by", "town"): (2, "no column 'town'"),
         ("orders", "--to", str(tmp_path / "photos")): (1, "one.png"),
         ("orders", "--to", "s3://lake/orders"): (2, "is no directory"),
+        ("orders", "--to", str(lake), "--format", "postgres"): (2, "needs --to postgresql://"),
+        ("orders", "--to", f"{away}/x", "--state", str(lake)): (1, f"{away}/x: cannot be reached"),
+        ("orders", "--to", secret, "--state", str(lake)): (2, "PGPASSFILE or --password-file"),
+        ("orders", "--to", str(lake), "--format", "iceberg", "--table", "x"): (2, "CATALOGUE."),
         ("--to", str(lake)): (2, "name the topic to follow"),
         ("orders", "--to", str(lake), "--keep", "5m"): (2, "longest query"),
         ("orders", "--to", str(lake), "--remote", "spark://x"): (2, "sc://HOST:PORT"),
@@ -58,6 +63,7 @@ def test_what_cannot_be_followed_is_refused_in_a_line_and_nothing_is_written(
     for words, (code, said) in refused.items():
         printed = command("table", "follow", *words, code=code)
         assert said in printed, words
+        assert "hush" not in printed
         assert printed.count("\n") <= 2, printed
     assert not lake.exists()
 

@@ -46,7 +46,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "follow", "fill a table with a topic's messages, each once, until Ctrl-C", _follow
     )
     follow.add_argument("topic", nargs="?", help="may be left out for a table that is there")
-    follow.add_argument("--to", required=True, metavar="DIR", help="the directory of the table")
+    follow.add_argument(
+        "--to",
+        required=True,
+        metavar="DIR|postgresql://…",
+        help="the directory of the table, or the database that it is in; never with a password",
+    )
+    follow.add_argument(
+        "--state",
+        metavar="DIR",
+        help="for a database: the directory of checkpoint and settings (./TABLE.follow)",
+    )
     follow.add_argument("--once", action="store_true", help="end when all that is there is read")
     _add_what(follow)
     _add_how(follow)
@@ -79,8 +89,8 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--table",
         metavar="NAME",
-        help="Iceberg: CATALOGUE.NAMESPACE.NAME in a catalogue that pyiceberg is told of (a file "
-        "of SQLite in the directory)",
+        help="PostgreSQL: NAME or SCHEMA.NAME (the topic's); Iceberg: CATALOGUE.NAMESPACE.NAME in "
+        "a catalogue that pyiceberg is told of (a file of SQLite in the directory)",
     )
     what.add_argument(
         "--from",
@@ -93,6 +103,11 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
 def _add_how(parser: argparse.ArgumentParser) -> None:
     """How a table is filled: may be other each time, and is kept as well."""
     how = parser.add_argument_group("how it is filled; kept as well, and may be changed")
+    how.add_argument(
+        "--password-file",
+        metavar="FILE",
+        help="has the password of the database, as PGPASSWORD and PGPASSFILE do",
+    )
     how.add_argument(
         "--new-columns",
         choices=get_args(NewColumnsRule),
@@ -140,9 +155,8 @@ def _keep_ms(text: str) -> int:
 def _asked(options: argparse.Namespace) -> dict[str, Any]:
     """What the flags ask of a table; what they do not name is None."""
     names = (
-        "decode schema time_zone properties partition_by format table start new_columns store "
-        "broker_name group "
-        "on_gap batch_rows every_ms compact_every keep_ms"
+        "decode schema time_zone properties partition_by format table password_file start "
+        "new_columns store broker_name group on_gap batch_rows every_ms compact_every keep_ms"
     )
     asked = {name: getattr(options, name) for name in names.split()}
     if options.store is not None and options.namesrv is not None:
@@ -151,11 +165,13 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _follow(options: argparse.Namespace) -> int:
-    from rocketpipe.tables.directory import TableDirectory
+    from rocketpipe.tables.destination import destination
     from rocketpipe.tables.following import follow
 
     asked = _asked(options)
-    is_new = not TableDirectory(options.to).has_spec
+    asked["state"] = options.state
+    directory, _ = destination(options.to, options.topic, asked)
+    is_new = not directory.has_spec
     if options.namesrv is not None or (is_new and options.store is None):
         asked["name_server"] = connecting.name_servers(options.namesrv)
     place = spark_place.spark_place(options)
@@ -227,7 +243,7 @@ def _facts(table: FollowedTable) -> dict[str, Any]:
         "bytes": rows["bytes"],
         "version": rows["version"],
         "bad_rows": bad["rows"],
-        "bad_rows_in": str(table.directory.bad_rows),
+        "bad_rows_in": str(table.bad_rows),
         "last_batch": table.rows.last_batch(),
         "written_by": table.directory.writer(),
     }
