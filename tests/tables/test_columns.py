@@ -129,3 +129,12 @@ def test_columns_may_come_and_none_may_go_or_change() -> None:
     assert "a is int32, not int64" in str(misfit(old, other))
     strict = pa.schema([*old, pa.field("c", pa.int32(), nullable=False)])
     assert "NOT NULL" in str(misfit(old, strict))
+
+
+def test_names_of_a_schema_that_messages_have_are_refused_with_the_way_out() -> None:
+    fields = [{"name": "tags", "type": "string"}]
+    schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
+    with pytest.raises(ConfigError, match=r"--schema-file.*'tags'.*another name"):
+        TableColumns.of(spec(schema, decode="avro"))
+    with pytest.raises(ConfigError, match="is no Avro schema"):
+        TableColumns.of(spec("{", decode="avro"))

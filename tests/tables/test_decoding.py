@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -119,3 +120,21 @@ def test_properties_are_kept_where_they_are_asked_for(messages: Messages) -> Non
     assert rows.column("properties").to_pylist() == [[("city", "Oslo")]]
     assert rows.column("born_timestamp").to_pylist() == sent.to_pylist()[:1]
     assert bad.num_rows == 1
+
+
+def test_bodies_in_avro_are_rows_or_bad_rows_as_those_in_json_are(messages: Messages) -> None:
+    schema = json.dumps(
+        {
+            "type": "record",
+            "name": "Order",
+            "fields": [{"name": "city", "type": "string"}, {"name": "raw", "type": "bytes"}],
+        }
+    )
+    how = decoder(schema, decode="avro", partition_by="city")
+    rows, bad = how.split(messages([b"\x08Oslo\x02\xff", b"{}", None, b"\x08Lima\x00"]))
+    assert rows.column("city").to_pylist() == ["Oslo", "Lima"]
+    assert rows.column("raw").to_pylist() == [b"\xff", b""]
+    assert bad.column("queue_offset").to_pylist() == [1, 2]
+    said = bad.column("error").to_pylist()
+    assert said[0].startswith("not Avro: ")
+    assert "cannot be read" in said[1]

@@ -48,6 +48,8 @@ def test_a_newer_minor_field_is_passed_over() -> None:
         ({"decode": "json"}, "'city STRING, cents INT'"),
         ({"schema": "city STRING"}, "add --decode json"),
         ({"new_columns": "add"}, "add --decode json"),
+        ({"decode": "avro"}, "--schema-file or --registry"),
+        ({"registry": "http://a"}, "--decode avro or protobuf"),
         ({"decode": "xml"}, "choose one of none, text, json"),
         ({"format": "csv"}, "choose one of"),
         ({"keep_ms": 60_000}, "longer than your longest query"),

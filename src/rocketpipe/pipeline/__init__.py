@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from rocketpipe.pipeline.columns.rows import ColumnError, UnreadableMessage
     from rocketpipe.pipeline.columns.write_rows import BadColumn, BadRow
     from rocketpipe.pipeline.delta import BatchConflict, BatchTable
+    from rocketpipe.pipeline.formats.errors import (
+        BodySchemaError,
+        NotRegistered,
+        RegistryAway,
+        RegistryError,
+    )
     from rocketpipe.pipeline.java import JavaNotFound
     from rocketpipe.pipeline.log.directory import LogNotFound
     from rocketpipe.pipeline.options.text import OptionError
@@ -31,14 +37,18 @@ __all__ = [
     "BadRow",
     "BatchConflict",
     "BatchTable",
+    "BodySchemaError",
     "ClusterUnreachable",
     "ColumnError",
     "DamagedRecord",
     "JavaNotFound",
     "LogNotFound",
     "MessagesGone",
+    "NotRegistered",
     "OptionError",
     "QueuesUnreachable",
+    "RegistryAway",
+    "RegistryError",
     "SparkPlace",
     "UnknownTopic",
     "UnreadableMessage",
@@ -53,14 +63,18 @@ _HOME = {
     "BadRow": "columns.write_rows",
     "BatchConflict": "delta",
     "BatchTable": "delta",
+    "BodySchemaError": "formats.errors",
     "ClusterUnreachable": "session",
     "ColumnError": "columns.rows",
     "DamagedRecord": "columns.records",
     "JavaNotFound": "java",
     "LogNotFound": "log.directory",
     "MessagesGone": "planning.gaps",
+    "NotRegistered": "formats.errors",
     "OptionError": "options.text",
     "QueuesUnreachable": "planning.offset_reader",
+    "RegistryAway": "formats.errors",
+    "RegistryError": "formats.errors",
     "SparkPlace": "session",
     "UnknownTopic": "planning.offset_reader",
     "UnreadableMessage": "columns.rows",

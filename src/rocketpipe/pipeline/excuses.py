@@ -17,6 +17,7 @@ EXCUSES: Final = {
     "QueuesUnreachable": "the broker was away",
     "UnknownTopic": "the broker had not told the NameServer of its topics yet",
     "DatabaseAway": "the database was away",
+    "RegistryAway": "the schema registry was away",
     "CallTimeout": "the broker did not answer in time",
 }
 

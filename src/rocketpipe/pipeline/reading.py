@@ -42,8 +42,9 @@ def read_part(
             ``onBadMessage`` is fail.
         LogNotFound: If the log cannot be seen from here.
         ConnectionLost: If a broker stays out of reach.
+        RegistryError: If the schema registry cannot be asked what an id means.
     """
-    target = arrow_schema(schema)
+    target = arrow_schema(schema, from_json=options.body_schema is None)
     if options.path is not None:
         yield from _read_logs(part, options, target, wanted)
         return
@@ -241,6 +242,10 @@ def _batch(
         body = columns.get("body")
         body = records.column("body", broker) if body is None else body
         columns |= decoded_columns(
-            body, options.decode, decoded, zone=options.zone, lost=records.lost
+            body,
+            options.body_schema or options.decode,
+            decoded,
+            zone=options.zone,
+            lost=records.lost,
         )
     return pa.RecordBatch.from_arrays([columns[field.name] for field in target], schema=target)

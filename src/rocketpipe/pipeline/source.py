@@ -36,6 +36,8 @@ class RocketPipeSource(DataSource):
         Raises:
             OptionError: If an option is missing, unknown or wrong.
             ColumnError: If an option names a column that there is not.
+            BodySchemaError: If the schema of bodies is not there, or none.
+            RegistryError: If the schema registry does not answer.
             UnknownTopic: If there is no such topic.
             ConnectionLost: If no NameServer can be reached.
         """
@@ -44,7 +46,7 @@ class RocketPipeSource(DataSource):
         from rocketpipe.pipeline.options.read import ReadOptions
         from rocketpipe.pipeline.options.table import remembering
 
-        options = ReadOptions.parse(self.options)
+        options = ReadOptions.parse(self.options).resolved()
         schema = schema_of(options)
         check_offsets(options)
         return remembering(schema, self.options)
@@ -61,7 +63,7 @@ class RocketPipeSource(DataSource):
         from rocketpipe.pipeline.options.read import ReadOptions
         from rocketpipe.pipeline.options.table import remembered
 
-        options = ReadOptions.parse(remembered(schema, self.options))
+        options = ReadOptions.parse(remembered(schema, self.options)).resolved()
         kind = FilteringBatchReader if options.push_down else BatchReader
         return kind(options, schema)
 
@@ -76,7 +78,8 @@ class RocketPipeSource(DataSource):
         from rocketpipe.pipeline.stream import StreamReader
 
         try:
-            return StreamReader(ReadOptions.parse(remembered(schema, self.options)), schema)
+            options = ReadOptions.parse(remembered(schema, self.options)).resolved()
+            return StreamReader(options, schema)
         except RocketPipeError as error:
             return RefusedStream(error)
 

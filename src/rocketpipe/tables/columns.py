@@ -1,6 +1,8 @@
 """The columns of a table: those of the bodies, then those that every message has of itself.
 
     decode=json     the columns of the schema, then those that were added
+    decode=avro, protobuf
+                    the columns of their schema
     decode=text     text STRING
     decode=none     body BINARY
     all of them     broker, queue_id, queue_offset, store_timestamp, message_id, keys, tags, and
@@ -38,6 +40,8 @@ import pyarrow as pa
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.pipeline.columns.json_fields import Number
 from rocketpipe.pipeline.columns.rows import ERROR_COLUMN, TEXT_COLUMN, arrow_schema
+from rocketpipe.pipeline.formats.body_schema import BodySchema
+from rocketpipe.pipeline.formats.errors import BodySchemaError
 from rocketpipe.pipeline.options.ddl import SchemaTextError, parse_schema
 from rocketpipe.tables.spec import DATE, Format, TableSpec
 
@@ -220,20 +224,39 @@ def kind_named(name: str) -> pa.DataType:
     return next(kind for kind in _DDL if str(kind) == name)
 
 
+def body_schema(spec: TableSpec) -> BodySchema | None:
+    """What bodies in Avro or Protobuf are read by; None if they are something else."""
+    if spec.decode != "avro" and spec.decode != "protobuf":
+        return None
+    return BodySchema(spec.decode, spec.schema or "", spec.registry)
+
+
 def _decoded(spec: TableSpec) -> pa.Schema:
     if spec.decode == "text":
         return pa.schema([pa.field(TEXT_COLUMN, pa.string())])
     if spec.decode == "none":
         return pa.schema([pa.field(BODY, pa.binary())])
+    bodies = body_schema(spec)
     try:
-        fields = arrow_schema(parse_schema(spec.schema or ""))
+        if bodies is not None:
+            fields = arrow_schema(bodies.struct, from_json=False)
+        else:
+            fields = arrow_schema(parse_schema(spec.schema or ""))
+    except BodySchemaError as error:
+        raise ConfigError("--decode", str(error)) from error
     except (SchemaTextError, RocketPipeError) as error:
         raise ConfigError("--schema", f"{error}; write it like 'city STRING, cents INT'") from error
     names: set[str] = set()
     for field in fields:
         problem = name_problem(field.name, names, spec.format)
         if problem is not None:
-            raise ConfigError("--schema", f"{problem}: rename it in the body, or leave it out")
+            raise ConfigError(
+                "--schema" if bodies is None else "--schema-file",
+                f"{problem}: rename it in the body, or leave it out"
+                if bodies is None
+                else f"{problem}: give a schema in which it has another name (in Avro, this one as "
+                "alias), or is left out",
+            )
         names.add(field.name.lower())
     added = arrow_schema(parse_schema(spec.added)) if spec.added else ()
     return pa.schema([*fields, *(each for each in added if each.name not in fields.names)])

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from rocketpipe.pipeline.columns.bodies import decoded_columns
 from rocketpipe.pipeline.columns.json_fields import NotAnObject, parse_object
 from rocketpipe.pipeline.columns.rows import ERROR_COLUMN
+from rocketpipe.pipeline.formats.body_schema import BodySchema
 from rocketpipe.tables.columns import (
     BAD_ROWS,
     BODY,
@@ -28,6 +29,7 @@ from rocketpipe.tables.columns import (
     MOST_COLUMNS,
     OF_MESSAGE,
     TableColumns,
+    body_schema,
     kind_of,
     merged,
     name_problem,
@@ -57,6 +59,8 @@ class Decoding:
     new_columns: NewColumnsRule
     #: What the table is: some take less than Arrow has.
     form: Format = "delta"
+    #: What bodies in Avro or Protobuf are read by.
+    bodies: BodySchema | None = None
 
     @classmethod
     def of(cls, spec: TableSpec) -> Decoding:
@@ -68,6 +72,7 @@ class Decoding:
             spec.time_zone,
             spec.new_columns,
             spec.format,
+            body_schema(spec),
         )
 
 
@@ -92,6 +97,9 @@ class RowDecoder:
         """The rows, with all columns of the table, and the bad rows.
 
         ``messages`` have the columns of ``read_schema`` and the digest.
+
+        Raises:
+            RegistryError: If the schema registry cannot be asked what an id means.
         """
         decoded, reasons = self._decoded(messages)
         columns: dict[str, pa.Array] = {
@@ -131,7 +139,7 @@ class RowDecoder:
             return {BODY: bodies}, lost
         decoded = decoded_columns(
             bodies,
-            self.how.decode,
+            self.how.bodies or self.how.decode,
             list(self.how.columns.decoded),
             zone=UTC if self.how.time_zone == "UTC" else ZoneInfo(self.how.time_zone),
             lost=lost,

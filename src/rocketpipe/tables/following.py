@@ -30,6 +30,7 @@ from rocketpipe.tables.columns import TableColumns
 from rocketpipe.tables.destination import SUFFIX, destination
 from rocketpipe.tables.directory import TableDirectory, check_same
 from rocketpipe.tables.errors import DatabaseAway
+from rocketpipe.tables.schemas import with_schema
 from rocketpipe.tables.spec import TableSpec, group_for
 from rocketpipe.tables.table import FollowedTable
 
@@ -87,10 +88,11 @@ def follow(
     """Fill a table with a topic's messages, each exactly once.
 
     ``to`` is a directory, or the address of a PostgreSQL, for which ``state`` is the directory of
-    what belongs to the table (``./TABLE.follow``). ``asked`` are the fields of `TableSpec`; for a
-    table that is there, those that are left out are as they were. With ``once`` it ends when all
-    that was there is read, otherwise when ``stop`` is set. It runs on ``spark``, or on one of its
-    own at ``place``.
+    what belongs to the table (``./TABLE.follow``). ``asked`` are the fields of `TableSpec`, and for
+    bodies in Avro or Protobuf ``schema_file``, or ``registry`` with ``subject``, and ``message``;
+    for a table that is there, those that are left out are as they were. With ``once`` it ends when
+    all that was there is read, otherwise when ``stop`` is set. It runs on ``spark``, or on one of
+    its own at ``place``.
 
     Raises:
         ConfigError: If something that was asked for cannot be.
@@ -134,6 +136,8 @@ def asked_spec(directory: TableDirectory, topic: str | None, asked: Mapping[str,
         SpecMismatch: If the table there is another one.
     """
     given = {name: value for name, value in asked.items() if value is not None}
+    there = directory.read() if directory.has_spec else None
+    given = with_schema(given, topic, there)
     unknown = given.keys() - TableSpec.__dataclass_fields__.keys() | (
         given.keys() & {"id", "added"}
     )
@@ -146,8 +150,7 @@ def asked_spec(directory: TableDirectory, topic: str | None, asked: Mapping[str,
         given.setdefault("store", None)
     if topic is not None:
         given["topic"] = topic
-    if directory.has_spec:
-        there = directory.read()
+    if there is not None:
         check_same(directory, there, given)
         return there.with_changes(**given)
     directory.check_free()

@@ -13,7 +13,8 @@ It is kept with the table, as JSON, so that every later command knows it from th
 
 ``id`` is the name under which the table numbers its batches, in its own commits; it is also in the
 checkpoint. ``schema`` has the columns that were asked for, ``added`` those that ``new_columns=add``
-has added since.
+has added since. Of bodies in Avro or Protobuf ``schema`` is their schema itself
+(`rocketpipe.pipeline.formats.body_schema`), and ``registry`` the one whose ids they begin with.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rocketpipe.client.name_servers import NameServers
 from rocketpipe.errors import ConfigError, InvalidName
 from rocketpipe.model.names import check_consumer_group, check_topic
 
-Decode = Literal["none", "text", "json"]
+Decode = Literal["none", "text", "json", "avro", "protobuf"]
 NewColumnsRule = Literal["ignore", "add", "fail", "quarantine"]
 Format = Literal["delta", "iceberg", "parquet", "postgres"]
 
@@ -59,6 +60,7 @@ CHANGEABLE: Final = frozenset(
         "database",
         "password_file",
         "schema",
+        "registry",
         "added",
         "new_columns",
         "group",
@@ -82,8 +84,10 @@ class TableSpec:
     #: For a store: what the column ``broker`` shows.
     broker_name: str | None = None
     decode: Decode = "none"
-    #: The columns of a body that is JSON, as SQL writes them.
+    #: The columns of a body that is JSON, as SQL writes them; or what Avro and Protobuf read by.
     schema: str | None = None
+    #: The schema registry whose ids bodies begin with.
+    registry: str | None = None
     #: Those that the table has got by itself since.
     added: str | None = None
     time_zone: str = "UTC"
@@ -132,14 +136,13 @@ class TableSpec:
         _choose("on gap", self.on_gap, ("fail", "skip"))
         if (self.name_server is None) == (self.store is None):
             raise ConfigError("table", "name where the topic is: a NameServer, or a store")
-        if self.decode == "json" and not self.schema:
-            raise ConfigError(
-                "schema", "is missing: name the fields of the bodies, as 'city STRING, cents INT'"
-            )
-        if self.decode != "json" and self.schema:
-            raise ConfigError("schema", "is for bodies that are JSON: add --decode json")
+        self._check_schema()
         if self.decode != "json" and self.new_columns != "ignore":
-            raise ConfigError("new columns", "are found in bodies that are JSON: add --decode json")
+            raise ConfigError(
+                "new columns",
+                "are found in bodies that are JSON: add --decode json; of Avro and Protobuf, name "
+                "the new schema with --schema-file or --registry",
+            )
         self._check_table()
         if self.keep_ms and self.keep_ms < LEAST_KEEP_MS:
             raise ConfigError(
@@ -183,6 +186,19 @@ class TableSpec:
             raise ConfigError(
                 "--partition-by", "is for tables of files: in PostgreSQL, make an index instead"
             )
+
+    def _check_schema(self) -> None:
+        has_types = self.decode in ("avro", "protobuf")
+        if self.decode == "json" and not self.schema:
+            raise ConfigError(
+                "schema", "is missing: name the fields of the bodies, as 'city STRING, cents INT'"
+            )
+        if has_types and not self.schema:
+            raise ConfigError("schema", "is missing: name it with --schema-file or --registry")
+        if self.decode != "json" and not has_types and self.schema:
+            raise ConfigError("schema", "is for bodies that are JSON: add --decode json")
+        if self.registry is not None and not has_types:
+            raise ConfigError("registry", "is for Avro and Protobuf: add --decode avro or protobuf")
 
     def source_options(self) -> dict[str, str]:
         """The options with which the connector reads the topic as a stream."""

@@ -111,7 +111,7 @@ def test_every_option_arrives() -> None:
         ),
         ({"timeZone": "UTC"}, "timeZone", "is for JSON bodies"),
         ({"decode": "json", "timeZone": "Oslo"}, "timeZone", "is no zone here"),
-        ({"decode": "avro"}, "decode", "choose one of json, text"),
+        ({"decode": "xml"}, "decode", "choose one of json, text"),
         ({"decodeSchema": "a int"}, "decodeSchema", 'add .option("decode", "json")'),
         ({"decode": "json", "decodeSchema": "a"}, "decodeSchema", 'write it like "city STRING'),
         ({"columns": ","}, "columns", "give one, or several"),

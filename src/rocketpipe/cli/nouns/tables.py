@@ -31,6 +31,7 @@ examples:
   rocketpipe table follow orders --to lake/orders --decode json --schema 'city STRING, cents INT'
   rocketpipe table follow orders --to lake/orders --once
   rocketpipe table follow orders --to lake/days --decode text --partition-by date --keep 7d
+  rocketpipe table follow orders --to lake/typed --decode avro --registry http://127.0.0.1:8081
   rocketpipe table show lake/orders
 """
 
@@ -75,6 +76,19 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--schema", metavar="COLUMNS", help="the fields of JSON bodies: 'city STRING, cents INT'"
     )
+    what.add_argument(
+        "--schema-file",
+        metavar="FILE",
+        help="the schema of Avro bodies (.avsc), or of Protobuf's (a FileDescriptorSet of protoc)",
+    )
+    what.add_argument(
+        "--registry",
+        metavar="URL",
+        help="the schema registry whose ids bodies begin with; it has the schema, too, if there is "
+        "no file",
+    )
+    what.add_argument("--subject", metavar="NAME", help="of the registry (TOPIC-value)")
+    what.add_argument("--message", metavar="NAME", help="which Protobuf message bodies are")
     what.add_argument("--time-zone", metavar="ZONE", help="of times without an offset (UTC)")
     what.add_argument(
         "--properties",
@@ -155,7 +169,8 @@ def _keep_ms(text: str) -> int:
 def _asked(options: argparse.Namespace) -> dict[str, Any]:
     """What the flags ask of a table; what they do not name is None."""
     names = (
-        "decode schema time_zone properties partition_by format table password_file start "
+        "decode schema schema_file registry subject message time_zone properties partition_by "
+        "format table password_file start "
         "new_columns store broker_name group on_gap batch_rows every_ms compact_every keep_ms"
     )
     asked = {name: getattr(options, name) for name in names.split()}

@@ -1,4 +1,4 @@
-"""Bodies as text, or as the typed fields of JSON objects, a batch at a time.
+"""Bodies as text, as the typed fields of JSON objects, or by a schema of theirs, a batch at a time.
 
 ``json_fields`` is the definition: it reads one body and says what did not fit. Here a batch is
 parsed at once where that cannot come out otherwise. Arrow's reader takes objects one after the
@@ -34,6 +34,7 @@ from rocketpipe.pipeline.columns.json_fields import (
     is_too_deep,
 )
 from rocketpipe.pipeline.columns.rows import ERROR_COLUMN, TEXT_COLUMN
+from rocketpipe.pipeline.formats.body_schema import BodySchema
 
 _MAX_REASON: Final = 300
 #: A batch that does not parse is parted in so many, until parts are so short.
@@ -55,7 +56,7 @@ _prove: Final = msgspec.json.Decoder(_Object).decode
 
 def decoded_columns(
     bodies: pa.Array,
-    decode: str | None,
+    decode: str | BodySchema | None,
     fields: Sequence[pa.Field],
     *,
     zone: tzinfo = UTC,
@@ -64,11 +65,16 @@ def decoded_columns(
     """The decoded columns of these bodies, each as the Arrow field says, with the error's.
 
     ``lost`` are the rows that have no body, and why.
+
+    Raises:
+        RegistryError: If the schema registry cannot be asked what an id means.
     """
     wanted = [field for field in fields if field.name != ERROR_COLUMN]
     errors: dict[int, str] = dict(lost or {})
     if decode == "text":
         columns = {TEXT_COLUMN: _as_text(bodies, errors)}
+    elif isinstance(decode, BodySchema):
+        columns = decode.columns(bodies, wanted, errors)
     else:
         columns = _Batch(bodies, wanted, zone, errors).columns()
     reasons: list[str | None] = [None] * len(bodies) if errors else []

@@ -6,7 +6,8 @@ anything: one outside the years 1 to 9999, which Spark cannot show, is NULL. So 
 key where a message has none; its message id is then where it is stored.
 
 With ``decode=text`` there is a column ``text`` beside these, with ``decode=json`` one for each
-field that ``decodeSchema``, or the schema of the read, names. A body that cannot be decoded makes
+field that ``decodeSchema``, or the schema of the read, names, with ``decode=avro`` and
+``decode=protobuf`` one for each field of their schema. A body that cannot be decoded makes
 them NULL, a value that does not fit makes its own column NULL, and ``decode_error`` says why; it is
 NULL otherwise.
 """
@@ -39,7 +40,8 @@ from pyspark.sql.types import (
 )
 
 from rocketpipe.errors import RocketPipeError
-from rocketpipe.pipeline.options.read import DECODE_SCHEMA
+from rocketpipe.pipeline.formats.body_schema import FORMATS
+from rocketpipe.pipeline.options.decoding import DECODE_SCHEMA
 from rocketpipe.pipeline.options.text import OptionError
 
 if TYPE_CHECKING:
@@ -159,13 +161,20 @@ def _decoded(options: ReadOptions) -> StructType:
     if options.decode == "text":
         return StructType([StructField(TEXT_COLUMN, StringType()), error])
     fields = [] if options.decode_schema is None else list(options.decode_schema.fields)
-    for field in fields:
-        if field.name in _COLUMNS or field.name == ERROR_COLUMN:
-            raise ColumnError(
-                field.name,
-                "of decodeSchema is one that messages have already: leave it out there and take "
-                "it from the body, with from_json or get_json_object",
-            )
+    taken = [each.name for each in fields if each.name in _COLUMNS or each.name == ERROR_COLUMN]
+    if taken and options.decode == "json":
+        raise ColumnError(
+            taken[0],
+            "of decodeSchema is one that messages have already: leave it out there and take it "
+            "from the body, with from_json or get_json_object",
+        )
+    if taken and not options.columns:
+        raise ColumnError(
+            taken[0],
+            "of the schema is one that messages have already: name what you want with columns, "
+            "or give a schemaFile in which it has another name (in Avro, this one as alias)",
+        )
+    fields = [each for each in fields if each.name not in taken]
     return StructType([*fields, error])
 
 
@@ -191,7 +200,7 @@ def check_columns(schema: StructType, options: ReadOptions | None = None) -> Non
             raise _unknown(field.name, there.names)
         if not field.nullable and field.name not in never_null:
             raise ColumnError(field.name, "may be NULL: leave out NOT NULL")
-    arrow_schema(schema)
+    arrow_schema(schema, from_json=decode not in FORMATS)
     _check_fields(schema, decode)
 
 
@@ -221,8 +230,8 @@ def _unknown(name: str, there: list[str]) -> ColumnError:
     return ColumnError(name, f"is unknown: {hint}there are {', '.join(there)}")
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema in which Spark takes these columns.
+def arrow_schema(schema: StructType, *, from_json: bool = True) -> pa.Schema:
+    """The Arrow schema in which Spark takes these columns, of bodies that are JSON or have types.
 
     Raises:
         ColumnError: If a field of a body has a type that JSON cannot be read as.
@@ -233,7 +242,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
                 field.name,
                 _COLUMNS[field.name][1]
                 if field.name in _COLUMNS
-                else _arrow_type(field.name, field.dataType),
+                else _arrow_type(field.name, field.dataType, from_json=from_json),
                 nullable=field.nullable,
             )
             for field in schema.fields
@@ -241,21 +250,25 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     )
 
 
-def _arrow_type(name: str, kind: DataType) -> pa.DataType:
+def _arrow_type(name: str, kind: DataType, *, from_json: bool) -> pa.DataType:
     """What a field of a body becomes. Spark's own function has other arguments in each version."""
+
+    def inner(kind: DataType) -> pa.DataType:
+        return _arrow_type(name, kind, from_json=from_json)
+
     plain = _PLAIN_TYPES.get(type(kind))
     if plain is not None:
         return plain
+    if isinstance(kind, BinaryType) and not from_json:
+        return pa.binary()
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, ArrayType):
-        return pa.list_(_arrow_type(name, kind.elementType))
-    if isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
-        return pa.map_(pa.string(), _arrow_type(name, kind.valueType))
+        return pa.list_(inner(kind.elementType))
+    if isinstance(kind, MapType) and (isinstance(kind.keyType, StringType) or not from_json):
+        return pa.map_(inner(kind.keyType), inner(kind.valueType))
     if isinstance(kind, StructType):
-        return pa.struct(
-            [pa.field(field.name, _arrow_type(name, field.dataType)) for field in kind.fields]
-        )
+        return pa.struct([pa.field(field.name, inner(field.dataType)) for field in kind.fields])
     raise ColumnError(
         name,
         f"is {kind.simpleString()}, which bodies are not read as: ask for STRING, numbers, "

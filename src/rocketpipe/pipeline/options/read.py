@@ -20,8 +20,12 @@
     onBadMessage          fail, null, skip or quarantine, where one cannot be read
     quarantinePath        for quarantine: the directory in which such messages are kept
     columns               the columns to give, with ',' between
-    decode                json or text: what bodies hold
+    decode                json, text, avro or protobuf: what bodies hold
     decodeSchema          the columns of a body that is JSON, as SQL writes them
+    schemaFile            for avro its .avsc file, for protobuf a FileDescriptorSet
+    schemaRegistry        or: a schema registry, whose ids bodies begin with
+    schemaSubject         the subject there; else the topic's name and -value
+    messageName           for protobuf: which message bodies are, if there are several
     timeZone              where times in bodies are from that name no offset
     keys                  only messages with one of these keys, with ',' between
     pushDown              true: conditions of a WHERE are used to read less
@@ -35,20 +39,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Final, Literal, TypeVar, cast, get_args
 from urllib.parse import unquote, urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from pyspark.sql.types import StructType
 
 from rocketpipe.client.name_servers import NameServers, of_environment
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import TOOLS_CONSUMER_GROUP, check_consumer_group
+from rocketpipe.pipeline.formats.body_schema import BodySchema, SchemaSource
 from rocketpipe.pipeline.options import table
-from rocketpipe.pipeline.options.ddl import SchemaTextError, parse_schema
+from rocketpipe.pipeline.options.decoding import (
+    DECODE,
+    DECODE_SCHEMA,
+    MESSAGE_NAME,
+    SCHEMA_FILE,
+    SCHEMA_REGISTRY,
+    SCHEMA_SUBJECT,
+    TIME_ZONE,
+    Decode,
+    Decoding,
+)
 from rocketpipe.pipeline.options.offset_limits import OffsetLimit
 from rocketpipe.pipeline.options.selection import ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN, Selection
 from rocketpipe.pipeline.options.text import (
@@ -83,9 +98,6 @@ OnBadMessage = Literal["fail", "null", "skip", "quarantine"]
 ON_BAD_MESSAGE: Final = "onBadMessage"
 QUARANTINE_PATH: Final = "quarantinePath"
 COLUMNS: Final = "columns"
-DECODE: Final = "decode"
-DECODE_SCHEMA: Final = "decodeSchema"
-TIME_ZONE: Final = "timeZone"
 KEYS: Final = "keys"
 PUSH_DOWN: Final = "pushDown"
 BATCH_ROWS: Final = "batchRows"
@@ -125,6 +137,10 @@ _KNOWN: Final = {
         COLUMNS,
         DECODE,
         DECODE_SCHEMA,
+        SCHEMA_FILE,
+        SCHEMA_REGISTRY,
+        SCHEMA_SUBJECT,
+        MESSAGE_NAME,
         TIME_ZONE,
         KEYS,
         PUSH_DOWN,
@@ -173,8 +189,11 @@ class ReadOptions:
     quarantine: Path | None = None
     #: Empty: all of them.
     columns: tuple[str, ...] = ()
-    decode: Literal["json", "text"] | None = None
+    decode: Decode | None = None
     decode_schema: StructType | None = None
+    #: Where the schema of bodies in Avro or Protobuf is, and what was found there.
+    schema_source: SchemaSource | None = None
+    body_schema: BodySchema | None = None
     time_zone: str = "UTC"
     keys: frozenset[str] | None = None
     push_down: bool = False
@@ -195,7 +214,7 @@ class ReadOptions:
         on_bad_message = one_of(
             ON_BAD_MESSAGE, given.get(ON_BAD_MESSAGE.lower(), "fail"), get_args(OnBadMessage)
         )
-        decode, decode_schema = _decoding(given)
+        bodies = Decoding.parse(given)
         return cls(
             selection=Selection.parse(given),
             name_servers=name_servers,
@@ -217,9 +236,10 @@ class ReadOptions:
             on_bad_message=cast("OnBadMessage", on_bad_message),
             quarantine=_quarantine(given, on_bad_message),
             columns=_names(given, COLUMNS),
-            decode=decode,
-            decode_schema=decode_schema,
-            time_zone=_time_zone(given, decode),
+            decode=bodies.decode,
+            decode_schema=bodies.schema,
+            schema_source=bodies.source,
+            time_zone=bodies.time_zone,
             keys=frozenset(_names(given, KEYS)) or None,
             push_down=_given(given, PUSH_DOWN, flag, False),
             batch_rows=_limited(given, BATCH_ROWS, count, DEFAULT_BATCH_ROWS, MOST_BATCH_ROWS),
@@ -227,6 +247,19 @@ class ReadOptions:
                 given, MAX_PULL_BYTES, byte_count, DEFAULT_PULL_BYTES, MOST_PULL_BYTES
             ),
         )
+
+    def resolved(self) -> ReadOptions:
+        """The same, with the schema of bodies read from where it is.
+
+        Raises:
+            BodySchemaError: If it is not there, or none.
+            RegistryError: If the registry does not answer.
+        """
+        if self.schema_source is None or self.body_schema is not None:
+            return self
+        topics = self.selection.topics or ()
+        found = self.schema_source.load(topics[0] if len(topics) == 1 else None)
+        return replace(self, body_schema=found, decode_schema=found.struct)
 
     @property
     def zone(self) -> tzinfo:
@@ -307,23 +340,6 @@ def _quarantine(given: Mapping[str, str], on_bad_message: str) -> Path | None:
     return _path(text, QUARANTINE_PATH, "messages are kept on") if text else None
 
 
-def _time_zone(given: Mapping[str, str], decode: str | None) -> str:
-    name = given.get(TIME_ZONE.lower())
-    if not name:
-        return "UTC"
-    if decode != "json":
-        raise OptionError(TIME_ZONE, f'is for JSON bodies: add .option("{DECODE}", "json")')
-    if name.upper() == "UTC":
-        return "UTC"
-    try:
-        ZoneInfo(name)
-    except (ValueError, OSError, ZoneInfoNotFoundError):
-        raise OptionError(
-            TIME_ZONE, f'is {name!r}, which is no zone here: write it like "Europe/Oslo" or "UTC"'
-        ) from None
-    return name
-
-
 def _path(text: str, option: str = PATH, what: str = "a log is read from") -> Path:
     # A scheme of one letter is a drive of Windows.
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", text)
@@ -374,26 +390,6 @@ def _edge(
     if offsets:
         return OffsetLimit.parse(by_offset, offsets, default=default)
     return None
-
-
-def _decoding(
-    given: Mapping[str, str],
-) -> tuple[Literal["json", "text"] | None, StructType | None]:
-    decode = given.get(DECODE)
-    schema_text = given.get(DECODE_SCHEMA.lower())
-    if decode:
-        decode = one_of(DECODE, decode, ("json", "text"))
-    if schema_text and decode != "json":
-        raise OptionError(DECODE_SCHEMA, f'is for JSON bodies: add .option("{DECODE}", "json")')
-    schema = None
-    if schema_text:
-        try:
-            schema = parse_schema(schema_text)
-        except SchemaTextError as error:
-            raise OptionError(
-                DECODE_SCHEMA, f'is wrong: {error}; write it like "city STRING, amount DOUBLE"'
-            ) from error
-    return cast('Literal["json", "text"] | None', decode or None), schema
 
 
 def _names(given: Mapping[str, str], option: str) -> tuple[str, ...]:
