@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.schema_registry import SchemaRegistry
 
 from rocketpipe.blocking import Admin
 from rocketpipe.errors import ConfigError
@@ -18,15 +19,30 @@ def test_topics_are_known_by_name_and_by_their_bodies(admin: Admin) -> None:
     assert catalogue.topic("ORDERS") is None
     assert catalogue.has_twin("orders")
     assert not catalogue.has_twin("my-notes")
-    assert catalogue.schema("orders") == "city STRING, cents INT"
-    assert catalogue.schema("Orders") is None
-    assert Catalogue(admin, {"orders": "city STRING"}).schema("orders") == "city STRING"
+    known = catalogue.bodies("orders")
+    assert known is not None
+    assert known.columns == ("city", "cents")
+    assert catalogue.bodies("Orders") is None
+    given = schemas_given(["orders=city STRING"])
+    assert Catalogue(admin, given).bodies("orders") == given["orders"]
 
 
 def test_what_no_broker_can_judge_is_told_when_it_is_used(admin: Admin) -> None:
     admin.topics.update("my-notes", attributes={"body.schema": "city TEXTILE"})
     with pytest.raises(StatementFailed, match=r"body\.schema of topic 'my-notes'.*--schema"):
-        Catalogue(admin).schema("my-notes")
+        Catalogue(admin).bodies("my-notes")
+    admin.topics.update("my-notes", attributes={"body.schema": "avro:/etc/passwd"})
+    with pytest.raises(StatementFailed, match="a topic names no files"):
+        Catalogue(admin).bodies("my-notes")
+    schema = {"type": "record", "name": "N", "fields": [{"name": "text", "type": "string"}]}
+    with SchemaRegistry() as registry:
+        registry.register("notes", schema)
+        admin.topics.update("my-notes", attributes={"body.schema": "avro:registry subject=notes"})
+        with pytest.raises(StatementFailed, match="--registry URL"):
+            Catalogue(admin).bodies("my-notes")
+        found = Catalogue(admin, registry=registry.url).bodies("my-notes")
+    assert found is not None
+    assert (found.columns, found.insertable) == (("text",), None)
     admin.topics.update("my-notes", attributes={"body.schema": None})
 
 
@@ -52,9 +68,8 @@ def test_tables_are_listed_without_rocketmqs_own(admin: Admin) -> None:
 
 
 def test_schemas_are_given_by_topic() -> None:
-    assert schemas_given(["orders=city STRING, a DECIMAL(9,2)"]) == {
-        "orders": "city STRING, a DECIMAL(9,2)"
-    }
-    for wrong in ("orders", "=a INT", "orders=", "orders=a TEXTILE"):
+    found = schemas_given(["orders=city STRING, a DECIMAL(9,2)"])
+    assert found["orders"].insertable == "city STRING, a DECIMAL(9,2)"
+    for wrong in ("orders", "=a INT", "orders=", "orders=a TEXTILE", "orders=avro:none.avsc"):
         with pytest.raises(ConfigError, match="--schema"):
             schemas_given([wrong])

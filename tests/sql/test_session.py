@@ -42,6 +42,17 @@ def test_topics_are_tables_that_are_read_and_inserted_into(
     assert [table for table in spark.catalog.listTables() if table.isTemporary] == []
 
 
+def test_bodies_in_avro_are_columns(sql: SqlSession, admin: Admin) -> None:
+    schema = '{"type": "record", "name": "N", "fields": [{"name": "city", "type": "string"}]}'
+    admin.topics.create("typed", queues=1, attributes={"body.schema": f"avro:{schema}"})
+    sql.run("INSERT INTO typed VALUES (X'084F736C6F'), (X'FF')")
+    rows = sql.run("SELECT city, decode_error IS NULL AS is_good FROM typed ORDER BY 1").rows
+    assert rows == [{"city": None, "is_good": False}, {"city": "Oslo", "is_good": True}]
+    with pytest.raises(StatementFailed, match="has no column 'city' to insert: body"):
+        sql.run("INSERT INTO typed (city) VALUES ('Lima')")
+    admin.topics.delete("typed")
+
+
 def test_what_is_known_of_a_cluster_is_a_table_too(sql: SqlSession, admin: Admin) -> None:
     admin.groups.create("shop")
     rows = sql.run(

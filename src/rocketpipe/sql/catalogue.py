@@ -9,7 +9,9 @@ from typing import Final
 from rocketpipe.blocking import Admin
 from rocketpipe.errors import ConfigError
 from rocketpipe.model.topic import BODY_SCHEMA
-from rocketpipe.pipeline.options.ddl import SchemaTextError, parse_schema
+from rocketpipe.pipeline.formats.errors import BodySchemaError
+from rocketpipe.pipeline.options.ddl import SchemaTextError
+from rocketpipe.sql.bodies import TopicBodies
 from rocketpipe.sql.errors import StatementFailed, unknown_table
 from rocketpipe.sql.statements import Listing
 from rocketpipe.sql.system_tables import NAMES, NAMESPACE
@@ -21,10 +23,19 @@ _FLAG: Final = "--schema"
 class Catalogue:
     """Knows topics by name. What it has asked the cluster holds for one statement."""
 
-    def __init__(self, admin: Admin, schemas: Mapping[str, str] | None = None) -> None:
-        """Take schemas of bodies, which go before those that topics have as an attribute."""
+    def __init__(
+        self,
+        admin: Admin,
+        schemas: Mapping[str, TopicBodies] | None = None,
+        registry: str | None = None,
+    ) -> None:
+        """Take what bodies hold, which goes before what topics have as an attribute.
+
+        ``registry`` is where the schemas are that attributes do not have themselves.
+        """
         self._admin = admin
         self._given = dict(schemas or {})
+        self._registry = registry
         self._topics: dict[str, list[str]] | None = None
 
     def forget(self) -> None:
@@ -54,12 +65,12 @@ class Catalogue:
         """What to say of a name that nothing has."""
         return unknown_table(name, [*self.topics(), *(f"{NAMESPACE}.{each}" for each in NAMES)])
 
-    def schema(self, topic: str) -> str | None:
+    def bodies(self, topic: str) -> TopicBodies | None:
         """What bodies of a topic hold, if that is known.
 
         Raises:
             StatementFailed: If what the topic has as attribute is no schema.
-            RocketPipeError: If its brokers do not answer.
+            RocketPipeError: If its brokers, or the registry, do not answer.
         """
         given = self._given.get(topic)
         if given is not None:
@@ -72,13 +83,12 @@ class Catalogue:
         if kept is None:
             return None
         try:
-            parse_schema(kept)
-        except SchemaTextError as error:
+            return TopicBodies.of(kept, topic, registry=self._registry, has_files=False)
+        except (SchemaTextError, BodySchemaError) as error:
             raise StatementFailed(
                 f"the attribute {BODY_SCHEMA} of topic {topic!r} is no schema ({error}): "
                 f"give one with {_FLAG} {topic}='city STRING, cents INT'"
             ) from error
-        return kept
 
     def listed(self, what: Listing) -> list[dict[str, str]]:
         """The tables there are, as rows; RocketMQ's own topics only if a pattern asks for them."""
@@ -109,20 +119,21 @@ class Catalogue:
         return self._topics
 
 
-def schemas_given(texts: list[str]) -> dict[str, str]:
-    """What ``--schema orders='city STRING, cents INT'`` says.
+def schemas_given(texts: list[str], registry: str | None = None) -> dict[str, TopicBodies]:
+    """What ``--schema orders='city STRING, cents INT'`` says, or ``--schema orders=avro:o.avsc``.
 
     Raises:
         ConfigError: If one has no topic, or is no schema.
+        RegistryError: If the registry does not answer.
     """
     found = {}
     for text in texts:
         topic, equals, schema = text.partition("=")
         if not (topic.strip() and equals and schema.strip()):
             raise ConfigError(_FLAG, f"{text!r} is not TOPIC='city STRING, cents INT'")
+        name = topic.strip()
         try:
-            parse_schema(schema)
-        except SchemaTextError as error:
-            raise ConfigError(_FLAG, f"of {topic.strip()!r}: {error}") from error
-        found[topic.strip()] = schema
+            found[name] = TopicBodies.of(schema, name, registry=registry)
+        except (SchemaTextError, BodySchemaError) as error:
+            raise ConfigError(_FLAG, f"of {name!r}: {error}") from error
     return found

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.blocking import Admin
 from rocketpipe.pipeline.columns.rows import SCHEMA
-from rocketpipe.pipeline.options.ddl import parse_schema
 from rocketpipe.sql import inserting, statements
+from rocketpipe.sql.bodies import TopicBodies
 from rocketpipe.sql.catalogue import Catalogue
 from rocketpipe.sql.errors import StatementFailed, told_by_spark
 from rocketpipe.sql.system_tables import NAMES, NAMESPACE, SystemTables
@@ -97,7 +97,8 @@ class SqlSession:
 
     def _insert(self, insert: statements.Insert, topic: str, views: _Views) -> Result:
         rows = views.analysed(insert.query)[0]
-        frame = inserting.messages(rows, insert, self._catalogue.schema(topic))
+        bodies = self._catalogue.bodies(topic)
+        frame = inserting.messages(rows, insert, bodies.insertable if bodies else None)
         (
             frame.write.format("rocketpipe")
             .options(nameServer=self._name_server, topic=topic, txn=f"sql-{uuid.uuid4()}")
@@ -113,12 +114,14 @@ class SqlSession:
         kept = rows if limit is None else rows[:limit]
         return Result(columns, kept, more=len(rows) > len(kept))
 
-    def _read(self, topics: list[str], columns: str | None, schema: str | None = None) -> DataFrame:
+    def _read(
+        self, topics: list[str], columns: str | None, bodies: TopicBodies | None = None
+    ) -> DataFrame:
         options = {"nameServer": self._name_server, "subscribe": ",".join(topics)}
         if columns is not None:
             options["columns"] = columns
-        if schema is not None:
-            options |= {"decode": "json", "decodeSchema": schema}
+        if bodies is not None:
+            options |= bodies.options
         return self._spark.read.format("rocketpipe").options(**options).load()
 
     @contextmanager
@@ -209,14 +212,14 @@ class _Views:
         return text
 
     def _topic_frame(self, topic: str, statement: str | None) -> DataFrame:
-        schema = self._catalogue.schema(topic)
+        bodies = self._catalogue.bodies(topic)
         known = list(SCHEMA.names)
-        if schema is not None:
-            known += [*parse_schema(schema).names, "decode_error"]
+        if bodies is not None:
+            known += [*bodies.columns, "decode_error"]
         named = None if statement is None else statements.columns_named(statement, known)
         if named is None or any("," in name for name in named):
-            return self._read([topic], None, schema)
-        return self._read([topic], ", ".join(named) or "queue_offset", schema)
+            return self._read([topic], None, bodies)
+        return self._read([topic], ", ".join(named) or "queue_offset", bodies)
 
     def _system_view(self, name: str) -> str:
         """A view's name: the table's own, so that it qualifies columns, unless that is taken."""

@@ -59,7 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TOPIC='NAME TYPE, …'",
-        help="what bodies of a topic hold as JSON; else its attribute body.schema says so",
+        help="what bodies of a topic hold as JSON, or TOPIC=avro:FILE, protobuf:FILE, "
+        "avro:registry; else its attribute body.schema says so",
+    )
+    parser.add_argument(
+        "--registry", metavar="URL", help="the schema registry whose ids such bodies begin with"
     )
     parser.add_argument(
         "--limit",
@@ -82,11 +86,11 @@ def _run(options: argparse.Namespace) -> int:
     from rocketpipe.sql.session import SqlSession
 
     place = spark_place.spark_place(options)
-    schemas = schemas_given(options.schema)
+    schemas = schemas_given(options.schema, options.registry)
     name_server = connecting.name_servers(options.namesrv)
     printer = Printer.of(options)
     with Admin(name_server) as admin:
-        catalogue = Catalogue(admin, schemas)
+        catalogue = Catalogue(admin, schemas, options.registry)
         catalogue.topics()  # a cluster that is away shows before Spark has to start
         _say_for_now("Spark starts")
         with opened(place, name="rocketpipe sql") as spark:

@@ -1,0 +1,49 @@
+"""What the bodies of a topic hold, as a flag or the topic's own attribute says.
+
+city STRING, cents INT                        JSON
+avro:…, protobuf:…                            as `rocketpipe.pipeline.formats.body_schema` has it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rocketpipe.pipeline.formats.body_schema import SchemaSource
+from rocketpipe.pipeline.formats.errors import BodySchemaError
+from rocketpipe.pipeline.options.ddl import parse_schema
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBodies:
+    """How bodies become columns."""
+
+    #: The options with which the connector decodes them.
+    options: dict[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    #: The columns that rows can be inserted with, as SQL writes them; None: bodies only.
+    insertable: str | None = None
+
+    @classmethod
+    def of(
+        cls, text: str, topic: str, *, registry: str | None = None, has_files: bool = True
+    ) -> TopicBodies:
+        """What a text says; files only of who may name them, which a topic's attribute may not.
+
+        Raises:
+            BodySchemaError: If it names a schema that is not there, or none.
+            SchemaTextError: If it is no schema.
+            RegistryError: If the registry does not answer.
+        """
+        source = SchemaSource.parse(text, registry)
+        if source is None:
+            columns = tuple(parse_schema(text).names)
+            return cls({"decode": "json", "decodeSchema": text}, columns, text)
+        if source.file is not None and not has_files:
+            raise BodySchemaError(
+                text, f"a topic names no files: keep {source.format}:registry, or the schema itself"
+            )
+        loaded = source.load(topic)
+        options = {"decode": loaded.format, "decodeSchema": loaded.text}
+        if loaded.registry is not None:
+            options["schemaRegistry"] = loaded.registry
+        return cls(options, tuple(loaded.struct.names))
