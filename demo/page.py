@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from demo import plots
-from demo.plots import Series
 from demo.proof import Proof, letters_by
 from demo.rejecting import ATTEMPTS
 from demo.report import figures, headline, takeover_line
 from demo.takeover import Takeover
-from demo.watching import Mark, Watch
+from demo.watching import Watch
+from rocketpipe.jobs import plots
+from rocketpipe.jobs.page import COLOURS, STYLE
+from rocketpipe.jobs.plots import Mark, Series
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,53 +38,11 @@ READING: Final = (
 #: So long a piece of the time around a takeover is counted by itself.
 SLICE_S: Final = 0.25
 
-STYLE: Final = """
-:root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2430; --quiet: #697084;
-  --rule: #dfe3ea; --card: #f6f7fa; --good: #1d7f4f; --bad: #b42318; --mark: #b42318;
-  --s0: #2f6fdb; --s1: #d97b16; --s2: #1d9a6c; --s3: #8b54c9; --s4: #697084; }
-@media (prefers-color-scheme: dark) { :root { --paper: #14171d; --ink: #e6e9ef; --quiet: #99a1b3;
-  --rule: #2e3440; --card: #1c2029; --good: #5cc98f; --bad: #ff8a7a; --mark: #ff8a7a;
-  --s0: #77a7ff; --s1: #f2a65a; --s2: #57cfa0; --s3: #c09aef; --s4: #99a1b3; } }
-body { margin: 0 auto; padding: 2.5rem 1.25rem 4rem; max-width: 62rem; background: var(--paper);
-  color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: clamp(1.7rem, 5vw, 2.7rem); line-height: 1.15; letter-spacing: -.02em;
-  margin: 0 0 .6rem; text-wrap: balance; } h1.bad { color: var(--bad); }
-h2 { font-size: 1.25rem; margin: 3rem 0 .75rem; } .lead { font-size: 1.05rem; max-width: 46rem; }
-.tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: .75rem; margin: 1.75rem 0; }
-@media (max-width: 44rem) { .tiles { grid-template-columns: repeat(2, 1fr); } }
-.tile { padding: 1rem 1.1rem; border-radius: .75rem;
-  background: var(--card); border-top: .25rem solid var(--s0); }
-.tile b { display: block; font-size: clamp(1.8rem, 4.5vw, 2.6rem); line-height: 1.15;
-  font-variant-numeric: tabular-nums; letter-spacing: -.02em; }
-.tile span { font-weight: 600; } .tile small { display: block; color: var(--quiet); }
-.tile.good { border-color: var(--good); } .tile.good b { color: var(--good); }
-.tile.bad { border-color: var(--bad); } .tile.bad b { color: var(--bad); }
-.tile.kill { border-color: var(--mark); }
-ul { padding-left: 1.2rem; } .quiet, figcaption { color: var(--quiet); }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; }
+#: What the tables of this page have that others have not: their second column is text.
+TABLES: Final = """
 th:nth-child(2), td:nth-child(2) { text-align: left; min-width: 11rem; }
-@media (max-width: 36rem) { table { font-size: .75rem; } th, td { padding: .3rem .2rem; }
-  th:nth-child(2), td:nth-child(2) { min-width: 6.5rem; } }
-td small { display: block; color: var(--quiet); } td.none { color: var(--quiet); }
-.good { color: var(--good); } .bad { color: var(--bad); }
-.wide { overflow-x: auto; }
-.checks { list-style: none; padding: 0; }
-figure { margin: 0 0 2rem; overflow-x: auto; } figcaption { margin-bottom: .4rem; }
-svg { width: 100%; min-width: 40rem; height: auto; display: block; }
-svg text { font: 12px system-ui, sans-serif;
-  fill: var(--quiet); } .grid { stroke: var(--rule); }
-.outage { fill: var(--mark); opacity: .12; }
-.mark { stroke: var(--mark); stroke-dasharray: 3 3; } svg text.mark-label { fill: var(--mark); }
-.line { fill: none; stroke-width: 2; stroke-linejoin: round; } .bar { fill: var(--s0); }
-.legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; margin-bottom: .3rem; }
-.key i { display: inline-block; width: 1.1rem; height: .2rem; margin-right: .4rem;
-  vertical-align: middle; }
+@media (max-width: 36rem) { th:nth-child(2), td:nth-child(2) { min-width: 6.5rem; } }
 """
-COLOURS: Final = "".join(
-    f".line.s{n} {{ stroke: var(--s{n}); }} .key i.s{n} {{ background: var(--s{n}); }}\n"
-    for n in range(5)
-)
 
 
 def write_page(path: Path, run: Run, proof: Proof, setup_s: float) -> None:
@@ -128,7 +87,7 @@ def page(run: Run, proof: Proof, setup_s: float) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>RocketPipe demo</title><style>{STYLE}{COLOURS}</style></head><body>"
+        f"<title>RocketPipe demo</title><style>{STYLE}{COLOURS}{TABLES}</style></head><body>"
         + "\n".join(sections)
         + "</body></html>\n"
     )

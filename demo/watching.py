@@ -11,6 +11,7 @@ from typing import Final
 
 from rocketpipe import Admin, Session
 from rocketpipe.errors import RocketPipeError
+from rocketpipe.jobs.plots import Mark
 
 EVERY_S: Final = 1.0
 #: A broker that is away is not waited for: the next look comes in any case, and soon.
@@ -29,18 +30,6 @@ class Sample:
     #: Messages that each group has got so far.
     read: Mapping[str, int]
     dead_letters: int
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that happened at a moment, or for a while, for the plots."""
-
-    at_s: float
-    label: str
-    #: When it was over, if it lasted.
-    until_s: float | None = None
-    #: Nothing could be seen meanwhile.
-    is_blind: bool = False
 
 
 class Watch:

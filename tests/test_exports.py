@@ -19,6 +19,7 @@ PUBLIC = (
     "rocketpipe",
     "rocketpipe.blocking",
     "rocketpipe.errors",
+    "rocketpipe.jobs",
     "rocketpipe.pipeline",
     "rocketpipe.pipeline.launch",
     "rocketpipe.projects",

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from demo.page import delays_by_hour, lags, rates, rejections, throughput, write_page
 from demo.proof import prove
-from demo.watching import Mark
 from tests.demo.support.staged import staged
 
 from demo import page
+from rocketpipe.jobs.plots import Mark
 
 GOOD = [("good", "0", "lost"), ("good", "0", "twice")]
 

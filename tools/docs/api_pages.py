@@ -15,6 +15,7 @@ from typing import Final
 
 import rocketpipe
 import rocketpipe.blocking
+import rocketpipe.jobs
 import rocketpipe.pipeline
 import rocketpipe.projects
 import rocketpipe.tables
@@ -177,6 +178,11 @@ PAGES: Final[dict[str, Page]] = {
         "Told by example in [a topic as a table](../../how-to/tables.md).",
         _of("rocketpipe.tables", "follow", "FollowReport*", "TableSpec", "FollowedTable"),
     ),
+    "jobs": Page(
+        "Jobs",
+        "Told by example in [jobs that ship](../../how-to/jobs.md).",
+        _of("rocketpipe.jobs", "run", "JobOptions", "JobRun*", "Outcome*", "RunRecord*"),
+    ),
     "testing": Page(
         "Testing",
         "Told by example in [testing against a real broker](../../how-to/testing.md).",
@@ -199,6 +205,7 @@ def unlisted() -> list[str]:
         f"{module.__name__}.{name}"
         for module in (
             rocketpipe,
+            rocketpipe.jobs,
             rocketpipe.pipeline,
             rocketpipe.projects,
             rocketpipe.tables,

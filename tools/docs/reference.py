@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import rocketpipe
+import rocketpipe.jobs
 import rocketpipe.pipeline
 import rocketpipe.strategies
 import rocketpipe.tables
@@ -105,16 +106,17 @@ there is still to be read. Groups that broadcast keep their places themselves, a
 API: Final = """\
 # The Python API
 
-What `rocketpipe`, `rocketpipe.blocking`, `rocketpipe.pipeline`, `rocketpipe.projects`,
-`rocketpipe.tables` and `rocketpipe.testing` export is public, with `rocketpipe.errors` and what
-else is named here; everything else may change. How it is used is told by [the client's
-page](../how-to/client.md) and [the how-tos](../README.md). What may be raised is also in
-[errors](errors.md). Times are whole milliseconds where a name ends in `_ms`.
+What `rocketpipe`, `rocketpipe.blocking`, `rocketpipe.jobs`, `rocketpipe.pipeline`,
+`rocketpipe.projects`, `rocketpipe.tables` and `rocketpipe.testing` export is public, with
+`rocketpipe.errors` and what else is named here; everything else may change. How it is used is told
+by [the client's page](../how-to/client.md) and [the how-tos](../README.md). What may be raised is
+also in [errors](errors.md). Times are whole milliseconds where a name ends in `_ms`.
 """
 
 #: Where errors stand that users of clients, of Spark and of the test kit meet.
 _USERS_MEET: Final = (
     "rocketpipe.client",
+    "rocketpipe.jobs",
     "rocketpipe.pipeline",
     "rocketpipe.tables",
     "rocketpipe.testing",
@@ -228,6 +230,7 @@ def _public_home(error: type[errors.RocketPipeError]) -> str:
     for module in (
         rocketpipe,
         rocketpipe.strategies,
+        rocketpipe.jobs,
         rocketpipe.pipeline,
         rocketpipe.tables,
         rocketpipe.testing,

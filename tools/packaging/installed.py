@@ -42,6 +42,7 @@ OPTIONAL = {
 }
 MAY_LACK = (
     "rocketpipe.coordination",
+    "rocketpipe.jobs",
     "rocketpipe.pipeline",
     "rocketpipe.projects",
     "rocketpipe.sql",

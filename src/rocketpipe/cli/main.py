@@ -62,6 +62,7 @@ NOUNS: Final = (
     ),
     Noun("table", "nouns.tables", "fill tables with the messages of topics, and show them"),
     Noun("sql", "nouns.sql", "ask topics, groups and dead letters in SQL, on Spark"),
+    Noun("job", "nouns.jobs", "run jobs on Spark: archive, audit, delivery, skew, and others"),
     Noun("config", "nouns.config", "show what a server would be told, and check files of settings"),
     Noun(
         "pipeline",

@@ -32,7 +32,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from dataclasses import field as later
 from typing import Any, Final
 
 import pyarrow as pa
@@ -74,6 +73,7 @@ WITH_PROPERTIES: Final = pa.schema(
         pa.field("born_timestamp", _TIME),
     ]
 )
+_NOTHING_MORE: Final = pa.schema([])
 _READ_PROPERTIES: Final = "properties MAP<STRING, STRING>, born_timestamp TIMESTAMP"
 BAD_ROWS: Final = pa.schema(
     [
@@ -112,7 +112,7 @@ class TableColumns:
     has_date: bool
     partition_by: str | None
     #: What rows have of a message beside what every table has.
-    more: pa.Schema = later(default_factory=lambda: pa.schema([]))
+    more: pa.Schema = _NOTHING_MORE
 
     @classmethod
     def of(cls, spec: TableSpec) -> TableColumns:
@@ -135,7 +135,7 @@ class TableColumns:
                     f"{by} is {whole.field(by).type}: only text, whole numbers, booleans and "
                     "dates make good directories",
                 )
-        more = WITH_PROPERTIES if spec.properties else pa.schema([])
+        more = WITH_PROPERTIES if spec.properties else _NOTHING_MORE
         taken = {name.lower() for name in decoded.names} & set(more.names)
         if taken:
             raise ConfigError(

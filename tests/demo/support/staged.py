@@ -17,7 +17,9 @@ from demo.producing import Replay, plans
 from demo.proof import Evidence
 from demo.rejecting import Departures
 from demo.third_party import CARRIERS, SmallCarriers
-from demo.watching import Mark, Sample, Watch
+from demo.watching import Sample, Watch
+
+from rocketpipe.jobs.plots import Mark
 
 QUEUES = 4
 

@@ -425,7 +425,8 @@ def _entries_into(
     Nobody who walks log and index side by side meets the latter at their records.
     """
     unread = Report()
-    in_order, late = [], []
+    in_order: list[IndexEntry] = []
+    late: list[IndexEntry] = []
     check = IndexCheck(disk, layout.index, log, unread, entries=())
     for file, before in index:
         walk = replace(before)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from demo.plots import Series
-from demo.watching import Mark
 
-from demo import plots
+from rocketpipe.jobs import plots
+from rocketpipe.jobs.plots import Mark, Series
 
 
 def svg(figure: str) -> ElementTree.Element:
@@ -89,3 +88,14 @@ def test_text_on_a_cell_can_be_read() -> None:
     assert plots.shade(0.0, 40.0)[1] == "#1c1c1c"
     assert plots.shade(40.0, 40.0)[1] == "#ffffff"
     assert plots.shade(-3.0, 40.0) == ("#4f83cc", "#ffffff")
+
+
+def test_a_name_that_is_too_long_loses_its_middle() -> None:
+    assert plots.clipped("orders", 9) == "orders"
+    assert plots.clipped("broker-a/orders/11", 9) == "brok…s/11"
+    assert "broker-a/orders/11" in plots.bars("Lag", {"broker-a/orders/11": 2.5}, name_width=63)
+
+
+def test_moments_are_written_as_the_page_likes() -> None:
+    figure = plots.lines("Lag", [Series("a", [(0.0, 1.0), (4.0, 2.0)], 0)], moment="at {}".format)
+    assert "at 2" in texts(figure)

@@ -12,17 +12,31 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from demo.watching import Mark
-
 WIDTH: Final = 960
 HEIGHT: Final = 300
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 34, 34
+#: So many colours a page has for series.
+COLOURS: Final = 5
 CELL_WIDTH, CELL_HEIGHT, NAME_WIDTH = 42, 24, 64
 BAR_HEIGHT: Final = 22
+#: About as wide as a letter is.
+_LETTER_WIDTH: Final = 7
 #: Marks that would be written over each other are put on lines of their own.
 MARK_WIDTH: Final = 96
 
 Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at a moment, or for a while."""
+
+    at_s: float
+    label: str
+    #: When it was over, if it lasted.
+    until_s: float | None = None
+    #: Nothing could be seen meanwhile.
+    is_blind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +49,22 @@ class Series:
     colour: int
 
 
-def lines(title: str, series: Sequence[Series], marks: Sequence[Mark] = ()) -> str:
-    """A plot over time, with a legend, and what happened drawn through it."""
+def seconds(at_s: float) -> str:
+    """A moment as the seconds since a run began."""
+    return f"{at_s:g} s"
+
+
+def lines(
+    title: str,
+    series: Sequence[Series],
+    marks: Sequence[Mark] = (),
+    *,
+    moment: Callable[[float], str] = seconds,
+) -> str:
+    """A plot over time, with a legend, and what happened drawn through it.
+
+    ``moment`` says what is written below the plot for a number of seconds.
+    """
     ends = (mark.until_s or mark.at_s for mark in marks)
     end_s = max([1.0, *(x for one in series for x, _ in one.points), *ends])
     most = max([1.0, *(y for one in series for _, y in one.points)])
@@ -59,7 +87,7 @@ def lines(title: str, series: Sequence[Series], marks: Sequence[Mark] = ()) -> s
     second_step = max(1, nice_step(end_s / 8))
     for number in range(int(end_s / second_step) + 1):
         x = across(number * second_step)
-        parts.append(_text(x, HEIGHT - BOTTOM + 18, f"{number * second_step:g} s", "middle"))
+        parts.append(_text(x, HEIGHT - BOTTOM + 18, moment(number * second_step), "middle"))
     for mark in marks:
         if mark.until_s is not None:
             x, width = across(mark.at_s), across(mark.until_s) - across(mark.at_s)
@@ -118,20 +146,28 @@ def heat(title: str, values: Mapping[tuple[str, int], float], unit: str) -> str:
     return _figure(title, _svg(width, 26 + len(names) * CELL_HEIGHT, title, parts))
 
 
-def bars(title: str, values: Mapping[str, int]) -> str:
+def bars(title: str, values: Mapping[str, float], *, name_width: int = NAME_WIDTH) -> str:
     """A bar for each name, the longest first, with its number."""
     most = max(values.values(), default=1) or 1
-    room = WIDTH - NAME_WIDTH - 80
+    room = WIDTH - name_width - 80
+    letters = name_width // _LETTER_WIDTH
     parts = []
     for row, (name, value) in enumerate(sorted(values.items(), key=lambda item: -item[1])):
         y = row * BAR_HEIGHT
         width = max(1.0, room * value / most)
-        parts.append(_text(NAME_WIDTH - 8, y + 15, name, "end"))
+        parts.append(_text(name_width - 8, y + 15, clipped(name, letters), "end"))
         parts.append(
-            f'<rect class="bar" x="{NAME_WIDTH}" y="{y + 3}" width="{width:.1f}" '
-            f'height="{BAR_HEIGHT - 6}" rx="3"/>'
+            f'<rect class="bar" x="{name_width}" y="{y + 3}" width="{width:.1f}" '
+            f'height="{BAR_HEIGHT - 6}" rx="3"><title>{escape(name)}</title></rect>'
         )
-        parts.append(_text(NAME_WIDTH + width + 6, y + 15, f"{value:,}", "start"))
+        parts.append(
+            _text(
+                name_width + width + 6,
+                y + 15,
+                f"{value:,}" if isinstance(value, int) else f"{value:,.1f}",
+                "start",
+            )
+        )
     return _figure(title, _svg(WIDTH, max(1, len(values)) * BAR_HEIGHT + 4, title, parts))
 
 
@@ -151,6 +187,14 @@ def nice_step(least: float) -> float:
     """The smallest of 1, 2, 5, 10, 20, 50 … that is not below."""
     power = 10.0 ** math.floor(math.log10(max(least, 1e-9)))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * 0.999)
+
+
+def clipped(text: str, letters: int) -> str:
+    """A text that is too long without its middle."""
+    if len(text) <= letters:
+        return text
+    end = (letters - 1) // 2
+    return f"{text[: letters - 1 - end]}…{text[len(text) - end :]}"
 
 
 def short(value: float) -> str:

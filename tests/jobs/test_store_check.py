@@ -1,0 +1,47 @@
+"""Stores looked through by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rocketpipe.errors import ConfigError
+from rocketpipe.jobs.running import JobRun
+from rocketpipe.jobs.store_check import stores
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.upkeep.check import check_store
+
+RunJob = Callable[..., JobRun]
+
+
+def test_a_directory_without_a_log_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="has no directory 'commitlog'"):
+        stores(tmp_path)
+
+
+@pytest.mark.spark
+def test_spark_finds_what_one_process_finds_and_makes_queues_anew(
+    run_job: RunJob, tmp_path: Path, unpack_golden: Callable[..., Path]
+) -> None:
+    store = unpack_golden("5.5.0-stop", tmp_path)
+    queue = store / "consumequeue" / "orders" / "2" / f"{0:020d}"
+    content = bytearray(queue.read_bytes())
+    content[20 * 7 + 3] = 0x55
+    content[20 * 9 : 20 * 10] = bytes(20)
+    queue.write_bytes(content)
+    found = run_job("store-check", store=str(store))
+    whole = check_store(Disk(), store)
+    assert not found.ok
+    (told,) = found.outcome.tables["stores"].to_pylist()
+    assert (told["records"], told["index_entries"]) == (whole.records, whole.index_entries)
+    assert told["segments"] > 1
+    assert {
+        (row["finding"], row["file"], row["at"], row["detail"])
+        for row in found.outcome.tables["findings"].to_pylist()
+    } == {(each.kind.value, str(each.file), each.at, each.detail) for each in whole.findings}
+    mended = run_job("store-check", store=str(store), rebuild=True)
+    assert mended.ok
+    assert mended.outcome.headline.endswith("nothing is wrong; queues and index were made anew")
+    assert check_store(Disk(), store).ok
