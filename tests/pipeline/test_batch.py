@@ -11,7 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, InputPartition, LessThan
+from pyspark.sql.datasource import (
+    EqualTo,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    StringContains,
+)
 from pyspark.sql.types import StructType
 from tests.pipeline.support.fake_offsets import FakePlaces
 
@@ -119,7 +126,9 @@ def test_offsets_say_where_to_begin_and_end(servers: Cluster, send_raw: Any) -> 
         )
 
 
-def test_conditions_narrow_the_plan_and_stay_with_spark(servers: Cluster, send_raw: Any) -> None:
+def test_conditions_narrow_the_plan_and_those_that_need_it_stay_with_spark(
+    servers: Cluster, send_raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     for number in range(8):
         send_raw("batch-push", b"%d" % number, queue_id=number % 2)
     reading = reader(servers, "batch-push,batch-whole2")
@@ -130,8 +139,14 @@ def test_conditions_narrow_the_plan_and_stay_with_spark(servers: Cluster, send_r
         GreaterThanOrEqual(("queue_offset",), 1),
         LessThan(("queue_offset",), 3),
     ]
-    assert reading.pushFilters(conditions) == conditions
-    assert spans(reading) == [("batch-push", 1, 1, 3)]
+    by_rows = [In(("queue_id",), (1, 7)), StringContains(("topic",), "push")]
+    assert list(reading.pushFilters([*conditions, *by_rows])) == by_rows
+    with caplog.at_level(logging.INFO):
+        assert spans(reading) == [("batch-push", 1, 1, 3)]
+    assert (
+        "read planned topics=batch-push queues=1 messages=2 tasks=1 "
+        "conditions=topic:['batch-push'] queue_id:[1] queue_offset:[1, 3]"
+    ) in caplog.text
     # What was learnt goes with the reader to its tasks.
     assert [row["body"] for row in all_rows(pickle.loads(pickle.dumps(reading)))] == [b"3", b"5"]
 
@@ -232,6 +247,24 @@ def test_a_broker_that_does_not_answer_fails_the_plan(monkeypatch: pytest.Monkey
     with pytest.raises(QueuesUnreachable, match="broker 'a'"):
         BatchReader(options, NUMBERS).partitions()
     assert places.is_closed
+
+
+@pytest.mark.parametrize(
+    ("schema", "count", "told"),
+    [(SCHEMA, 1 << 20, True), (SCHEMA, 10, False), (NUMBERS, 1 << 20, False)],
+)
+def test_who_reads_all_columns_of_much_is_told_how_to_read_less(
+    schema: StructType,
+    count: int,
+    told: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    places = FakePlaces({"orders/a/0": (0, count)})
+    monkeypatch.setattr(batch_module, "open_offsets", lambda options: places)
+    options = ReadOptions.parse({"nameServer": "a:1", "subscribe": "orders"})
+    BatchReader(options, schema).partitions()
+    assert ("all columns of 1048576 messages are read" in caplog.text) is told
 
 
 def test_an_unknown_topic_fails_in_the_plan(servers: Cluster) -> None:

@@ -65,9 +65,22 @@ def test_a_batch_ends_where_the_queues_do_and_nothing_new_is_no_batch() -> None:
     end = made.latestOffset(start, ReadAllAvailable())
     assert topics(end) == {"orders/a/0": 5, "orders/a/1": 2}
     assert made.latestOffset(end, ReadAllAvailable()) == end
-    assert made.reportLatestOffset() == {"v": 1, "topics": end["topics"]}
+    assert made.reportLatestOffset() == {"v": 1, "topics": end["topics"], "lag": 0}
     assert read_by(made, start, end) == Counter(("orders", 0, offset) for offset in range(5))
     assert made.partitions(end, end) == []
+
+
+def test_the_progress_tells_how_many_messages_a_query_is_behind() -> None:
+    made = reader(
+        FakePlaces({"orders/a/0": (0, 50), "orders/a/1": (0, 7)}), maxOffsetsPerTrigger="10"
+    )
+    assert made.reportLatestOffset() is None
+    end = made.latestOffset(made.initialOffset(), made.getDefaultReadLimit())
+    latest = made.reportLatestOffset()
+    assert latest is not None
+    assert latest["lag"] == 47
+    made.latestOffset(end, ReadAllAvailable())
+    assert (made.reportLatestOffset() or {})["lag"] == 0
 
 
 def test_a_batch_is_planned_the_same_again_whatever_came_since() -> None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.pipeline.columns.rows import check_columns
+from rocketpipe.pipeline.columns.rows import SCHEMA, check_columns
 from rocketpipe.pipeline.open_offsets import open_offsets
 from rocketpipe.pipeline.options.offset_limits import OffsetLimit
 from rocketpipe.pipeline.options.read import ENDING_OFFSETS, STARTING_OFFSETS, ReadOptions
@@ -25,13 +25,16 @@ from rocketpipe.pipeline.options.text import EARLIEST, LATEST, OptionError
 from rocketpipe.pipeline.planning.gaps import Gap, missing
 from rocketpipe.pipeline.planning.offset_reader import Ends, OffsetReader, QueuesUnreachable
 from rocketpipe.pipeline.planning.ranges import MEASURED_FROM, QueueRange, ReadPartition, plan
-from rocketpipe.pipeline.telling import plainly
+from rocketpipe.pipeline.telling import is_news, plainly
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 log = logging.getLogger("rocketpipe.pipeline")
+
+#: Who reads so many messages with all their columns is told how to read less.
+HINT_FROM: Final = 1_000_000
 
 
 class BatchReader(DataSourceReader):
@@ -71,7 +74,28 @@ class BatchReader(DataSourceReader):
             max_bytes=self._options.max_bytes_per_partition,
             min_partitions=self._options.min_partitions,
         )
+        self._tell(ranges, len(planned))
         return [ReadPartition(each, addresses) for each in planned]
+
+    def _tell(self, ranges: Sequence[QueueRange], tasks: int) -> None:
+        """Say what Spark's plan does not show, and what may be read for nothing."""
+        count = sum(each.count for each in ranges)
+        log.info(
+            "read planned topics=%s queues=%d messages=%d tasks=%d conditions=%s",
+            ",".join(sorted({each.queue.topic for each in ranges})),
+            len({each.queue for each in ranges}),
+            count,
+            tasks,
+            self._wanted.text() or "none",
+        )
+        everything = set(SCHEMA.names) <= set(self._schema.names)
+        if everything and count >= HINT_FROM and is_news("all-columns"):
+            log.warning(
+                "all columns of %d messages are read, as Spark does not say which it needs: "
+                '.option("columns", "…") with those that you use reads less, and to count, '
+                '"queue_offset" does',
+                count,
+            )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part; closing the iterator early ends its connection.
@@ -153,6 +177,6 @@ class FilteringBatchReader(BatchReader):
     """
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
-        """Read what these may leave; each row is left to Spark to look at again."""
+        """Read what these may leave; gives those for which Spark has to look at rows again."""
         self._wanted = self._wanted.narrowed(filters)
-        return filters
+        return [each for each in filters if not self._wanted.settles(each)]

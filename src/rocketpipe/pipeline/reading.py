@@ -137,6 +137,7 @@ def _read_logs(
 ) -> Iterator[pa.RecordBatch]:
     # What reads through brokers imports much that this does not need, and the other way round.
     from rocketpipe.pipeline.log.directory import LogDirectory
+    from rocketpipe.pipeline.log.places import asks_places_only, read_places
     from rocketpipe.pipeline.log.reading import read_log, read_together
     from rocketpipe.pipeline.log.stores import store_of
 
@@ -145,6 +146,9 @@ def _read_logs(
     by_broker = sorted(part.ranges, key=lambda each: each.queue.broker_name)
     for broker, ranges in groupby(by_broker, key=lambda each: each.queue.broker_name):
         with LogDirectory(store_of(options.path, options.broker_name, broker)) as directory:
+            if asks_places_only(target, options, wanted):
+                yield from read_places(directory, ranges, target, options)
+                continue
             for some in together(ranges, options.batch_rows):
                 if len(some) > 1:
                     records = read_together(directory, some, wanted)

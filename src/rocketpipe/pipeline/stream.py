@@ -172,8 +172,15 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         self._until = {queue: greatest for queue, (_, greatest) in ends.items()}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Where the queues ended when the last batch was planned, for the query's progress."""
-        return self._latest.to_json() if self._latest is not None else None
+        """Where the queues ended when the last batch was planned, for the query's progress.
+
+        ``lag`` is how many messages lie between the end of that batch and there.
+        """
+        if self._latest is None:
+            return None
+        read = self._seen.ends if self._seen is not None else {}
+        lag = sum(max(0, end - read.get(queue, end)) for queue, end in self._latest.ends.items())
+        return {**self._latest.to_json(), "lag": lag}
 
     @plainly()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[ReadPartition]:

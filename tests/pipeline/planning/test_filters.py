@@ -55,6 +55,38 @@ def test_a_condition_narrows_what_it_is_about(condition: Filter, wanted: RowFilt
     assert RowFilter().narrowed([condition]) == wanted
 
 
+@pytest.mark.parametrize(
+    ("condition", "settled"),
+    [
+        (EqualTo(("topic",), "a"), True),
+        (EqualNullSafe(("queue_id",), 3), True),
+        (EqualTo(("queue_offset",), 7), True),
+        (GreaterThan(("queue_offset",), 7), True),
+        (LessThanOrEqual(("queue_offset",), -1), True),
+        (IsNotNull(("queue_offset",)), True),
+        (IsNotNull(("tags",)), False),
+        (EqualTo(("tags",), "x"), False),
+        (In(("queue_offset",), (9, 3)), False),
+        (GreaterThan(("queue_id",), 1), False),
+        (EqualTo(("queue_id",), True), False),
+        (EqualTo(("queue_id",), "1"), False),
+        (GreaterThanOrEqual(("store_timestamp",), NOON), False),
+        (Not(EqualTo(("topic",), "a")), False),
+        (EqualTo(("properties", "topic"), "a"), False),
+    ],
+)
+def test_spark_need_not_look_again_where_a_condition_says_exactly_which_places(
+    condition: Filter, settled: bool
+) -> None:
+    assert RowFilter.settles(condition) is settled
+
+
+def test_what_is_wanted_is_told_in_a_line() -> None:
+    assert RowFilter().text() == ""
+    wanted = RowFilter(queue_ids=frozenset({2, 1}), offsets=(0, 0), keys=frozenset("k"))
+    assert wanted.text() == "queue_id:[1, 2] queue_offset:[0, 0] keys:['k']"
+
+
 def test_conditions_narrow_together() -> None:
     wanted = RowFilter(keys=frozenset("k")).narrowed(
         [

@@ -53,7 +53,7 @@ def read_log(
         offsets = np.arange(start, end, dtype=np.int64)
         gone = (entries["size"] == BLANK_SIZE) | (entries["at"] < directory.log.first_offset)
         if gone.any():
-            yield from _gaps(part, offsets[gone])
+            yield from gaps_of(part, offsets[gone])
         kept = ~gone
         if hashes is not None:
             kept &= np.isin(entries["tag"], hashes)
@@ -103,7 +103,8 @@ def _hashes(wanted: RowFilter) -> Ints | None:
     return np.array([NO_TAG_CODE, *(java_hash(tag) for tag in wanted.tags)], np.int64)
 
 
-def _gaps(part: QueueRange, missing: Ints) -> Iterator[Gap]:
+def gaps_of(part: QueueRange, missing: Ints) -> Iterator[Gap]:
+    """The runs of offsets of a range that are missing."""
     for run in np.split(missing, np.flatnonzero(np.diff(missing) != 1) + 1):
         yield Gap(part.queue, QueueOffset(int(run[0])), QueueOffset(int(run[-1]) + 1))
 
@@ -138,7 +139,7 @@ def _portion(
         log = directory.log
         gone = entries["at"] < log.first_offset
         if gone.any():
-            yield from _gaps(part, offsets[gone])
+            yield from gaps_of(part, offsets[gone])
             entries, offsets = chosen(entries, ~gone), offsets[~gone]
             continue
         at, end, _ = _breaks(entries, log.segment_bytes)

@@ -1,8 +1,10 @@
 """What a query asks of the rows, as far as it saves reading them.
 
 Spark hands over the conditions of a WHERE that are all to hold. Each that tells something of topic,
-queue, offset, store time or tag narrows what is read; all of them stay with Spark, which looks at
-every row again. So a condition that is not understood here costs time and nothing else.
+queue, offset, store time or tag narrows what is read. Those that say exactly which queues and
+offsets are meant need no second look, and Spark shows them as pushed; the others stay with Spark,
+which looks at every row again. So a condition that is not understood here costs time and nothing
+else.
 """
 
 from __future__ import annotations
@@ -43,6 +45,34 @@ class RowFilter:
             if narrow is not None and len(column) == 1:
                 wanted = narrow(wanted, column[0], getattr(condition, "value", None))
         return wanted
+
+    @staticmethod
+    def settles(condition: object) -> bool:
+        """Whether `narrowed` leaves no row for which this filter of Spark's does not hold."""
+        kind, column = type(condition).__name__, list(getattr(condition, "attribute", ()))
+        value = getattr(condition, "value", None)
+        match column:
+            case ["topic" | "queue_id" | "queue_offset"] if kind == "IsNotNull":
+                return True
+            case ["topic"]:
+                return kind in _EXACT and _all_are(str, [value])
+            case ["queue_id"]:
+                return kind in _EXACT and _all_are(int, [value])
+            case ["queue_offset"]:
+                return kind in _EXACT | _BOUNDS and _all_are(int, [value])
+        return False
+
+    def text(self) -> str:
+        """For a log: what is asked for, column by column; empty if it is everything."""
+        told = {
+            "topic": self.topics and sorted(self.topics),
+            "queue_id": self.queue_ids and sorted(self.queue_ids),
+            "queue_offset": self.offsets and list(self.offsets),
+            "stored_ms": self.stored_ms and list(self.stored_ms),
+            "tags": self.tags and sorted(self.tags),
+            "keys": self.keys and sorted(self.keys),
+        }
+        return " ".join(f"{name}:{value}" for name, value in told.items() if value)
 
     def wants_queue(self, topic: str, queue_id: int) -> bool:
         """Whether any row of this queue can be needed."""
@@ -141,3 +171,5 @@ _NARROWING: Final[dict[str, Callable[[RowFilter, str, Any], RowFilter]]] = {
     "LessThan": _below,
     "LessThanOrEqual": _at_most,
 }
+_EXACT: Final = frozenset({"EqualTo", "EqualNullSafe"})
+_BOUNDS: Final = frozenset({"GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"})

@@ -1,0 +1,99 @@
+"""Rows of which only their places are asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from rocketpipe.pipeline.columns.rows import SCHEMA, arrow_schema
+from rocketpipe.pipeline.log.directory import LogDirectory
+from rocketpipe.pipeline.log.offsets import LogOffsets
+from rocketpipe.pipeline.log.places import asks_places_only
+from rocketpipe.pipeline.options.read import ReadOptions
+from rocketpipe.pipeline.options.selection import Selection
+from rocketpipe.pipeline.planning.filters import RowFilter
+from rocketpipe.pipeline.planning.gaps import MessagesGone
+from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition
+from rocketpipe.pipeline.reading import read_part
+from rocketpipe.store.config import FlushMode
+from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.message_store import MessageStore
+from rocketpipe.testing.simulation.small_store import HOST, StepClock, put, small_store
+
+NAMES = ("topic", "broker", "queue_id", "queue_offset", "log_offset")
+PLACES = StructType([SCHEMA[name] for name in NAMES])
+WITH_FLAG = StructType([*PLACES, SCHEMA["sys_flag"]])
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A store of three queues, in several segments."""
+    config = small_store(tmp_path / "store", FlushMode.ASYNC)
+    store = MessageStore.open(
+        config, disk=Disk(), clock=StepClock(), store_host=HOST, threads=False
+    )
+    for number in range(90):
+        store.append([[put(b"%d" % number, queue_id=number % 3)]])
+    store.dispatch()
+    store.close()
+    return tmp_path / "store"
+
+
+def options(**fields: Any) -> ReadOptions:
+    return ReadOptions(selection=Selection(topics=("any",)), **fields)
+
+
+def part_of(root: Path) -> ReadPartition:
+    places = LogOffsets(root)
+    ends = places.ends(places.queues("plain"))
+    places.close()
+    ranges = [QueueRange(queue, *ends[queue]) for queue in sorted(ends)]
+    return ReadPartition(tuple(each for each in ranges if each.count), {})
+
+
+def rows_of(root: Path, schema: StructType, **fields: Any) -> list[dict[str, Any]]:
+    batches = list(read_part(part_of(root), options(path=root, **fields), schema, RowFilter()))
+    assert all(batch.num_rows for batch in batches)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("batch_rows", [7, 30, 45, 1000])
+def test_places_are_those_of_the_records(root: Path, batch_rows: int) -> None:
+    found = rows_of(root, PLACES, batch_rows=batch_rows)
+    read = rows_of(root, WITH_FLAG, batch_rows=batch_rows)
+    assert found == [{name: row[name] for name in NAMES} for row in read]
+    assert len(found) == 90
+
+
+def test_no_record_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LogDirectory, "read_into", None)
+    only = StructType([SCHEMA["queue_offset"]])
+    assert [row["queue_offset"] for row in rows_of(root, only)] == [*range(30)] * 3
+
+
+def test_what_is_gone_is_a_gap(root: Path) -> None:
+    part = part_of(root)
+    min((root / "commitlog").iterdir()).unlink()
+    with pytest.raises(MessagesGone):
+        list(read_part(part, options(path=root), PLACES, RowFilter()))
+    for schema in (PLACES, WITH_FLAG):
+        given = options(path=root, on_gap="skip")
+        batches = read_part(part, given, schema, RowFilter())
+        assert 0 < sum(batch.num_rows for batch in batches) < 90
+
+
+def test_records_are_read_where_they_decide_which_rows_there_are() -> None:
+    target, all_rows = arrow_schema(PLACES), RowFilter()
+    assert asks_places_only(target, options(), all_rows)
+    assert asks_places_only(target, options(on_bad_message="null"), all_rows)
+    assert not asks_places_only(target, options(on_bad_message="skip"), all_rows)
+    assert not asks_places_only(arrow_schema(WITH_FLAG), options(), all_rows)
+    for wanted in (
+        RowFilter(tags=frozenset("a")),
+        RowFilter(keys=frozenset("k")),
+        RowFilter(stored_ms=(0, 5)),
+    ):
+        assert not asks_places_only(target, options(), wanted)
