@@ -97,14 +97,6 @@ def test_types_may_be_used_by_name() -> None:
     assert struct["f2"].dataType.simpleString() == "array<struct<x:int>>"
 
 
-def test_a_reader_may_want_fewer_fields() -> None:
-    whole = AvroSchema.of(record("int", "string"))
-    assert [each["name"] for each in whole.only(["f1"])["fields"]] == ["f1"]
-    inner = {"type": "record", "name": "In", "fields": [{"name": "x", "type": "int"}]}
-    using = AvroSchema.of(record(inner, "In"))
-    assert len(using.only(["f1"])["fields"]) == 2  # without f0 nobody would know In
-
-
 def test_what_a_schema_uses_of_others_is_put_in_once() -> None:
     inner = {"type": "record", "name": "In", "fields": [{"name": "x", "type": "int"}]}
     text = inlined(record("In", ["null", "In"]), {"In": json.dumps(inner)})

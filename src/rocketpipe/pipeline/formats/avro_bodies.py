@@ -46,7 +46,6 @@ class AvroBodies:
         self._read: Any = schemaless_reader
         self._schema = AvroSchema.of(text)
         self._fields = list(fields)
-        self._reader = self._schema.only([field.name for field in fields])
         self._plans = [self._schema.columns[field.name][1:] for field in fields]
         self._registry: Registry | None = None if registry is None else registry_at(registry)
         self._writers: dict[int, _Writer] = {}
@@ -125,7 +124,7 @@ class AvroBodies:
 
     def _writer_of(self, schema: AvroSchema) -> _Writer:
         problem = conflict(schema, self._schema)
-        reader = None if schema.parsed == self._reader else self._reader
+        reader = None if schema.parsed == self._schema.parsed else self._schema.parsed
         return _Writer(schema.parsed, reader, problem)
 
 

@@ -142,16 +142,6 @@ class AvroSchema:
         """Its columns, as Spark has them."""
         return StructType([StructField(name, kind) for name, (kind, _, _) in self.columns.items()])
 
-    def only(self, names: list[str]) -> Mapping[str, Any]:
-        """The schema of a reader who wants these fields and no others."""
-        fields = [each for each in self.parsed["fields"] if each["name"] in names]
-        if len(fields) == len(self.parsed["fields"]):
-            return self.parsed
-        try:
-            return dict(_fastavro().parse_schema(_plain({**self.parsed, "fields": fields})))
-        except Exception:  # one uses a type that a field left out has defined
-            return self.parsed
-
 
 def inlined(text: str, used: Mapping[str, str]) -> str:
     """A schema with what it uses of others in it, by the name of each.
