@@ -66,6 +66,84 @@ def test_sums_are_added_up_once(tmp_path: Path) -> None:
     assert dict(zip(found["carrier"], found["flights"], strict=True)) == {"UA": 7, "AA": 1, "B6": 4}
 
 
+def changes(*each: tuple[str, int | None, int, int], stored: int = 0) -> pa.Table:
+    """Rows of (id, cents, queue, offset); those without cents are gone."""
+    return pa.table(
+        {
+            "id": [one[0] for one in each],
+            "cents": pa.array([one[1] for one in each], pa.int64()),
+            "broker": ["a"] * len(each),
+            "queue_id": pa.array([one[2] for one in each], pa.int32()),
+            "queue_offset": pa.array([one[3] for one in each], pa.int64()),
+            "store_timestamp": pa.array([stored + one[2] for one in each], pa.timestamp("us")),
+            "gone": pa.array([one[1] is None for one in each], pa.bool_()),
+        }
+    )
+
+
+def test_the_last_row_of_each_key_is_there_once(tmp_path: Path) -> None:
+    table = BatchTable(tmp_path / "t")
+
+    def upsert(batch: int, rows: pa.Table, query: str = "q") -> bool:
+        return table.upsert_rows(rows, query, batch, key=["id"], deletes="gone")
+
+    def cents() -> dict[str, int]:
+        found = table.read().to_pydict()
+        return dict(zip(found["id"], found["cents"], strict=True))
+
+    first = changes(("A", 3, 0, 2), ("A", 1, 0, 0), ("B", 2, 0, 1), ("C", None, 0, 3))
+    assert upsert(0, first)
+    assert cents() == {"A": 3, "B": 2}
+    assert "gone" not in table.read().column_names
+    # Of two queues the row that was stored last.
+    second = changes(("A", None, 0, 4), ("B", 9, 0, 6), ("B", 7, 1, 5), ("D", 4, 0, 5))
+    assert upsert(1, second)
+    assert not upsert(1, second)
+    assert not upsert(0, first)
+    assert cents() == {"B": 7, "D": 4}
+    # From a new checkpoint all comes again: what is older than the table's own changes nothing.
+    assert upsert(0, changes(("D", 1, 0, 1), ("D", None, 0, 2)), "another")
+    assert cents() == {"B": 7, "D": 4}
+    assert upsert(2, changes(("D", None, 0, 9)))
+    assert upsert(3, changes(("D", 8, 0, 10)))
+    assert cents() == {"B": 7, "D": 8}
+    assert upsert(4, changes())
+    assert DeltaTable(tmp_path / "t").transaction_version("q") == 3  # nothing was to be written
+    assert upsert(5, changes(("B", 1, 1, 9)))
+    assert DeltaTable(tmp_path / "t").transaction_version("q") == 5
+
+
+def test_keys_may_be_of_several_columns_and_nothing_need_be_deleted(tmp_path: Path) -> None:
+    table = BatchTable(tmp_path / "t")
+    given = changes(("A", 1, 0, 0), ("A", 2, 1, 0), ("A", 3, 1, 1)).drop_columns(["gone"])
+    table.upsert_rows(given, "q", 0, key=["id", "queue_id"])
+    assert sorted(table.read().column("cents").to_pylist()) == [1, 3]
+
+
+def test_rows_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    table = BatchTable(tmp_path / "t")
+    placeless = changes(("A", 1, 0, 0)).drop_columns(["queue_offset"])
+    with pytest.raises(ValueError, match="no column 'queue_offset': have it"):
+        table.upsert_rows(placeless, "q", 0, key=["id"])
+    with pytest.raises(ValueError, match="'cents' has nulls"):
+        table.upsert_rows(changes(("A", None, 0, 0)), "q", 0, key=["cents"])
+    assert table.count() == 0
+
+
+def test_a_second_driver_of_the_same_changes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = BatchTable(tmp_path / "t")
+    table.upsert_rows(changes(("A", 1, 0, 0)), "q", 0, key=["id"], deletes="gone")
+    stale = DeltaTable(tmp_path / "t")
+    again = changes(("A", 2, 0, 1))
+    table.upsert_rows(again, "q", 1, key=["id"], deletes="gone")
+    other = BatchTable(tmp_path / "t")
+    monkeypatch.setattr(other, "_open", lambda: stale)  # it looked before the first one wrote
+    with pytest.raises(BatchConflict, match="batch 1 was not written"):
+        other.upsert_rows(again, "q", 1, key=["id"], deletes="gone")
+
+
 @pytest.mark.parametrize(
     ("carriers", "said"), [(["UA", "UA"], "add them up first"), (["UA", None], "has nulls")]
 )

@@ -32,6 +32,11 @@ log = logging.getLogger(__name__)
 
 #: Where Spark says, in whatever it runs for a micro-batch, which query that is.
 _QUERY_ID: Final = "sql.streaming.queryId"
+#: Where a message stands, and when it was stored.
+_QUEUE: Final = ("broker", "queue_id")
+_OFFSET: Final = "queue_offset"
+_STORED: Final = "store_timestamp"
+_PLACE: Final = "__place"
 _OLD: Final = "t"
 _NEW: Final = "s"
 
@@ -93,6 +98,25 @@ class BatchTable:
         query = query_of(frame)
         if not self.has(query, batch):
             self.add_up_rows(frame.toArrow(), query, batch, by=by, sums=sums)
+
+    def upsert(
+        self, frame: DataFrame, batch: int, *, key: Sequence[str], deletes: str | None = None
+    ) -> None:
+        """Have the last row of each key in the table, unless it has that micro-batch.
+
+        ``frame`` has, beside the columns to keep, ``broker``, ``queue_id``, ``queue_offset`` and
+        ``store_timestamp`` of the message: the last of a key is the one with the greatest offset of
+        its queue, and of several queues the one that was stored last. Where the column ``deletes``
+        is true the key goes; the column itself is not kept.
+
+        Raises:
+            BatchConflict: If another driver wrote it at the same moment.
+            ValueError: If ``frame`` is not of a micro-batch, lacks one of these columns, or has
+                nulls in its key.
+        """
+        query = query_of(frame)
+        if not self.has(query, batch):
+            self.upsert_rows(frame.toArrow(), query, batch, key=key, deletes=deletes)
 
     # The same for rows at hand
 
@@ -159,6 +183,59 @@ class BatchTable:
                 )
                 .when_matched_update(added)
                 .when_not_matched_insert_all()
+                .execute()
+            )
+        except CommitFailedError as error:
+            raise BatchConflict(self.place, batch, str(error)) from error
+        return True
+
+    def upsert_rows(
+        self,
+        rows: pa.Table,
+        query: str,
+        batch: int,
+        *,
+        key: Sequence[str],
+        deletes: str | None = None,
+    ) -> bool:
+        """Have the last row of each key in one commit; False if the table has that batch.
+
+        A row that is older than the table's, by offset in the same queue, changes nothing.
+
+        Raises:
+            BatchConflict: If another driver wrote it at the same moment.
+            ValueError: As `upsert`.
+        """
+        from deltalake.exceptions import CommitFailedError
+
+        last = _last_of_each(rows, key)
+        kept = [name for name in last.column_names if name != deletes]
+        table = self._open() or self._create(last.select(kept).schema)
+        if _has(table, query, batch):
+            return False
+        gone = "false" if deletes is None else f"coalesce({_NEW}.{_quoted(deletes)}, false)"
+        older = " AND ".join(
+            [
+                *(f"{_OLD}.{_quoted(name)} = {_NEW}.{_quoted(name)}" for name in _QUEUE),
+                f"{_OLD}.{_quoted(_OFFSET)} >= {_NEW}.{_quoted(_OFFSET)}",
+            ]
+        )
+        newer = f"NOT coalesce({older}, false)"
+        values = {_quoted(name): f"{_NEW}.{_quoted(name)}" for name in kept}
+        try:
+            (
+                table.merge(
+                    last,
+                    " AND ".join(
+                        f"{_OLD}.{_quoted(each)} = {_NEW}.{_quoted(each)}" for each in key
+                    ),
+                    source_alias=_NEW,
+                    target_alias=_OLD,
+                    commit_properties=_numbered(query, batch),
+                )
+                .when_matched_delete(f"{gone} AND {newer}")
+                .when_matched_update(values, predicate=f"NOT {gone} AND {newer}")
+                .when_not_matched_insert(values, predicate=f"NOT {gone}")
                 .execute()
             )
         except CommitFailedError as error:
@@ -233,6 +310,24 @@ def _check_combinations(rows: pa.Table, by: Sequence[str]) -> None:
             raise ValueError(f"column {name!r} has nulls, which are equal to nothing: fill them")
     if len(keys.group_by(list(by)).aggregate([])) != len(keys):
         raise ValueError(f"there are rows with the same {', '.join(by)}: add them up first")
+
+
+def _last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The last row of each key, in the order in which a topic has them."""
+    for name in (*key, *_QUEUE, _OFFSET, _STORED):
+        if name not in rows.column_names:
+            raise ValueError(f"there is no column {name!r}: have it beside the others")
+        if name in key and rows.column(name).null_count:
+            raise ValueError(f"column {name!r} has nulls, which are no key: leave such rows out")
+    by_offset = _last_by(rows, (*_QUEUE, _OFFSET), list(dict.fromkeys((*key, *_QUEUE))))
+    return _last_by(by_offset, (_STORED, *_QUEUE), key)
+
+
+def _last_by(rows: pa.Table, order: Sequence[str], by: Sequence[str]) -> pa.Table:
+    ordered = rows.sort_by([(name, "ascending") for name in order])
+    places = ordered.select(list(by)).append_column(_PLACE, pa.array(range(len(ordered))))
+    last = places.group_by(list(by)).aggregate([(_PLACE, "max")]).column(f"{_PLACE}_max")
+    return ordered.take(last)
 
 
 def _quoted(name: str) -> str:
