@@ -406,7 +406,7 @@ def test_what_the_project_asks_for_is_pinned_for_development() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = list(project["dependencies"])
-    for extra in ("cluster", "compression", "fast", "spark"):
+    for extra in ("cluster", "compression", "fast", "spark", "tls"):
         wanted += extras[extra]
     names = {re.split(r"[<>=~! \[]", requirement)[0].lower() for requirement in wanted}
     pinned = (ROOT / "requirements" / "dev.txt").read_text()

@@ -87,11 +87,13 @@ def test_the_image_installs_only_what_is_pinned() -> None:
     (line,) = rests(final, "RUN")
     words = shlex.split(line.partition("&&")[0])
     assert {"--no-index", "--find-links"} <= {*words}
-    assert "rocketpipe[cluster,compression,fast]" in words
+    assert "rocketpipe[cluster,compression,fast,tls]" in words
     pinned = set(re.findall(r"^([\w-]+)==", (ROOT / "requirements/server.txt").read_text(), re.M))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["cluster"], *extras["compression"], *extras["fast"]]
+    wanted = list(project["dependencies"])
+    for extra in ("cluster", "compression", "fast", "tls"):
+        wanted += extras[extra]
     assert pinned >= {re.split(r"[<>=!~ ;\[]", each)[0] for each in wanted}
 
 

@@ -152,7 +152,7 @@ PAGES: Final[dict[str, Page]] = {
     "sessions": Page(
         "Sessions, and the blocking face",
         "What clients share, and the clients of programs that have threads.",
-        _of("rocketpipe", "Session", "RocketPipeError", "__version__"),
+        _of("rocketpipe", "Session", "TlsSettings", "RocketPipeError", "__version__"),
         _blocking_faces,
     ),
     "admin": Page(

@@ -34,6 +34,7 @@ from rocketpipe.metrics import Family
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.remoting import tls
 from rocketpipe.store.config import FlushMode, StoreConfig
 from rocketpipe.store.state.positions import Positions
 from tools.docs import api_pages
@@ -266,7 +267,7 @@ def metrics_page() -> Iterator[str]:
     measured += _of_replicas()
     measured += [
         (family.name, str(family.kind), family.help, _labels(family))
-        for family in processes({"broker-a-0": (True, 1)})
+        for family in (*processes({"broker-a-0": (True, 1)}), *tls.measured({"done": 1}, [0]))
     ]
     for name, kind, help_text, labels in sorted(measured):
         shown = ", ".join(f"`{label}`" for label in labels)

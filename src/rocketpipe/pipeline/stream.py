@@ -435,7 +435,9 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         if not self._options.commits or self._options.name_servers is None:
             return
         if self._progress is None:
-            self._progress = GroupProgress(self._options.name_servers, self._options.group)
+            self._progress = GroupProgress(
+                self._options.name_servers, self._options.group, self._options.tls
+            )
         self._progress.tell(ends)
 
     def _open(self) -> OffsetReader:

@@ -136,7 +136,7 @@ def _crypto() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
     except ImportError as error:
         raise ConfigError(
-            "tls init", "making certificates needs an extra: pip install 'rocketpipe[tls]'"
+            "tls init", "making certificates needs the extra tls: pip install cryptography"
         ) from error
     return x509, serialization
 

@@ -12,7 +12,7 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -155,13 +155,20 @@ def families() -> Iterator[Family]:
         results += tls.results
         if (end := tls.expires_s()) is not None:
             ends.append(end)
-    if not _live:
-        return
+    if _live:
+        yield from measured(results, ends)
+
+
+def measured(results: Mapping[str, int], ends: Sequence[int]) -> Iterator[Family]:
+    """How handshakes ended, and when certificates do."""
     yield Family(
         "rocketpipe_tls_handshakes_total",
         Kind.COUNTER,
         "Connections to ports with TLS, by how they began.",
-        [Series(results[result], {"result": result}) for result in sorted({"done", *results})],
+        [
+            Series(results.get(result, 0), {"result": result})
+            for result in sorted({"done", *results})
+        ],
     )
     if ends:
         yield single(

@@ -34,6 +34,7 @@ from rocketpipe.protocol.requests.offsets import (
 )
 from rocketpipe.protocol.requests.topics import GetTopicStats
 from rocketpipe.remoting.log_budget import LogBudget
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 log = logging.getLogger("rocketpipe.pipeline")
 
@@ -53,13 +54,13 @@ _uncommitted = LogBudget()
 class BrokerOffsets:
     """Answers planners through one session, which lasts from the first question to ``close``."""
 
-    def __init__(self, name_servers: str, group: str) -> None:
+    def __init__(self, name_servers: str, group: str, tls: TlsSettings | None = None) -> None:
         """Take whom to ask, and in whose name; nothing is opened yet.
 
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``.
         """
-        self._session = Session(name_servers)
+        self._session = Session(name_servers, tls=tls or False)
         fleet = Fleet(self._session)
         self._topics = TopicAdmin(fleet)
         self._name_servers = NameServerAdmin(fleet)

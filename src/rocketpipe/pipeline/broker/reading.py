@@ -169,7 +169,8 @@ def _unreadable(part: QueueRange, offset: int, reason: str) -> UnreadableMessage
 
 async def _started(part: ReadPartition, options: ReadOptions, expression: str) -> _Pulls:
     assert options.name_servers is not None
-    pulls = _Pulls(part, options, expression, Session(options.name_servers))
+    session = Session(options.name_servers, tls=options.tls or False)
+    pulls = _Pulls(part, options, expression, session)
     await pulls.start()
     return pulls
 

@@ -2,6 +2,7 @@
 
     nameServer            where to ask for the topics: host:port, several with ';' between; else
                           what ROCKETPIPE_NAMESRV or NAMESRV_ADDR says, where the driver runs
+    tls, caFile           whether connections are encrypted, and whom to trust: see ``securing``
     path                  or: the directory of a store, whose log is read without a broker
     brokerName            for a path: what the column ``broker`` shows
     subscribe             the topics to read, with ',' between
@@ -52,7 +53,7 @@ from rocketpipe.client.name_servers import NameServers, of_environment
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import TOOLS_CONSUMER_GROUP, check_consumer_group
 from rocketpipe.pipeline.formats.body_schema import BodySchema, SchemaSource
-from rocketpipe.pipeline.options import table
+from rocketpipe.pipeline.options import securing, table
 from rocketpipe.pipeline.options.decoding import (
     DECODE,
     DECODE_SCHEMA,
@@ -79,6 +80,7 @@ from rocketpipe.pipeline.options.text import (
 )
 from rocketpipe.pipeline.planning.filters import RowFilter
 from rocketpipe.pipeline.planning.gaps import OnGap
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 NAME_SERVER: Final = "nameServer"
 PATH: Final = "path"
@@ -146,6 +148,7 @@ _KNOWN: Final = {
         PUSH_DOWN,
         BATCH_ROWS,
         MAX_PULL_BYTES,
+        *securing.OPTIONS,
     )
 }
 # What other connectors, and RocketMQ's own clients, call the same thing.
@@ -172,6 +175,7 @@ class ReadOptions:
 
     selection: Selection
     name_servers: str | None = None
+    tls: TlsSettings | None = None
     path: Path | None = None
     broker_name: str | None = None
     group: str = DEFAULT_GROUP
@@ -218,6 +222,7 @@ class ReadOptions:
         return cls(
             selection=Selection.parse(given),
             name_servers=name_servers,
+            tls=securing.tls_of(given),
             path=path,
             broker_name=_broker_name(given, path),
             group=_group(given.get(GROUP_ID.lower(), DEFAULT_GROUP)),

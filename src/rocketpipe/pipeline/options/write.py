@@ -2,6 +2,7 @@
 
     nameServer        where to ask for the topics: host:port, several with ';' between; else what
                       ROCKETPIPE_NAMESRV or NAMESRV_ADDR says, where the driver runs
+    tls, caFile       whether connections are encrypted, and whom to trust: see ``securing``
     topic             where rows go that name no topic themselves, in a column ``topic``
     delivery          staged: each row once, whatever dies; direct: each row at least once
     txn               what names a batch job, so that it can be run again: staged needs it
@@ -24,9 +25,10 @@ from typing import Final
 from rocketpipe.client.name_servers import NameServers, of_environment
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import check_producer_group, check_sendable
-from rocketpipe.pipeline.options import table
+from rocketpipe.pipeline.options import securing, table
 from rocketpipe.pipeline.options.text import OptionError, byte_count, suggestion
 from rocketpipe.record.layout import MAX_BODY_BYTES
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 NAME_SERVER: Final = "nameServer"
 TOPIC: Final = "topic"
@@ -53,6 +55,7 @@ _KNOWN: Final = {
         BATCH_BYTES,
         MAX_IN_FLIGHT_BYTES,
         TIMEOUT_MS,
+        *securing.OPTIONS,
     )
 }
 #: Spark keeps these for itself, and hands them over all the same.
@@ -100,6 +103,7 @@ class WriteOptions:
     batch_bytes: int = 1 << 20
     max_in_flight_bytes: int = 16 << 20
     timeout_ms: int = 60_000
+    tls: TlsSettings | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -121,6 +125,7 @@ class WriteOptions:
             batch_bytes=_bytes(given, BATCH_BYTES, 1 << 20, 1 << 10, MAX_BODY_BYTES),
             max_in_flight_bytes=_bytes(given, MAX_IN_FLIGHT_BYTES, 16 << 20, 1 << 16, 1 << 30),
             timeout_ms=_number(given, TIMEOUT_MS, 60_000, 100, 3_600_000),
+            tls=securing.tls_of(given),
         )
 
 

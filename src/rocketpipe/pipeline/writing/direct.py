@@ -22,6 +22,7 @@ from rocketpipe.errors import RocketPipeError
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.writing.sender import SendUnit
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 log = logging.getLogger(__name__)
 
@@ -102,13 +103,17 @@ def _waits(parcel: SendUnit) -> bool:
 
 
 async def shown(
-    name_servers: str, ends: Mapping[MessageQueue, int], patience_ms: int = SHOWN_MS
+    name_servers: str,
+    ends: Mapping[MessageQueue, int],
+    patience_ms: int = SHOWN_MS,
+    *,
+    tls: TlsSettings | None = None,
 ) -> bool:
     """Wait until queues reach these ends; False, and a warning, if they take too long.
 
     What was sent is stored, whatever becomes of this: so nothing that fails here is an error.
     """
-    async with Session(name_servers) as session:
+    async with Session(name_servers, tls=tls or False) as session:
         left = await each(
             list(ends), lambda queue: _shows(session, queue, ends[queue], patience_ms)
         )
