@@ -206,3 +206,17 @@ async def test_who_is_being_answered_stays_while_others_only_hold_on(
     assert (await reader.read()).endswith(b"measured 1\n")
     for each in (writer, *writers):
         each.close()
+
+
+async def test_who_is_connected_when_it_closes_is_left_without_a_traceback(
+    watched: Watched, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with health_port("127.0.0.1", 0, watched, clock=clock) as text:
+        host, _, port = text.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /heal")
+        await get((host, int(port)), "/healthz")  # by then the first is known too
+    assert await reader.read() == b""
+    await asyncio.sleep(0)
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
+    writer.close()

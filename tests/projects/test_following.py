@@ -15,7 +15,7 @@ def test_it_runs_again_when_a_queue_has_more_than_the_flow_that_is_behind_has_re
                 "sources": [
                     {
                         "numInputRows": 1,
-                        "endOffset": f'{{"topics": {{"t": {{"x": {{"0": {end}}}}}}}}}',
+                        "endOffset": f'{{"v": 1, "topics": {{"t": {{"x": {{"0": {end}}}}}}}}}',
                     }
                 ],
             }

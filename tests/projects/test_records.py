@@ -76,7 +76,17 @@ def test_rows_ends_and_rules_are_added_up_over_batches() -> None:
     assert (counted.flow, counted.rule, counted.action) == ("paid", "cents > 0", "drop")
     assert (counted.rows, counted.failed) == (20, 6)
     run.take_progress({"name": "paid", "sources": [{"endOffset": '{"logOffset":0}'}]})
-    assert flow.batches == 2
+    assert (flow.batches, flow.state_rows) == (2, 0)
+
+
+def test_the_rows_of_sparks_state_are_those_of_the_last_batch() -> None:
+    run = a_run()
+    for rows in (9, 4):
+        state = [{"numRowsTotal": rows}, {"numRowsTotal": 1}]
+        told = {"durationMs": {"addBatch": 3}, "stateOperators": state}
+        run.take_progress(progress("paid", 1, 1, **told))
+    assert run.flows["paid"].state_rows == 5
+    assert Run.new("shop", 9_000, run).flows["paid"].state_rows == 5
 
 
 def test_the_last_record_is_found_and_the_next_run_knows_how_far_it_came(shop: Folder) -> None:

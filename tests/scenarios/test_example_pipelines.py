@@ -64,6 +64,7 @@ def test_an_example_that_is_killed_in_a_batch_gives_what_it_says(
     run_to_end(pipeline, servers)
     expected = expected_of(name)
     assert results(pipeline, expected) == wanted(expected)
+    assert " batch query=" in (pipeline.root / ".rocketpipe" / "batches.log").read_text()
 
 
 @pytest.mark.soak

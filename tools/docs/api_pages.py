@@ -167,6 +167,7 @@ PAGES: Final[dict[str, Page]] = {
         (
             *_of("rocketpipe.pipeline", "register"),
             *_of("rocketpipe.pipeline.launch", "prepare", "local_spark"),
+            *_of("rocketpipe.pipeline", "watch_queries", "QueryWatch"),
             *_of("rocketpipe.pipeline", "BatchTable"),
             *_of("rocketpipe.pipeline", "SparkPlace"),
             *_of("rocketpipe.projects", "expect"),

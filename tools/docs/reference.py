@@ -33,6 +33,7 @@ from rocketpipe.cli.serving.fleet.health import processes
 from rocketpipe.metrics import Family
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
+from rocketpipe.pipeline.figures import Batch, Figures
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.remoting import tls
 from rocketpipe.store.config import FlushMode, StoreConfig
@@ -101,6 +102,17 @@ group is: push, pull and simple consumers, and Spark's jobs. Where it has no pla
 there is still to be read. Groups that broadcast keep their places themselves, and are not told of.
 
 | name | kind | labels beside `cluster`, `node_type`, `node_id` | |
+|---|---|---|---|
+"""
+
+QUERY_METRICS: Final = """
+## Streaming queries
+
+Of Spark's queries: at the port of `rocketpipe.pipeline.watch_queries`, and of `--metrics-port` of
+`rocketpipe table follow` and `rocketpipe pipeline run`, where a query is a flow. See
+[watching queries](spark.md#watching-queries).
+
+| name | kind | labels | |
 |---|---|---|---|
 """
 
@@ -269,9 +281,25 @@ def metrics_page() -> Iterator[str]:
         (family.name, str(family.kind), family.help, _labels(family))
         for family in (*processes({"broker-a-0": (True, 1)}), *tls.measured({"done": 1}, [0]))
     ]
+    yield from _rows(measured)
+    yield QUERY_METRICS
+    yield from _rows(_of_queries())
+
+
+def _rows(measured: list[tuple[str, str, str, tuple[str, ...]]]) -> Iterator[str]:
     for name, kind, help_text, labels in sorted(measured):
         shown = ", ".join(f"`{label}`" for label in labels)
         yield f"| `{name}` | {kind} | {shown} | {help_text} |\n"
+
+
+def _of_queries() -> list[tuple[str, str, str, tuple[str, ...]]]:
+    """What a streaming query measures that has had a batch."""
+    figures = Figures()
+    figures.take(Batch("orders", 0, 1, 1, {"orders": 0}, 0, 0, 0, 0))
+    return [
+        (family.name, str(family.kind), family.help, _labels(family))
+        for family in figures.families()
+    ]
 
 
 async def _measured(data: Path) -> list[tuple[str, str, str, tuple[str, ...]]]:

@@ -172,6 +172,8 @@ class _Answering:
             await within(self._clock, PATIENCE_MS, self._answer(reader, writer))
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # it left before it had asked
+        except asyncio.CancelledError:
+            pass  # the port closes; Python 3.11 logs a traceback of a cancelled connection
         finally:
             self._peers.discard(task)
             self._let_go(writer)

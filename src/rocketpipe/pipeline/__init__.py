@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         RegistryError,
     )
     from rocketpipe.pipeline.java import JavaNotFound
+    from rocketpipe.pipeline.listening import QueryWatch, watch_queries
     from rocketpipe.pipeline.log.directory import LogNotFound
     from rocketpipe.pipeline.options.text import OptionError
     from rocketpipe.pipeline.planning.gaps import MessagesGone
@@ -46,6 +47,7 @@ __all__ = [
     "MessagesGone",
     "NotRegistered",
     "OptionError",
+    "QueryWatch",
     "QueuesUnreachable",
     "RegistryAway",
     "RegistryError",
@@ -55,6 +57,7 @@ __all__ = [
     "UnreadableOffset",
     "launch",
     "register",
+    "watch_queries",
 ]
 
 _HOME = {
@@ -72,6 +75,7 @@ _HOME = {
     "MessagesGone": "planning.gaps",
     "NotRegistered": "formats.errors",
     "OptionError": "options.text",
+    "QueryWatch": "listening",
     "QueuesUnreachable": "planning.offset_reader",
     "RegistryAway": "formats.errors",
     "RegistryError": "formats.errors",
@@ -79,6 +83,7 @@ _HOME = {
     "UnknownTopic": "planning.offset_reader",
     "UnreadableMessage": "columns.rows",
     "UnreadableOffset": "planning.offsets",
+    "watch_queries": "listening",
 }
 
 

@@ -14,7 +14,7 @@ from rocketpipe.projects import topics
 from rocketpipe.projects.errors import ServerFailed
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.records import Run
-from rocketpipe.projects.running import Ask, Workshop, run_recorded, workshop
+from rocketpipe.projects.running import Ask, Heard, Workshop, ignore, run_recorded, workshop
 
 #: After Spark has died, it is started again after so long.
 REST_S: Final = 5.0
@@ -32,17 +32,19 @@ def follow(
     watch: Watch,
     done: Watch,
     say: Say,
+    heard: Heard = ignore,
 ) -> None:
     """Run the pipeline, and again whenever topics have grown, until somebody interrupts.
 
-    A Spark that dies is started again. ``done`` is told of each run that ended.
+    A Spark that dies is started again. ``done`` is told of each run that ended, and ``heard`` of
+    each batch.
 
     Raises:
         PipelineError: If Spark does not start at all.
     """
     while True:
         try:
-            with workshop(folder, place, name_servers, watch) as shop:
+            with workshop(folder, place, name_servers, watch, heard) as shop:
                 _passes(shop, name_servers, every_s=every_s, done=done, say=say)
         except ServerFailed as error:
             if "did not start" in str(error):

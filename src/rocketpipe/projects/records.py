@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from rocketpipe.pipeline.figures import batch_of, ends_of
 from rocketpipe.projects.expectations import OBSERVED
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.graph import Graph, plain
@@ -42,6 +43,8 @@ class FlowRun:
     rows: int = 0
     batches: int = 0
     last_batch_ms: int | None = None
+    #: Rows that Spark keeps as its state, for joins and windows.
+    state_rows: int = 0
     error: str | None = None
     #: Where it goes on, by topic, broker and queue.
     ends: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
@@ -79,7 +82,7 @@ class Run:
         when = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
         run = cls(f"{when}-{secrets.token_hex(3)}", pipeline, now_ms)
         for name, flow in (before.flows if before else {}).items():
-            run.flows[name] = FlowRun(name, flow.target, ends=flow.ends)
+            run.flows[name] = FlowRun(name, flow.target, ends=flow.ends, state_rows=flow.state_rows)
         return run
 
     def take_graph(self, graph: Graph) -> None:
@@ -119,8 +122,11 @@ class Run:
             flow.batches += 1
             flow.last_batch_ms = int(progress.get("batchDuration", 0))
         for source in progress.get("sources", ()):
-            for topic, brokers in _ends(source.get("endOffset")).items():
-                flow.ends.setdefault(topic, {}).update(brokers)
+            for queue, end in ends_of(source.get("endOffset")).items():
+                brokers = flow.ends.setdefault(queue.topic, {})
+                brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = end
+        if (batch := batch_of(progress)) is not None:
+            flow.state_rows = batch.state_rows
         for name, values in _observed(progress):
             self._count(flow.name, name, values)
 
@@ -213,22 +219,6 @@ def forget_old(folder: Folder) -> None:
 
 def _files(folder: Folder) -> list[Path]:
     return sorted((folder.own / _RUNS).glob("*.json"))
-
-
-def _ends(offset: object) -> dict[str, dict[str, dict[str, int]]]:
-    """Where a read of topics ended; empty for other sources."""
-    try:
-        value = json.loads(str(offset))
-        topics = value["topics"]
-        return {
-            str(topic): {
-                str(broker): {str(queue): int(end) for queue, end in queues.items()}
-                for broker, queues in brokers.items()
-            }
-            for topic, brokers in topics.items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return {}
 
 
 def _observed(progress: Mapping[str, Any]) -> list[tuple[str, dict[str, int]]]:

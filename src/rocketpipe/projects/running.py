@@ -26,8 +26,14 @@ from rocketpipe.projects.server import Server, ending_with_us, serving
 BUSY: Final = "failed to connect back"
 BUSY_TRIES: Final = 4
 
+Heard = Callable[[Mapping[str, Any]], None]
+
 _TICK_S: Final = 0.5
 _RUNNER_LOG: Final = "definitions.log"
+
+
+def ignore(what: object) -> None:
+    """Hear of something, and do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,8 @@ class Workshop:
     #: Called about twice a second with what is known.
     watch: Callable[[Run], None]
     log: EventLog | None = None
+    #: Called with what queries tell of their batches, as Spark writes it.
+    heard: Heard = ignore
 
     def run(self, ask: Ask, run: Run, *, limit_s: float | None = None) -> Run:
         """Run the pipeline once; what became of it is in the record.
@@ -135,6 +143,7 @@ class Workshop:
     def _take_progress(self, run: Run) -> None:
         for progress in self.log.news() if self.log else ():
             run.take_progress(progress)
+            self.heard(progress)
 
     def _gone(self) -> str:
         who = "the process of the definitions" if self.server.is_alive else "Spark"
@@ -148,7 +157,8 @@ def workshop(
     folder: Folder,
     place: SparkPlace,
     name_servers: str | None,
-    watch: Callable[[Run], None] = lambda run: None,
+    watch: Callable[[Run], None] = ignore,
+    heard: Heard = ignore,
 ) -> Iterator[Workshop]:
     """Have a Spark for the runs of a pipeline, whose lock the caller holds.
 
@@ -169,7 +179,7 @@ def workshop(
             )
         )
         log = EventLog(server.events) if server.events else None
-        yield Workshop(folder, server, runner, name_servers, watch, log)
+        yield Workshop(folder, server, runner, name_servers, watch, log, heard)
 
 
 def run_recorded(shop: Workshop, ask: Ask, *, limit_s: float | None = None) -> Run:

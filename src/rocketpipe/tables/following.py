@@ -14,13 +14,15 @@ import logging
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.pipeline.excuses import excuse
+from rocketpipe.pipeline.figures import Figures
+from rocketpipe.pipeline.listening import MetricsPort, QueryWatch
 from rocketpipe.pipeline.open_offsets import check_offsets
 from rocketpipe.pipeline.options.read import ReadOptions
 from rocketpipe.pipeline.register import is_remote
@@ -83,6 +85,7 @@ def follow(
     place: SparkPlace | None = None,
     stop: threading.Event | None = None,
     tell: Tell | None = None,
+    metrics_port: int | None = None,
     **asked: Any,
 ) -> FollowReport:
     """Fill a table with a topic's messages, each exactly once.
@@ -92,7 +95,9 @@ def follow(
     bodies in Avro or Protobuf ``schema_file``, or ``registry`` with ``subject``, and ``message``;
     for a table that is there, those that are left out are as they were. With ``once`` it ends when
     all that was there is read, otherwise when ``stop`` is set. It runs on ``spark``, or on one of
-    its own at ``place``.
+    its own at ``place``. With ``metrics_port`` Prometheus finds rows, batch times and lag there,
+    and each batch is a line in the log (`rocketpipe.pipeline.watch_queries`); port 0 takes a free
+    one, and ``tell`` is told it.
 
     Raises:
         ConfigError: If something that was asked for cannot be.
@@ -105,6 +110,7 @@ def follow(
         DatabaseRefused: If it does not take what it is asked to.
         NewColumns: If bodies have fields that may not become columns.
         FollowFailed: If the query fails for another reason that does not pass.
+        PortUnavailable: If the port for metrics is taken.
     """
     directory, asked = destination(to, topic, {"state": state, **asked})
     table = FollowedTable(directory, asked_spec(directory, topic, asked))
@@ -113,12 +119,15 @@ def follow(
     table.check()
     if spark is None:
         (place or SparkPlace()).check_reachable()
-    with directory.locked():
+    with _metrics(metrics_port, tell) as figures, directory.locked():
         table.check()  # again: who had the lock may have changed it
         before = _figures(table)
         table.prepare()
         table.checkpoint.clean()
-        with _session(spark, place, lasting=not once) as session:
+        with (
+            _session(spark, place, lasting=not once) as session,
+            QueryWatch(session, figures) if figures else nullcontext(),
+        ):
             run = _Run(session, table, once=once, stop=stop or threading.Event(), tell=tell)
             run.run()
         after = _figures(table)
@@ -270,6 +279,19 @@ def _first_words(failure: str) -> str:
 
 def _figures(table: FollowedTable) -> tuple[int, int]:
     return table.rows.figures()["rows"], table.bad_rows.figures()["rows"]
+
+
+@contextmanager
+def _metrics(port: int | None, tell: Tell | None) -> Iterator[Figures | None]:
+    """Figures that a port tells, if there is one."""
+    if port is None:
+        yield None
+        return
+    figures = Figures()
+    with MetricsPort(figures, port) as opened_port:
+        if tell is not None:
+            tell({"metrics": opened_port.address})
+        yield figures
 
 
 @contextmanager

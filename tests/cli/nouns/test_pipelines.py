@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def a_run(shop: Folder) -> Run:
             },
         )
     )
-    run.flows["orders"].rows, run.flows["orders"].batches = 12, 1
+    orders = run.flows["orders"]
+    orders.rows, orders.batches, orders.last_batch_ms, orders.state_rows = 12, 1, 240, 7
     run.finish("completed", 1_700_000_002_500)
     records.save(shop, run)
     return run
@@ -56,6 +58,18 @@ def test_the_last_run_is_shown_also_where_no_broker_answers(a_run: Run, capsys: 
     shown = json.loads(capsys.readouterr().out)
     assert (shown["run"], shown["state"], shown["rows"]) == (a_run.run, "completed", 12)
     assert [flow["rows_read"] for flow in shown["flows"]] == [12, None]
+    figures = ("batches", "batch_ms", "state_rows")
+    assert [tuple(flow[name] for name in figures) for flow in shown["flows"]] == [
+        (1, 240, 7),
+        (None, None, None),
+    ]
+
+
+def test_a_port_that_is_taken_is_told_before_spark_starts(shop: Folder, capsys: Capture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["pipeline", "run", "--metrics-port", port, *NOBODY]) == 1
+    assert port in capsys.readouterr().err
 
 
 def test_a_run_whose_driver_is_gone_has_died(shop: Folder, a_run: Run, capsys: Capture) -> None:

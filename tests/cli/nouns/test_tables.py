@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from deltalake import DeltaTable
@@ -120,7 +122,7 @@ def test_a_table_is_followed_until_ctrl_c(
     to = str(tmp_path / "lake" / "sales")
     words = ("table", "follow", "sales", "--to", to, *JSON, "--partition-by", "date")
     with subprocess.Popen(
-        [sys.executable, "-m", "rocketpipe.cli.main", *words],
+        [sys.executable, "-m", "rocketpipe.cli.main", *words, "--metrics-port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -128,9 +130,11 @@ def test_a_table_is_followed_until_ctrl_c(
     ) as running:
         assert running.stdout is not None
         assert running.stderr is not None
+        metrics = running.stderr.readline().strip().removeprefix("metrics at ")
         assert running.stdout.readline() == "batch 0: 2 rows, 1 bad\n"
         # Who would follow it as well is told who does.
         assert f"process {running.pid}" in command(*words, code=1)
+        _wait_for_page(metrics, 'rocketpipe_query_rows_total{query="table sales"} 3')
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does
         out, err = running.communicate(timeout=120)
         assert running.returncode == 130, err
@@ -141,3 +145,15 @@ def test_a_table_is_followed_until_ctrl_c(
     assert answer("table", "show", to)["bad_rows"] == 1
     lag = answer("group", "lag", "table-sales", "--summary")
     assert lag
+
+
+def _wait_for_page(address: str, line: str) -> None:
+    """Spark tells of a batch a moment after it is done."""
+    deadline = time.monotonic() + 60
+    while True:
+        with urlopen(address, timeout=30) as answer:
+            page = answer.read().decode()
+        if line in page:
+            return
+        assert time.monotonic() < deadline, page
+        time.sleep(0.1)

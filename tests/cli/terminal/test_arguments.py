@@ -6,7 +6,15 @@ import argparse
 
 import pytest
 
-from rocketpipe.cli.terminal.arguments import Place, Where, count, delay_level, duration_ms, time_ms
+from rocketpipe.cli.terminal.arguments import (
+    Place,
+    Where,
+    count,
+    delay_level,
+    duration_ms,
+    port,
+    time_ms,
+)
 
 NOW = 1_700_000_000_000
 
@@ -64,6 +72,13 @@ def test_a_count_is_one_or_more() -> None:
     for wrong in ("0", "-1", "x", "1.5", "٣", "99999999999"):
         with pytest.raises(argparse.ArgumentTypeError, match="1 or more"):
             count(wrong)
+
+
+def test_a_port_is_one_that_there_can_be() -> None:
+    assert (port("0"), port("65535")) == (0, 65535)
+    for text in ("65536", "-1", "http", "", "²"):
+        with pytest.raises(argparse.ArgumentTypeError, match="is not a port"):
+            port(text)
 
 
 def test_a_level_of_delay_is_one_of_rocketmqs() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rocketpipe.cli.terminal import confirm, connecting, spark_place
-from rocketpipe.cli.terminal.arguments import duration_ms, time_ms
+from rocketpipe.cli.terminal.arguments import duration_ms, port, time_ms
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin
@@ -28,6 +28,7 @@ from rocketpipe.projects.lock import held, holder
 from rocketpipe.projects.records import Run
 from rocketpipe.projects.running import Ask, run_recorded, workshop
 from rocketpipe.projects.table_files import count_rows
+from rocketpipe.projects.telling import batches_told
 
 EXAMPLES: Final = """\
 examples:
@@ -40,7 +41,10 @@ examples:
   rocketpipe pipeline backfill orders --from '2h ago'
   rocketpipe pipeline reset --yes
 """
-_FLOWS: Final = ("flow", "target", "state", "rows_read", "rows_total", "lag", "group", "error")
+_FLOWS: Final = (
+    *("flow", "target", "state", "rows_read", "rows_total", "batches", "batch_ms", "state_rows"),
+    *("lag", "group", "error"),
+)
 _RULES: Final = ("flow", "rule", "action", "rows", "failed")
 
 
@@ -67,6 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         type=duration_ms,
         help="end a run that takes longer; the next goes on where it was",
+    )
+    run.add_argument(
+        "--metrics-port",
+        metavar="PORT",
+        type=port,
+        help="rows, batch times, lag and state of each flow for Prometheus, on this machine",
     )
     show = verbs.add_local("show", "show flows, the last run, rows, lag and rules", _show)
     graph = verbs.add_local("graph", "draw topics, tables and sinks, with row counts", _graph)
@@ -144,20 +154,30 @@ def _carry_out(ours: Folder, options: argparse.Namespace, ask: Ask) -> int:
     place = spark_place.spark_place(options)
     ticker = _Ticker()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service is stopped in order too
-    with held(ours):
+
+    def say(text: str) -> None:
+        ticker.clear()
+        sys.stderr.write(f"{text}\n")
+
+    metrics = getattr(options, "metrics_port", None)
+    with held(ours), batches_told(ours, metrics, say) as teller:
         if getattr(options, "follow", False):
 
             def done(run: Run) -> None:
                 ticker.clear()
+                teller.ended(run)
                 printer.stream(_summary(run), list(_summary(run)), _line(run))
 
-            def say(text: str) -> None:
-                ticker.clear()
-                sys.stderr.write(f"{text}\n")
-
             every_s = options.every / 1000
-            follow(ours, place, servers, every_s=every_s, watch=ticker, done=done, say=say)
-        with workshop(ours, place, servers, ticker) as shop:
+            follow(
+                *(ours, place, servers),
+                every_s=every_s,
+                watch=ticker,
+                done=done,
+                say=say,
+                heard=teller.heard,
+            )
+        with workshop(ours, place, servers, ticker, teller.heard) as shop:
             limit = getattr(options, "timeout", None)
             run = run_recorded(shop, ask, limit_s=None if limit is None else limit / 1000)
         ticker.clear()
@@ -306,6 +326,9 @@ def _flow_rows(ours: Folder, run: Run, lags: Mapping[str, int | None]) -> list[d
                 "state": flow.state,
                 "rows_read": flow.rows if flow.batches else None,
                 "rows_total": totals.get(flow.target),
+                "batches": flow.batches or None,
+                "batch_ms": flow.last_batch_ms,
+                "state_rows": flow.state_rows or None,
                 "lag": lags.get(name),
                 "group": ", ".join(groups) or None,
                 "error": flow.error,

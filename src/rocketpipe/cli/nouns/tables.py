@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from rocketpipe.cli.terminal import connecting, spark_place
-from rocketpipe.cli.terminal.arguments import count, duration_ms
+from rocketpipe.cli.terminal.arguments import count, duration_ms, port
 from rocketpipe.cli.terminal.printing import Printer, add_format_flags
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.errors import ConfigError
@@ -59,6 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for a database: the directory of checkpoint and settings (./TABLE.follow)",
     )
     follow.add_argument("--once", action="store_true", help="end when all that is there is read")
+    follow.add_argument(
+        "--metrics-port",
+        metavar="PORT",
+        type=port,
+        help="rows, batch times and lag for Prometheus, on this machine",
+    )
     _add_what(follow)
     _add_how(follow)
     connecting.add_flags(follow)
@@ -193,6 +199,9 @@ def _follow(options: argparse.Namespace) -> int:
     printer = Printer.of(options)
 
     def tell(what: Mapping[str, Any]) -> None:
+        if "metrics" in what:
+            sys.stderr.write(f"metrics at http://{what['metrics']}/metrics\n")
+            return
         if "batch" not in what:
             sys.stderr.write(f"started again: {what['restarted']}\n")
             return
@@ -208,6 +217,7 @@ def _follow(options: argparse.Namespace) -> int:
             place=place,
             stop=stop,
             tell=tell,
+            metrics_port=options.metrics_port,
             **asked,
         )
     printer.line(f"{options.to}: {done.rows:,} rows and {done.bad_rows:,} bad rows more")

@@ -47,6 +47,17 @@ def count(text: str) -> int:
     return int(text)
 
 
+def port(text: str) -> int:
+    """Read a TCP port for a flag; 0 is any that is free.
+
+    Raises:
+        ArgumentTypeError: If it is none.
+    """
+    if not (text.isascii() and text.isdigit() and int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535 is")
+    return int(text)
+
+
 def delay_level(text: str) -> int:
     """Read one of RocketMQ's levels of delay for a flag.
 
