@@ -29,6 +29,8 @@ def destination(
     """
     given = {name: value for name, value in asked.items() if value is not None}
     state = given.pop("state", None)
+    if "password_file" in given:
+        given["password_file"] = str(Path(given["password_file"]).absolute())
     if not _DATABASE.match(str(to)):
         if state is not None:
             raise ConfigError("--state", "is for --to postgresql://…: a directory has it in itself")
@@ -39,8 +41,6 @@ def destination(
     if form != "postgres":
         raise ConfigError("--format", f"is {form}, and --to names a PostgreSQL")
     given["database"] = str(to)
-    if given.get("password_file") is not None:
-        given["password_file"] = str(Path(given["password_file"]).absolute())
     name = given.get("table", topic)
     if state is None and name is None:
         raise ConfigError("topic", "name the topic to follow, or the directory: --state DIR")

@@ -267,6 +267,7 @@ def _facts(table: FollowedTable) -> dict[str, Any]:
         "files": rows["files"],
         "bytes": rows["bytes"],
         "version": rows["version"],
+        "rows_in": str(table.rows),
         "bad_rows": bad["rows"],
         "bad_rows_in": str(table.bad_rows),
         "last_batch": table.rows.last_batch(),
