@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from rocketpipe.blocking import Admin, Message, Producer
@@ -66,16 +67,17 @@ def test_an_archive_goes_on_and_finds_what_is_lost(
         "damaged": 0,
     }
     (topic,) = second.outcome.tables["topics"].to_pylist()
-    batch = next(iter(sorted(Path(topic["table"]).glob("batch=*"))))
     with pytest.raises(SpecMismatch, match="format"):
         run_job("archive", topics=["bills"], format="delta")
-    aside = batch.parent / "_aside"
-    shutil.move(batch, aside)
-    lost = run_job("archive", topics=["bills"])
-    assert not lost.ok
-    assert lost.record.figures["missing"] == 30
-    shutil.copytree(aside, batch)
-    shutil.copytree(aside, batch.with_name("batch=00000077"))
-    doubled = run_job("archive", topics=["bills"])
-    assert doubled.record.figures["twice"] == 30
-    assert {each["problem"] for each in doubled.outcome.tables["problems"].to_pylist()} == {"twice"}
+    first_batch, *later = sorted(Path(topic["table"]).glob("batch=*"))
+    some_file = next(first_batch.rglob("*.parquet"))
+    shutil.copy(some_file, some_file.with_name("again.parquet"))
+    for lost in (path for batch in later for path in batch.rglob("*.parquet")):
+        lost.unlink()
+    third = run_job("archive", topics=["bills"])
+    assert not third.ok
+    assert third.record.figures["missing"] == 10
+    assert third.record.figures["twice"] == pq.read_metadata(some_file).num_rows
+    problems = third.outcome.tables["problems"].to_pylist()
+    assert {each["problem"] for each in problems} == {"missing", "twice"}
+    assert all(each["still_in_topic"] for each in problems)

@@ -10,9 +10,10 @@ from rocketpipe.errors import ConfigError, ConnectionLost
 from rocketpipe.jobs import catalogue
 from rocketpipe.jobs.catalogue import Job
 from rocketpipe.jobs.context import JobContext
+from rocketpipe.jobs.errors import JobFailed
 from rocketpipe.jobs.folder import JobFolder
 from rocketpipe.jobs.outcome import Outcome
-from rocketpipe.jobs.running import check_cluster, run
+from rocketpipe.jobs.running import MOST_ATTEMPTS, check_cluster, run
 from rocketpipe.pipeline.planning.offset_reader import UnknownTopic
 from rocketpipe.pipeline.session import ClusterUnreachable, SparkPlace
 from rocketpipe.testing.servers import Servers
@@ -49,6 +50,21 @@ def test_what_a_run_came_to_is_kept(tmp_path: Path, done: list[Outcome | BaseExc
         ("failed", "no disk"),
         ("findings", "two lost"),
     ]
+
+
+def test_a_failure_of_spark_that_passes_is_tried_again(
+    tmp_path: Path, done: list[Outcome | BaseException]
+) -> None:
+    passing, lasting = JobFailed("job", "x"), JobFailed("job", "y")
+    passing.__cause__ = RuntimeError("Python worker failed to connect back")
+    lasting.__cause__ = RuntimeError("out of memory")
+    done += [passing, passing, Outcome(headline="well")]
+    assert run("store-check", to=tmp_path / "out", store=str(tmp_path)).ok
+    done += [passing] * MOST_ATTEMPTS + [lasting]
+    for _ in range(2):
+        with pytest.raises(JobFailed):
+            run("store-check", to=tmp_path / "out", store=str(tmp_path))
+    assert not done
 
 
 def test_what_is_wrong_shows_before_anything_is_made(tmp_path: Path) -> None:

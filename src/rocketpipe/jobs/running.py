@@ -5,22 +5,26 @@ run("audit", to="out/audit", name_server="127.0.0.1:9876", topics=["orders"])
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.blocking import Admin
 from rocketpipe.client.name_servers import NameServers
 from rocketpipe.errors import ConfigError
-from rocketpipe.jobs.catalogue import job_named
+from rocketpipe.jobs.catalogue import Job, job_named
 from rocketpipe.jobs.context import JobContext
+from rocketpipe.jobs.errors import JobFailed
 from rocketpipe.jobs.folder import Ending, JobFolder, RunRecord, now
 from rocketpipe.jobs.options import options_of
 from rocketpipe.jobs.outcome import Outcome
+from rocketpipe.pipeline.excuses import excuse
 from rocketpipe.pipeline.open_offsets import check_offsets
 from rocketpipe.pipeline.options.read import ReadOptions
 from rocketpipe.pipeline.session import SparkPlace
@@ -28,8 +32,12 @@ from rocketpipe.pipeline.session import SparkPlace
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger("rocketpipe.jobs")
+
 #: Where a cluster is asked for if nobody says so.
-DEFAULT_NAME_SERVER = "127.0.0.1:9876"
+DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
+#: How often a job is tried whose Spark fails for a reason that passes.
+MOST_ATTEMPTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +110,31 @@ def run(
         )
         started, begun = now(), time.monotonic()
         try:
-            outcome = found.work(context)
-        except Exception as error:
-            if not isinstance(error, ConfigError):
+            outcome = _done(found, context)
+        except BaseException as error:
+            took = time.monotonic() - begun
+            if context.stop.is_set() or not isinstance(error, Exception):
+                folder.keep_failure(started, took, "it was stopped", "stopped")
+            elif not isinstance(error, ConfigError):
                 said = str(error).strip().split("\n")[0]
-                folder.keep_failure(started, time.monotonic() - begun, said, "failed")
-            raise
-        except BaseException:
-            folder.keep_failure(started, time.monotonic() - begun, "it was stopped", "stopped")
+                folder.keep_failure(started, took, said, "failed")
             raise
         ending: Ending = "ok" if outcome.ok else "findings"
         kept, record = folder.keep(started, time.monotonic() - begun, outcome, ending)
     return JobRun(outcome, record, kept)
+
+
+def _done(job: Job, context: JobContext) -> Outcome:
+    """Have a job done, again if Spark failed for a reason that passes; each begins anew."""
+    for attempt in count(1):
+        try:
+            return job.work(context)
+        except JobFailed as error:
+            why = excuse(str(error.__cause__))
+            if why is None or attempt == MOST_ATTEMPTS or context.stop.is_set():
+                raise
+            log.warning("job done again job=%s reason=%s", job.name, why)
+    raise AssertionError  # counting does not end
 
 
 def check_cluster(name_server: str, topics: tuple[str, ...]) -> None:

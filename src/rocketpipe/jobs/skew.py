@@ -174,9 +174,6 @@ def _keys(
     context: JobContext, spark: SparkSession, ends: Mapping[Queue, Ends]
 ) -> list[dict[str, Any]]:
     """The keys that most of the newest messages have."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
     begin: dict[str, dict[str, dict[str, int]]] = {}
     end: dict[str, dict[str, dict[str, int]]] = {}
     for queue, each in ends.items():
@@ -186,6 +183,8 @@ def _keys(
             brokers.setdefault(queue.broker, {})[str(queue.queue_id)] = value
     if not begin:
         return []
+    from pyspark.sql import functions as f
+
     messages = context.messages(
         spark,
         sorted(begin),
@@ -194,20 +193,33 @@ def _keys(
         endingOffsets=json.dumps(end),
         onGap="skip",
     )
-    counted_keys = (
-        messages.withColumn("all", f.count("*").over(Window.partitionBy("topic")))
-        .select("topic", "broker", "queue_id", "all", f.explode("keys").alias("key"))
+    keys = (
+        messages.select("topic", "broker", "queue_id", f.explode("keys").alias("key"))
         .groupBy("topic", "key")
         .agg(
             f.count("*").alias("messages"),
-            (f.count("*") / f.max("all")).alias("share"),
             f.count_distinct("broker", "queue_id").alias("queues"),
         )
+        .persist()
     )
-    most = Window.partitionBy("topic").orderBy(f.desc("messages"), "key")
-    top = counted_keys.withColumn("row", f.row_number().over(most)).where(f"row <= {TOP_KEYS}")
-    ordered = top.drop("row").orderBy("topic", f.desc("messages"), "key")
-    return list(ordered.toArrow().to_pylist())
+    found = []
+    try:
+        for topic in sorted(begin):
+            most = keys.where(f.col("topic") == topic).orderBy(f.desc("messages"), "key")
+            read = _span(begin[topic], end[topic])
+            rows = most.limit(TOP_KEYS).toArrow().to_pylist()
+            found += [{**row, "share": row["messages"] / read} for row in rows]
+    finally:
+        keys.unpersist()
+    return found
+
+
+def _span(begin: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]) -> int:
+    return sum(
+        end[broker][queue] - first
+        for broker, queues in begin.items()
+        for queue, first in queues.items()
+    )
 
 
 def caught_up_s(lag: int, consumed: float, produced: float) -> float | None:

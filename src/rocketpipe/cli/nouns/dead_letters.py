@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from rocketpipe.cli.nouns.message_rows import message_row
 from rocketpipe.cli.terminal import confirm
 from rocketpipe.cli.terminal.arguments import count
+from rocketpipe.cli.terminal.message_rows import message_row
 from rocketpipe.cli.terminal.printing import Printer
 from rocketpipe.cli.terminal.progress import Progress
 from rocketpipe.cli.verbs import Verbs

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,8 @@ from rocketpipe.jobs.options import OPTIONS
 from rocketpipe.jobs.schedule import repeat
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rocketpipe.jobs.running import JobRun
 
 EXAMPLES: Final = """\
@@ -109,18 +112,27 @@ def _run(options: argparse.Namespace) -> int:
     given = {name: getattr(options, name) for name in OPTIONS}
     printer = Printer.of(options)
 
-    def once() -> JobRun:
-        return run(
-            job.name,
-            to=options.to,
-            name_server=name_server,
-            place=place,
-            tell=_tell,
-            watched=progress,
-            **given,
-        )
+    with _stopped_by_signals() as (stop, came, working):
 
-    with _stopped_by_signals() as (stop, came):
+        @contextmanager
+        def watched(spark: SparkSession) -> Iterator[None]:
+            working.append(spark)
+            with progress(spark):
+                yield
+            working.clear()
+
+        def once() -> JobRun:
+            return run(
+                job.name,
+                to=options.to,
+                name_server=name_server,
+                place=place,
+                stop=stop,
+                tell=_tell,
+                watched=watched,
+                **given,
+            )
+
         try:
             if options.every_ms is None:
                 return 0 if _shown(once(), printer) else 1
@@ -136,29 +148,49 @@ def _run(options: argparse.Namespace) -> int:
                     sys.stderr.write(f"rocketpipe job run: {on_one_line(str(error))}\n")
 
             repeat(again, options.every_ms / 1000, stop)
-        except KeyboardInterrupt:
+        except BaseException:
+            # Whatever Spark says of being stopped is not what went wrong.
             if not came:
                 raise
     return 128 + came[0]
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[tuple[threading.Event, list[int]]]:
-    """Have Ctrl-C, and SIGTERM, end what runs, in order: nothing is kept of it but that."""
+def _stopped_by_signals() -> Iterator[tuple[threading.Event, list[int], list[SparkSession]]]:
+    """Have Ctrl-C, and SIGTERM, end what runs, in order: nothing is kept of it but that.
+
+    Gives what tells of the end, the signals that came, and the sessions that are to be stopped.
+    """
     stop = threading.Event()
     came: list[int] = []
+    working: list[SparkSession] = []
 
     def heard(number: int, frame: object) -> None:
         came.append(number)
         stop.set()
+        logging.disable()  # Spark's client would tell at length that it was cut short
+        for spark in working:
+            # This thread may be in the middle of talking to Spark.
+            threading.Thread(target=_cancel, args=(spark,), daemon=True).start()
         raise KeyboardInterrupt
 
     before = {each: signal.signal(each, heard) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stop, came
+        yield stop, came, working
     finally:
+        logging.disable(logging.NOTSET)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _cancel(spark: SparkSession) -> None:
+    from rocketpipe.pipeline.register import is_remote
+
+    with suppress(Exception):  # it may have ended meanwhile
+        if is_remote(spark):
+            spark.interruptAll()
+        else:
+            spark.sparkContext.cancelAllJobs()
 
 
 def _tell(said: str) -> None:

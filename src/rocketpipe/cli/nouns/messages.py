@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from rocketpipe.cli.nouns import tailing
-from rocketpipe.cli.nouns.message_rows import COLUMNS, body_text, message_row
 from rocketpipe.cli.terminal.arguments import delay_level, duration_ms, time_ms
 from rocketpipe.cli.terminal.connecting import name_servers
+from rocketpipe.cli.terminal.message_rows import COLUMNS, body_text, message_row
 from rocketpipe.cli.terminal.printing import Printer, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.admin import Admin

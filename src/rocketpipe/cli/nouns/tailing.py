@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import Final, Protocol
 
-from rocketpipe.cli.nouns.message_rows import COLUMNS, line, message_row
 from rocketpipe.cli.terminal.arguments import Place, Where, count
 from rocketpipe.cli.terminal.connecting import name_servers
+from rocketpipe.cli.terminal.message_rows import COLUMNS, line, message_row
 from rocketpipe.cli.terminal.printing import Printer
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.offsets import Ends

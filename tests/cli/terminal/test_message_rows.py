@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketpipe.cli.nouns.message_rows import body_text, line
+from rocketpipe.cli.terminal.message_rows import body_text, line
 
 
 def test_bytes_that_are_no_text_are_escaped() -> None:
