@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketpipe.pipeline.planning.offsets import UnreadableOffset
 from rocketpipe.tables.checkpoint import Checkpoint
 from rocketpipe.tables.errors import CheckpointMismatch
 
@@ -76,3 +77,17 @@ def test_drafts_of_a_spark_that_died_are_removed_when_they_are_old(tmp_path: Pat
     assert checkpoint.clean() == 1
     assert not draft.exists()
     assert checkpoint.planned == 0
+
+
+def test_the_end_of_a_batch_is_read_from_sparks_files(tmp_path: Path) -> None:
+    checkpoint = made(tmp_path / "c", planned=1, done=0)
+    offsets = (
+        '{"v": 1, "topics": {"orders": {"a": {"0": 42}}}, "from": {"orders": {"a": {"0": 7}}}}'
+    )
+    (tmp_path / "c" / "offsets" / "0").write_text(f"v1\n{{}}\n{offsets}\n")
+    found = checkpoint.offset(0)
+    assert found is not None
+    assert (list(found.ends.values()), list(found.begins.values())) == ([42], [7])
+    assert checkpoint.offset(7) is None
+    with pytest.raises(UnreadableOffset):
+        checkpoint.offset(1)

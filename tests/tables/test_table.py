@@ -12,6 +12,7 @@ from rocketpipe.tables.checkpoint import Checkpoint
 from rocketpipe.tables.directory import TableDirectory
 from rocketpipe.tables.errors import CheckpointMismatch, NotATable, SpecMismatch
 from rocketpipe.tables.sinks.delta import DeltaSink
+from rocketpipe.tables.spans import Queue, Spans
 from rocketpipe.tables.spec import TableSpec
 from rocketpipe.tables.table import FollowedTable
 
@@ -101,3 +102,28 @@ def test_a_directory_of_something_else_is_no_table(tmp_path: Path) -> None:
         table(tmp_path).check()
     with pytest.raises(NotATable, match="is no table that follows a topic"):
         FollowedTable.open(tmp_path)
+
+
+def test_what_a_table_took_of_its_topic_is_kept_with_each_batch(tmp_path: Path) -> None:
+    made = table(tmp_path / "lake")
+    made.prepare()
+    made.note_batch(0)  # of which Spark knows nothing
+    assert made.spans == Spans()
+    offsets = made.checkpoint.place / "offsets"
+    offsets.mkdir()
+    for batch, text in enumerate(
+        [
+            '"topics": {"orders": {"a": {"0": 5}}}, "from": {"orders": {"a": {"0": 2}}}',
+            '"topics": {"orders": {"a": {"0": 9}}}, "from": {"orders": {"a": {"0": 8}}}',
+        ]
+    ):
+        (offsets / str(batch)).write_text(f'v1\n{{}}\n{{"v": 1, {text}}}')
+        made.note_batch(batch)
+        made.rows.commit([], batch)
+    queue = Queue("orders", "a", 0)
+    assert made.spans == Spans({queue: 2}, {queue: ((5, 8),)})
+    wider = FollowedTable(
+        made.directory, made.spec.with_changes(schema="city STRING, cents INT, tip INT")
+    )
+    wider.prepare()
+    assert wider.spans.since == {"tip": {queue: 9}}

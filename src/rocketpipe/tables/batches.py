@@ -82,6 +82,7 @@ class BatchWriter:
         written = self._with_columns(frame, self._files(frame))
         count = sum(each.rows for each in written.rows)
         bad_count = sum(each.rows for each in written.bad_rows)
+        self.table.note_batch(batch)
         notes = {"rocketpipe.rows": str(count), "rocketpipe.bad_rows": str(bad_count)}
         if written.bad_rows:
             bad_rows.commit(written.bad_rows, batch, notes)
@@ -130,8 +131,9 @@ class BatchWriter:
                 "choose --new-columns quarantine or ignore",
             )
         spec = widened(table.spec, {name: each.kind for name, each in new.items()})
-        table.directory.write(spec)
         self.table = FollowedTable(table.directory, spec)
+        self.table.note_columns()
+        table.directory.write(spec)
         self.table.rows.prepare(self.table.schema)
         return self._with_columns(frame, self._files(frame))
 

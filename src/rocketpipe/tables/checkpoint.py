@@ -11,12 +11,16 @@ A checkpoint also says to which table it belongs, in a file of ours, ``table``.
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rocketpipe.tables.errors import CheckpointMismatch
+
+if TYPE_CHECKING:
+    from rocketpipe.pipeline.planning.offsets import StreamOffset
 
 _OWNER: Final = "table"
 #: Drafts that are older than this were left by a Spark that died.
@@ -38,6 +42,23 @@ class Checkpoint:
     def done(self) -> int:
         """The last batch whose end Spark has seen; -1 if none was."""
         return self._last("commits")
+
+    def offset(self, batch: int) -> StreamOffset | None:
+        """Where a batch that was begun ends, if Spark still has it.
+
+        Raises:
+            UnreadableOffset: If it is another source's.
+        """
+        from rocketpipe.pipeline.planning.offsets import StreamOffset  # of pyspark
+
+        try:
+            lines = (self.place / "offsets" / str(batch)).read_text().splitlines()
+        except FileNotFoundError:
+            return None
+        try:
+            return StreamOffset.from_json(json.loads(lines[2]))
+        except (IndexError, ValueError):
+            return StreamOffset.from_json(None)
 
     def claim(self, table_id: str) -> None:
         """Say that it is this table's."""

@@ -6,8 +6,11 @@
             table.json               the spec (`rocketpipe.tables.spec`), replaced as a whole
             lock                     held while somebody writes the table; who that is
             checkpoint/              Spark's, and in ``table`` the id of the table it belongs to
+            spans.json               what it took of its topic (`rocketpipe.tables.spans`)
             bad_rows/                a table of the messages that are no rows, of the same format
             catalog.db               Iceberg only: where the two tables are known by name
+            replayed/                one of bad rows that were sent to the topic again
+            replay.json              a replay that is under way (`rocketpipe.tables.replaying`)
             staging/                 Parquet only: files that are not part of the table yet
 
 All of a table is in its directory, so it can be copied, moved, or swapped by one rename, while
@@ -24,7 +27,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from rocketpipe.errors import ConfigError
 from rocketpipe.tables.errors import AlreadyFollowed, NotATable, SpecMismatch
@@ -55,8 +58,11 @@ class TableDirectory:
         ours = self.root / OURS
         self.spec_path = ours / _SPEC
         self.checkpoint = ours / "checkpoint"
+        self.spans_path = ours / "spans.json"
         self.bad_rows = ours / "bad_rows"
         self.catalogue = ours / "catalog.db"
+        self.replayed = ours / "replayed"
+        self.replay_path = ours / "replay.json"
         self.staging = ours / "staging"
         self._lock = ours / _LOCK
 
@@ -133,6 +139,8 @@ class TableDirectory:
                 raise AlreadyFollowed(
                     str(self), f"is being written by {_who(self._lock)}: stop that first"
                 ) from error
+            if not _is_at(file, self._lock):
+                raise AlreadyFollowed(str(self), "has just been made anew: try again")
             file.truncate(0)
             json.dump({"pid": os.getpid(), "host": socket.gethostname()}, file)
             file.flush()
@@ -165,6 +173,14 @@ def check_same(directory: TableDirectory, there: TableSpec, wanted: Mapping[str,
                 f"its {name.replace('_', ' ')} is {was!r}, not {now!r}, and cannot be changed: "
                 "leave it as it was, or choose another directory",
             )
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    """Whether an open file is the one that has this name now."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _who(lock: Path) -> str:

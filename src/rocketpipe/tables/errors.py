@@ -49,3 +49,19 @@ class DatabaseRefused(TableError):
 
 class TooManyParts(TableError):
     """A batch has so many values of the partition column that it would be all small files."""
+
+
+class HalfReplayed(TableError):
+    """A replay of bad rows was cut off: until it is finished, rows may be in two places."""
+
+
+class VerifyFailed(TableError):
+    """A table could not be compared with its topic."""
+
+
+class ReplayFailed(TableError):
+    """Bad rows could not be replayed."""
+
+
+class RebuildFailed(TableError):
+    """A table could not be made anew; the old one is as it was."""

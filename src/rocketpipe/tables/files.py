@@ -42,6 +42,7 @@ _NEW: Final = "new"
 #: The longest name of a directory, in bytes, that every file system takes.
 _LONGEST_NAME: Final = 250
 _SAFE_VALUE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+#: What a directory is called where the partition column is NULL.
 NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -219,7 +220,7 @@ class PartFiles:
         values = column.unique()
         for value in values:
             alone = len(values) == 1
-            text = None if not value.is_valid else _as_text(value.as_py())
+            text = as_text(value.as_py())
             same = column.is_null() if not value.is_valid else pc.equal(column, value)
             yield text, rest if alone else rest.filter(same)
 
@@ -298,7 +299,10 @@ def _stats(found: Any, rows: int) -> dict[str, Any]:
     return {"numRecords": rows, "minValues": least, "maxValues": greatest}
 
 
-def _as_text(value: Any) -> str:
+def as_text(value: Any) -> str | None:
+    """A value of the partition column as it is kept; None is NULL."""
+    if value is None:
+        return None
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

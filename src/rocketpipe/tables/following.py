@@ -50,6 +50,7 @@ _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 #: How often in a row a query that is to end is started again without coming further.
 MOST_RESTARTS: Final = 8
+_PYTHONS: Final = re.compile(r"^((?:\w+\.)*[A-Z]\w*(?:Error|Exception): [^\n]+)", re.M)
 _OURS: Final = re.compile(r"rocketpipe\.[\w.]+\.\w+: ([^\n]+)")
 
 
@@ -125,7 +126,7 @@ def follow(
         table.prepare()
         table.checkpoint.clean()
         with (
-            _session(spark, place, lasting=not once) as session,
+            session_of(spark, place, "follow", lasting=not once) as session,
             QueryWatch(session, figures) if figures else nullcontext(),
         ):
             run = _Run(session, table, once=once, stop=stop or threading.Event(), tell=tell)
@@ -226,7 +227,7 @@ class _Run:
             with _set(self._spark, _BATCH_BYTES, "64m"):
                 return writer.trigger(**({"availableNow": True} if self._once else every)).start()
         except PySparkException as error:
-            raise FollowFailed(str(self._table.directory), _first_words(str(error))) from error
+            raise FollowFailed(str(self._table.directory), first_words(str(error))) from error
 
     def _written(self, what: Mapping[str, Any]) -> None:
         self._fruitless = 0
@@ -246,7 +247,7 @@ class _Run:
         if isinstance(error, DatabaseAway) or DatabaseAway.__name__ in failure:
             why = _first_words(failure)  # it may be full, locked or silent as well
         if why is None or (self._once and self._fruitless >= MOST_RESTARTS):
-            raise FollowFailed(str(self._table.directory), _first_words(failure))
+            raise FollowFailed(str(self._table.directory), first_words(failure))
         pause_s = min(_FIRST_PAUSE_S * 2**self._fruitless, _LONGEST_PAUSE_S)
         self.restarts += 1
         self._fruitless += 1
@@ -271,9 +272,9 @@ def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
             spark.conf.set(name, before)
 
 
-def _first_words(failure: str) -> str:
+def first_words(failure: str) -> str:
     """What happened, in a line: our own words if there are any."""
-    said = _OURS.findall(failure)
+    said = _OURS.findall(failure) or _PYTHONS.findall(failure)
     return str(said[-1]) if said else failure.strip().split("\n")[0]
 
 
@@ -295,11 +296,12 @@ def _metrics(port: int | None, tell: Tell | None) -> Iterator[Figures | None]:
 
 
 @contextmanager
-def _session(
-    given: SparkSession | None, place: SparkPlace | None, *, lasting: bool
+def session_of(
+    given: SparkSession | None, place: SparkPlace | None, verb: str, *, lasting: bool
 ) -> Iterator[SparkSession]:
+    """The Spark that was given, or one for the length of the block."""
     if given is not None:
         yield given
         return
-    with opened(place, name="rocketpipe table follow", lasting=lasting) as spark:
+    with opened(place, name=f"rocketpipe table {verb}", lasting=lasting) as spark:
         yield spark

@@ -106,7 +106,7 @@ class TableSpec:
     password_file: str | None = None
     #: The consumer group as which the table's lag shows.
     group: str | None = None
-    #: ``earliest``, ``latest`` or a time in ISO 8601.
+    #: ``earliest``, ``latest``, a time in ISO 8601, or offsets as the connector takes them.
     start: str = EARLIEST
     on_gap: Literal["fail", "skip"] = "fail"
     #: The most messages in a batch, and the least time between two of them.
@@ -202,14 +202,14 @@ class TableSpec:
 
     def source_options(self) -> dict[str, str]:
         """The options with which the connector reads the topic as a stream."""
-        starts = {EARLIEST: "startingOffsets", LATEST: "startingOffsets"}
+        is_time = self.start not in (EARLIEST, LATEST) and not self.start.startswith("{")
         given = {
             "nameServer": self.name_server,
             "path": self.store,
             "brokerName": self.broker_name if self.store is not None else None,
             "subscribe": self.topic,
             "groupId": self.group if self.name_server is not None else None,
-            starts.get(self.start, "startingTimestamp"): self.start,
+            "startingTimestamp" if is_time else "startingOffsets": self.start,
             "maxOffsetsPerTrigger": str(self.batch_rows),
             "maxBytesPerTrigger": "1g",
             "onGap": self.on_gap,

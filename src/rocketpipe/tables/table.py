@@ -16,13 +16,14 @@ from rocketpipe.errors import ConfigError
 from rocketpipe.tables.checkpoint import Checkpoint
 from rocketpipe.tables.columns import BAD_ROWS, ONLY_MORE, TableColumns, misfit
 from rocketpipe.tables.directory import TableDirectory, check_same
-from rocketpipe.tables.errors import SpecMismatch
+from rocketpipe.tables.errors import HalfReplayed, NotATable, SpecMismatch
 from rocketpipe.tables.sinks.database import Database, TableName
 from rocketpipe.tables.sinks.delta import DeltaSink
 from rocketpipe.tables.sinks.iceberg import IcebergCatalogue, IcebergSink
 from rocketpipe.tables.sinks.parquet import ParquetSink
 from rocketpipe.tables.sinks.postgres import PostgresSink
 from rocketpipe.tables.sinks.sink import BatchSink
+from rocketpipe.tables.spans import Spans
 from rocketpipe.tables.spec import TableSpec
 
 
@@ -54,6 +55,27 @@ class FollowedTable:
         return self._sink(self.directory.bad_rows, "bad_rows", BAD_ROWS)
 
     @property
+    def replayed(self) -> BatchSink:
+        """Bad rows that were sent to the topic again, and so are settled."""
+        return self._sink(self.directory.replayed, "replayed", BAD_ROWS)
+
+    @property
+    def spans(self) -> Spans:
+        """What the table took of its topic.
+
+        Raises:
+            NotATable: If what is kept of it cannot be read.
+        """
+        try:
+            return Spans.read(self.directory.spans_path)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise NotATable(
+                str(self.directory),
+                f"_rocketpipe/spans.json is damaged ({error}): put it back, or make the table "
+                "anew with `rocketpipe table rebuild`",
+            ) from error
+
+    @property
     def checkpoint(self) -> Checkpoint:
         """How far Spark says that the query has come."""
         return Checkpoint(self.directory.checkpoint)
@@ -72,6 +94,7 @@ class FollowedTable:
             self.rows.check_free()
             self.bad_rows.check_free()
             return
+        self.check_replayed()
         there = FollowedTable(self.directory, self.directory.read())
         last = there.rows.last_batch()
         there.checkpoint.check(str(self.directory), there.spec.id, last)
@@ -88,6 +111,19 @@ class FollowedTable:
                 "its last batch is half done: follow it once as it was, then change it",
             )
 
+    def check_replayed(self) -> None:
+        """See that no replay of bad rows was cut off.
+
+        Raises:
+            HalfReplayed: If one was.
+        """
+        if self.directory.replay_path.exists():
+            raise HalfReplayed(
+                str(self.directory),
+                "a replay of its bad rows was cut off, and rows may be in two places: finish it "
+                "with `rocketpipe table replay`",
+            )
+
     def prepare(self) -> None:
         """Make the table if it is not there, and keep its spec; only for who has its lock.
 
@@ -96,10 +132,30 @@ class FollowedTable:
         """
         if not self.directory.has_spec:
             self.directory.write(self.spec)  # first: without it, the rest is somebody else's
+        self.note_columns()
         self.rows.prepare(self.schema)
         self.bad_rows.prepare(BAD_ROWS)
         self.checkpoint.claim(self.spec.id)
         self.directory.write(self.spec)
+
+    def note_columns(self) -> None:
+        """Keep since when it has the columns that the spec in its directory does not have."""
+        there = FollowedTable(self.directory, self.directory.read())
+        names = set(self.schema.names) - set(there.schema.names)
+        last = there.rows.last_batch() if names else None
+        if last is not None:
+            spans = self.spans.with_columns(sorted(names), self.checkpoint.offset(last))
+            spans.write(self.directory.spans_path)
+
+    def note_batch(self, batch: int) -> None:
+        """Keep where a batch began, which Spark's checkpoint has for as long as it is new."""
+        offset = self.checkpoint.offset(batch)
+        if offset is None:
+            return
+        before = self.spans
+        now = before.with_batch(self.checkpoint.offset(batch - 1), offset)
+        if now != before:
+            now.write(self.directory.spans_path)
 
     @property
     def schema(self) -> pa.Schema:

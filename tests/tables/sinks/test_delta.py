@@ -128,3 +128,40 @@ def test_upkeep_may_be_asked_to_keep_all(tmp_path: Path) -> None:
     os.utime(lost, (0, 0))
     assert sink.upkeep(keep_ms=0, compact=False) == {}
     assert lost.exists()
+
+
+def test_files_are_added_and_replaced_once_by_name(tmp_path: Path) -> None:
+    sink = made(tmp_path)
+    sink.commit(written(tmp_path, 1, 2), 3)
+    more = written(tmp_path, 4, 5)
+    assert not sink.has_named("replay-1")
+    for _ in range(2):
+        sink.add_named(more, "replay-1")
+        assert numbers(tmp_path) == [1, 2, 4, 5]
+    assert sink.has_named("replay-1")
+    rest = written(tmp_path, 9)
+    for _ in range(2):
+        sink.replace_named(rest, "replay-2")
+        assert numbers(tmp_path) == [9]
+    sink.replace_named([], "replay-3")
+    assert numbers(tmp_path) == []
+    assert sink.last_batch() == 3
+    assert sink.commit(written(tmp_path, 7), 4)
+
+
+def test_rows_are_read_back_with_the_partition_column_also_after_compaction(
+    tmp_path: Path,
+) -> None:
+    sink = made(tmp_path, by="kind")
+    for batch, kind in enumerate(["New York", "a/b=c", "New York", "x%20y"]):
+        sink.commit(written(tmp_path, batch, kind=kind, by="kind"), batch)
+    wanted = {0: "New York", 1: "a/b=c", 2: "New York", 3: "x%20y"}
+    for _ in range(2):
+        found = sink.stored()
+        rows = [
+            row for part in found.parts for batch in part.read(SCHEMA) for row in batch.to_pylist()
+        ]
+        assert {row["number"]: row["kind"] for row in rows} == wanted
+        assert found.last_batch == 3
+        sink.upkeep(keep_ms=0, compact=True)
+    assert DeltaSink(tmp_path / "none", "me").stored().parts == ()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from rocketpipe.cli.repairs import tables as table_repairs
 from rocketpipe.cli.terminal import connecting, spark_place
 from rocketpipe.cli.terminal.arguments import count, duration_ms, port
 from rocketpipe.cli.terminal.printing import Printer, add_format_flags
@@ -26,7 +27,7 @@ from rocketpipe.tables.spec import (
 if TYPE_CHECKING:
     from rocketpipe.tables.table import FollowedTable
 
-EXAMPLES: Final = """\
+_EXAMPLES: Final = """\
 examples:
   rocketpipe table follow orders --to lake/orders --decode json --schema 'city STRING, cents INT'
   rocketpipe table follow orders --to lake/orders --once
@@ -34,6 +35,7 @@ examples:
   rocketpipe table follow orders --to lake/typed --decode avro --registry http://127.0.0.1:8081
   rocketpipe table show lake/orders
 """
+EXAMPLES: Final = _EXAMPLES + table_repairs.EXAMPLES
 
 _BATCH_COLUMNS: Final = ("batch", "rows", "bad_rows")
 _NEVER: Final = "never"
@@ -73,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show = verbs.add_local("show", "what a table is, and how far it has come", _show)
     show.add_argument("table", metavar="DIR", help="the directory of the table")
     add_format_flags(show)
+    table_repairs.add_verbs(verbs)
 
 
 def _add_what(parser: argparse.ArgumentParser) -> None:

@@ -22,8 +22,9 @@ import pyarrow as pa
 from rocketpipe.pipeline.delta import BatchConflict
 from rocketpipe.tables.columns import ONLY_MORE, misfit
 from rocketpipe.tables.errors import SpecMismatch
-from rocketpipe.tables.files import Folder, WrittenFile, remove
-from rocketpipe.tables.sinks.reading import StoredFile, frame_of
+from rocketpipe.tables.files import Folder, WrittenFile, as_text, remove
+from rocketpipe.tables.sinks.reading import frame_of
+from rocketpipe.tables.stored import Stored, StoredFile, in_parts
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -94,16 +95,42 @@ class DeltaSink:
         Raises:
             BatchConflict: If another process wrote at the same moment.
         """
-        from deltalake import CommitProperties, Transaction
-        from deltalake.exceptions import CommitFailedError
-        from deltalake.transaction import AddAction
-
         table = self._open()
         assert table is not None  # it was prepared
         last = table.transaction_version(self._id)
         if last is not None and batch <= last:
             remove(self._root, files)
             return False
+        self._write(table, files, self._id, batch, notes)
+        return True
+
+    def has_named(self, name: str) -> bool:
+        """Whether a commit was made under a name."""
+        return self._fresh().transaction_version(name) is not None
+
+    def add_named(self, files: Sequence[WrittenFile], name: str) -> None:
+        """Commit files under a name of their own, unless the table has that name."""
+        if not self.has_named(name):
+            self._write(self._fresh(), files, name, 0)
+
+    def replace_named(self, files: Sequence[WrittenFile], name: str) -> None:
+        """Commit files in the place of all others, unless the table has that name."""
+        if not self.has_named(name):
+            self._write(self._fresh(), files, name, 0, mode="overwrite")
+
+    def _write(
+        self,
+        table: DeltaTable,
+        files: Sequence[WrittenFile],
+        name: str,
+        number: int,
+        notes: Mapping[str, str] | None = None,
+        mode: str = "append",
+    ) -> None:
+        from deltalake import CommitProperties, Transaction
+        from deltalake.exceptions import CommitFailedError
+        from deltalake.transaction import AddAction
+
         adds: list[AddAction | RemoveAction] = [
             AddAction(
                 path=each.path,
@@ -118,17 +145,16 @@ class DeltaSink:
         try:
             table.create_write_transaction(
                 adds,
-                mode="append",
+                mode=mode,
                 schema=table.schema(),
                 partition_by=self._partition_by,
                 commit_properties=CommitProperties(
                     custom_metadata=dict(notes or {}),
-                    app_transactions=[Transaction(self._id, batch)],
+                    app_transactions=[Transaction(name, number)],
                 ),
             )
         except CommitFailedError as error:
-            raise BatchConflict(str(self._root), batch, str(error)) from error
-        return True
+            raise BatchConflict(str(self._root), number, str(error)) from error
 
     def discard(self, files: Sequence[WrittenFile]) -> None:
         """Remove files that no commit shall name."""
@@ -171,15 +197,25 @@ class DeltaSink:
     def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """Some columns of its rows, as they are now."""
         table = self._fresh()
-        adds = pa.table(table.get_add_actions(flatten=False))
-        parts = adds.column("partition").to_pylist() if "partition" in adds.column_names else []
-        files = [
-            StoredFile(self._root / path, {name: _text(value) for name, value in part.items()})
-            for path, part in zip(
-                adds.column("path").to_pylist(), parts or [{}] * adds.num_rows, strict=True
+        return frame_of(spark, self._files(table), arrow_schema_of(table), columns)
+
+    def stored(self) -> Stored:
+        """The rows of its present version, whose files stay for as long as old ones are kept."""
+        table = self._open()
+        if table is None:
+            return Stored()
+        return Stored(table.transaction_version(self._id), in_parts(self._files(table)))
+
+    def _files(self, table: DeltaTable) -> list[StoredFile]:
+        adds = pa.table(table.get_add_actions(flatten=False)).to_pylist()
+        return [
+            StoredFile(
+                str(self._root / each["path"]),
+                each["size_bytes"],
+                {name: as_text(value) for name, value in (each.get("partition") or {}).items()},
             )
+            for each in adds
         ]
-        return frame_of(spark, files, arrow_schema_of(table), columns)
 
     def _retain(self, hours: int) -> None:
         """Have the log kept as long as the files are."""
@@ -203,6 +239,3 @@ def arrow_schema_of(table: DeltaTable) -> pa.Schema:
     """The columns of a Delta table, as Arrow has them."""
     return pa.schema(table.schema().to_arrow())
 
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)

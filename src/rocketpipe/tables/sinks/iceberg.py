@@ -29,7 +29,8 @@ from rocketpipe.tables.columns import ONLY_MORE, misfit
 from rocketpipe.tables.errors import NotATable, SpecMismatch
 from rocketpipe.tables.files import Folder, WrittenFile, remove
 from rocketpipe.tables.sinks.iceberg_upkeep import IcebergUpkeep, data_file, local_path
-from rocketpipe.tables.sinks.reading import StoredFile, frame_of
+from rocketpipe.tables.sinks.reading import frame_of
+from rocketpipe.tables.stored import Stored, StoredFile, in_parts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -174,8 +175,13 @@ class IcebergSink:
     def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """Some columns of its rows, as they are now."""
         table = self._fresh()
-        files = [StoredFile(local_path(each.file.file_path)) for each in table.scan().plan_files()]
-        return frame_of(spark, files, arrow_schema_of(table), columns)
+        return frame_of(spark, _files(table), arrow_schema_of(table), columns)
+
+    def stored(self) -> Stored:
+        """The rows of its present snapshot."""
+        last = self.last_batch()
+        table = self._open()
+        return Stored() if table is None else Stored(last, in_parts(_files(table)))
 
     def _create(self, schema: pa.Schema) -> None:
         catalogue = self._catalogue.load()
@@ -303,3 +309,10 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if types.is_struct(kind):
         return pa.struct([pa.field(each.name, _plain(each.type)) for each in kind])
     return kind
+
+
+def _files(table: Table) -> list[StoredFile]:
+    return [
+        StoredFile(str(local_path(each.file.file_path)), each.file.file_size_in_bytes)
+        for each in table.scan().plan_files()
+    ]

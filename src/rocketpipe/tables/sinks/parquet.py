@@ -19,7 +19,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from rocketpipe.tables.files import NULL_PART, Folder, WrittenFile, remove
-from rocketpipe.tables.sinks.reading import StoredFile, frame_of
+from rocketpipe.tables.sinks.reading import frame_of
+from rocketpipe.tables.stored import Stored, StoredFile, in_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,6 +86,43 @@ class ParquetSink:
         """Remove files that are part of nothing."""
         remove(self._staging, files)
 
+    def has_named(self, name: str) -> bool:
+        """Whether files of that name are in the table."""
+        return any(
+            path.name.startswith(f"{name}-")
+            for batch in self._batches().values()
+            for path in batch.rglob("*.parquet")
+        )
+
+    def add_named(self, files: Sequence[WrittenFile], name: str) -> None:
+        """Rename files into the last batch, under names of which this is part."""
+        self._place(files, name)
+
+    def replace_named(self, files: Sequence[WrittenFile], name: str) -> None:
+        """Have the last batch hold these files, and no other file be left."""
+        self._place(files, name)
+        for batch in self._batches().values():
+            for path in batch.rglob("*.parquet"):
+                if not path.name.startswith(f"{name}-"):
+                    path.unlink()
+            for path in batch.glob(f"{_NOTES}*"):
+                if path.name != f"{_NOTES}.{name}":
+                    path.unlink()
+
+    def _place(self, files: Sequence[WrittenFile], name: str) -> None:
+        batches = self._batches()
+        last = batches[max(batches)] if batches else self._root / "batch=00000000"
+        last.mkdir(exist_ok=True)
+        for number, each in enumerate(files):
+            folder, _, _ = each.path.rpartition("/")
+            path = last / folder / f"{name}-{number}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                (self._staging / each.path).rename(path)
+        notes = last / f"{_NOTES}.{name}"
+        notes.write_text(json.dumps({"rows": sum(each.rows for each in files)}))
+        _sync(last)
+
     def upkeep(self, *, keep_ms: int, compact: bool) -> Mapping[str, Any]:
         """Nothing: a plain file has no older version, and cannot be replaced under a reader."""
         return {}
@@ -93,7 +131,7 @@ class ParquetSink:
         """Rows, files and bytes."""
         rows = files = size = 0
         for batch in self._batches().values():
-            rows += json.loads((batch / _NOTES).read_text())["rows"]
+            rows += sum(json.loads(path.read_text())["rows"] for path in batch.glob(f"{_NOTES}*"))
             for path in batch.rglob("*.parquet"):
                 files += 1
                 size += path.stat().st_size
@@ -102,12 +140,18 @@ class ParquetSink:
     def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """Some columns of its rows, as they are now."""
         assert self._schema is not None
-        files = [
-            StoredFile(path, _part_of(path.relative_to(batch)))
+        return frame_of(spark, self._files(), self._schema, columns)
+
+    def stored(self) -> Stored:
+        """The rows of all batches."""
+        return Stored(self.last_batch(), in_parts(self._files()))
+
+    def _files(self) -> list[StoredFile]:
+        return [
+            StoredFile(str(path), path.stat().st_size, _part_of(path.relative_to(batch)))
             for batch in self._batches().values()
             for path in sorted(batch.rglob("*.parquet"))
         ]
-        return frame_of(spark, files, self._schema, columns)
 
     def _batches(self) -> dict[int, Path]:
         if not self._root.is_dir():

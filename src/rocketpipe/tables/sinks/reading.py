@@ -6,24 +6,15 @@ Columns that a file does not have are NULL, as for every reader of such tables.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from rocketpipe.tables.stored import StoredFile
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file that is part of a table."""
-
-    path: Path
-    #: The values of partition columns that are not in it, as text; None is NULL.
-    part: dict[str, str | None] = field(default_factory=dict)
 
 
 def frame_of(

@@ -8,11 +8,12 @@ and a batch that comes again is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from rocketpipe.tables.files import RowsTo, WrittenFile
+from rocketpipe.tables.stored import Stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,3 +71,27 @@ class BatchSink(Protocol):
 
     def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """Some columns of its rows, as they are now."""
+
+@runtime_checkable
+class ReadableSink(Protocol):
+    """A table whose rows can be read back, so that they can be compared with the topic."""
+
+    def stored(self) -> Stored:
+        """The rows that the table has now; what comes later changes nothing of it."""
+
+
+@runtime_checkable
+class MendableSink(ReadableSink, Protocol):
+    """A table that takes rows beside its batches, each set of them once by its name.
+
+    Both are called again after a death, with the same files, of which some may be in their place.
+    """
+
+    def has_named(self, name: str) -> bool:
+        """Whether it has files that were added under a name, if only some of them."""
+
+    def add_named(self, files: Sequence[WrittenFile], name: str) -> None:
+        """Make files part of the table, unless it has those of that name."""
+
+    def replace_named(self, files: Sequence[WrittenFile], name: str) -> None:
+        """Have the rows of these files and no others, unless that was done by that name."""
