@@ -34,6 +34,7 @@ TWINS: Final = (
     "rocketpipe.store.index._entries",
     "rocketpipe.store.derived._derivation",
     "rocketpipe.broker.intake._plain_batch",
+    "rocketpipe.auth._frames",
     "rocketpipe.broker.fast_path._asks",
     "rocketpipe.broker.fast_path._turn",
 )

@@ -17,9 +17,10 @@ from rocketpipe.protocol.requests.kv import (
     DeleteKeyValue,
     GetKeyValue,
     GetKeyValues,
+    GetNamesrvConfig,
     PutKeyValue,
+    UpdateNamesrvConfig,
 )
-from rocketpipe.protocol.requests.namesrv import GetNamesrvConfig, UpdateNamesrvConfig
 from rocketpipe.protocol.requests.routes import (
     AddWritePerm,
     DeleteTopicInNamesrv,

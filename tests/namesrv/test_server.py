@@ -12,8 +12,7 @@ from tests.waiting import PATIENCE_S
 from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
-from rocketpipe.protocol.requests.kv import GetKeyValue, PutKeyValue
-from rocketpipe.protocol.requests.namesrv import UpdateNamesrvConfig
+from rocketpipe.protocol.requests.kv import GetKeyValue, PutKeyValue, UpdateNamesrvConfig
 from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic, RegisterBroker
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.testing import ManualClock

@@ -22,7 +22,9 @@ from rocketpipe.protocol.requests.kv import (
     DeleteKeyValue,
     GetKeyValue,
     GetKeyValues,
+    GetNamesrvConfig,
     PutKeyValue,
+    UpdateNamesrvConfig,
 )
 from rocketpipe.protocol.requests.membership import (
     BrokerHeartbeat,
@@ -30,7 +32,6 @@ from rocketpipe.protocol.requests.membership import (
     NotifyMinBrokerIdChange,
     QueryDataVersion,
 )
-from rocketpipe.protocol.requests.namesrv import GetNamesrvConfig, UpdateNamesrvConfig
 from rocketpipe.protocol.requests.registration import (
     Registration,
     TopicTableData,

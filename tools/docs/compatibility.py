@@ -30,6 +30,7 @@ CONCERNS = {
     "offsets": "Offsets",
     "clients": "Clients and groups at work",
     "callbacks": "What brokers ask of clients",
+    "users": "Users and rights",
     "transactions": "Transactions",
     "staging": "Staged sends, which are RocketPipe's own",
     "lookups": "Finding messages",
@@ -39,7 +40,6 @@ CONCERNS = {
     "membership": "Brokers of one name",
     "replication": "Copies, and who leads them",
     "kv": "Key-values",
-    "namesrv": "A NameServer's settings",
     "brokers": "A broker's settings, numbers and cleaning",
     "progress": "How far groups have come",
     "running": "Clients as they run",
@@ -121,7 +121,9 @@ What differs, or is not to be had:
 def served_requests() -> dict[RequestCode, str]:
     """Which server answers a code, from the marks on its handlers' methods."""
     served: dict[RequestCode, list[str]] = {}
-    for server, room in ROOMS.items():
+    # Users are answered about by either server: its room is below theirs.
+    rooms = [*ROOMS.items(), ("broker", "rocketpipe.auth"), ("NameServer", "rocketpipe.auth")]
+    for server, room in rooms:
         for kind in _handled_in(room):
             for code in kind.codes:
                 servers = served.setdefault(code, [])

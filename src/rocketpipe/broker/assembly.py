@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from rocketpipe.auth.gate import Gate
+from rocketpipe.auth.needs import Surroundings
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.live import LiveSettings
 from rocketpipe.broker.core import Core
@@ -17,6 +19,7 @@ from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.delivery.filtering import Filters
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullPlanner, PullRules
+from rocketpipe.broker.handlers.lookups import topic_at
 from rocketpipe.broker.intake.admission import Admission, AdmissionLimits
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.intake.intake import Intake
@@ -92,12 +95,15 @@ def build_core(
     disk: Disk,
     caller: Caller,
     arrivals: Arrivals,
+    gate: Gate | None = None,
 ) -> Core:
     """Build the parts that all share, on a store that is open.
 
     Raises:
         DiskError: The tables, or the queues of what was deleted, cannot be read.
     """
+    if gate is not None:
+        gate.around = Surroundings(cluster=config.cluster, topic_at=partial(topic_at, store))
     tables = _load_tables(config, store, disk, clock)
     topics, groups, offsets = tables.topics, tables.groups, tables.offsets
     standing = Standing()
@@ -161,6 +167,7 @@ def build_core(
         registrar=registrar,
         caller=caller,
         arrivals=arrivals,
+        gate=gate,
     )
 
 

@@ -12,6 +12,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 
+from rocketpipe.auth.gate import Gate
+from rocketpipe.auth.guarded_lane import GuardedLane
+from rocketpipe.auth.opening import open_gate
 from rocketpipe.background import running
 from rocketpipe.broker.assembly import build_core, open_store
 from rocketpipe.broker.config.advertise import advertised_address, check_advertised, host_of
@@ -34,6 +37,7 @@ from rocketpipe.remoting.peer_timeouts import PeerTimeouts
 from rocketpipe.remoting.server import Server
 from rocketpipe.remoting.tls import ServerTls
 from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.layout import StoreLayout
 
 log = logging.getLogger(__name__)
 
@@ -68,10 +72,19 @@ async def broker(
         fast = await stack.enter_async_context(fast_port(config))
         tls = await stack.enter_async_context(ServerTls.opened(config.tls, clock))
         outgoing = config.tls.outgoing if config.tls else None
-        caller = await stack.enter_async_context(Caller(tls=outgoing))
+        gate = open_gate(
+            config,
+            disk=disk,
+            clock=clock,
+            usual=StoreLayout(config.data).config,
+            cluster=config.cluster,
+        )
+        credentials = config.inner_client()
+        sign = credentials.sign if credentials is not None else None
+        caller = await stack.enter_async_context(Caller(tls=outgoing, sign=sign))
         address = advertised_address(config.advertise, server.address)
         store_host = (await host_of(address)).pack()
-        listening = partial(_listening, (server, fast), config, clock, tls, around)
+        listening = partial(_listening, (server, fast), config, clock, tls, around, gate)
         if config.replication is None:
             core = await stack.enter_async_context(
                 _alone(
@@ -84,6 +97,7 @@ async def broker(
                     caller=caller,
                     listening=listening,
                     watch=watch,
+                    gate=gate,
                 )
             )
         else:
@@ -102,13 +116,15 @@ async def broker(
                     ),
                     watch=watch,
                     coordinator=coordinator,
+                    gate=gate,
                     ports=partial(ha_port, tls=tls),
                 )
             )
             core = replica.run.core
-        await stack.enter_async_context(
-            running(check_advertised(address, core.connected, outgoing), "self-check")
-        )
+        if gate is None or sign is not None:
+            await stack.enter_async_context(
+                running(check_advertised(address, core.connected, outgoing, sign), "self-check")
+            )
         log.info("broker started name=%s address=%s", config.name, address)
         yield server.address
 
@@ -125,6 +141,7 @@ async def _alone(
     caller: Caller,
     listening: Callable[..., AbstractAsyncContextManager[None]],
     watch: Callable[[Core], None] | None,
+    gate: Gate | None,
 ) -> AsyncIterator[Core]:
     """Run a broker that has no replicas."""
     async with AsyncExitStack() as stack:
@@ -140,6 +157,7 @@ async def _alone(
             disk=disk,
             caller=caller,
             arrivals=arrivals,
+            gate=gate,
         )
         if watch is not None:
             watch(core)
@@ -172,6 +190,7 @@ def _listening(
     clock: Clock,
     tls: ServerTls | None,
     around: Callable[[Answer], Answer] | None,
+    gate: Gate | None,
     answer: Answer,
     lane: Lane | None,
     on_lost: Callable[[PeerConnection], None],
@@ -181,6 +200,8 @@ def _listening(
     buffers = Buffers(
         unsent_bytes=config.max_unsent_bytes, unfinished_bytes=config.max_unfinished_bytes
     )
+    if lane is not None and gate is not None:
+        lane = GuardedLane(lane, gate)
     return _each(
         servers,
         lambda port: port.serving(

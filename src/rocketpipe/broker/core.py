@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 
+from rocketpipe.auth.gate import Gate
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.live import LiveSettings
 from rocketpipe.broker.delivery.cold_reads import ColdReads
@@ -81,6 +82,8 @@ class Core:
     #: By which this broker calls others.
     caller: Caller
     arrivals: Arrivals
+    #: Who is let in; None where everybody is.
+    gate: Gate | None = None
     #: How much each feature has begun and not ended, by the name under which operators see it.
     unfinished: dict[str, Callable[[], int]] = field(default_factory=dict)
 

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from rocketpipe.config.setting import Setting, settings_of
+from rocketpipe.config.setting import Setting, settings_of, shown
 from rocketpipe.errors import RocketPipeError
 
 ConfigT = TypeVar("ConfigT")
@@ -75,8 +75,8 @@ class ChangeableSettings(Generic[ConfigT]):
         return {key: text for key, text in self._texts(self.now).items() if text != texts.get(key)}
 
     def items(self) -> dict[str, str]:
-        """Return every setting that has a value, as text, sorted by key."""
-        return dict(sorted(self._texts(self.now).items()))
+        """Return every setting that has a value, as text, sorted by key; secrets are not shown."""
+        return {key: shown(key, text) for key, text in sorted(self._texts(self.now).items())}
 
     def text(self) -> str:
         """Return the same as lines of ``key=value``."""

@@ -30,6 +30,15 @@ from rocketpipe.config.duration import UNITS_MS
 
 Unit = Literal["ms", "s", "hours", "bytes", "percent"]
 
+#: What stands where a secret would.
+HIDDEN: Final = "******"
+#: Keys whose values nobody is shown.
+SECRET_KEY: Final = re.compile(
+    r"secret|password|passwd|credential|token|accesskey|privatekey|signature"
+    r"|^initAuthenticationUser$",
+    re.IGNORECASE,
+)
+
 _MARK: Final = "setting"
 _SIZES: Final = {
     "": 1,
@@ -106,6 +115,15 @@ class Setting:
     def write(self, value: Any) -> str:
         """Give the text that ``read`` would read as ``value``."""
         return _write(value if self.times == 1 or value is None else value // self.times)
+
+    def show(self, value: Any) -> str:
+        """Give the text for whoever looks: a secret is not shown."""
+        return shown(self.key, self.write(value))
+
+
+def shown(key: str, text: str) -> str:
+    """A setting's text for whoever looks: a secret is not shown."""
+    return HIDDEN if text and SECRET_KEY.search(key) else text
 
 
 def settings_of(cls: type) -> tuple[Setting, ...]:

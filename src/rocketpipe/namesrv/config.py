@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
+from rocketpipe.auth.config import AuthConfig
 from rocketpipe.config.live import ChangeableSettings
 from rocketpipe.config.setting import setting
 from rocketpipe.remoting.tls_settings import TlsConfig
@@ -22,7 +23,7 @@ PROFILES: Final = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamesrvConfig:
+class NamesrvConfig(AuthConfig):
     """One NameServer: where it listens, what it keeps and what it answers."""
 
     host: str = setting(
@@ -36,6 +37,11 @@ class NamesrvConfig:
         "kvConfigPath",
         default=None,
         help="file of the key-values; without one they last as long as the server",
+    )
+    auth_cluster: str = setting(
+        "authClusterName",
+        default="DefaultCluster",
+        help="the cluster whose rights (`Cluster:…`) are asked for here",
     )
     profile: Literal["dev", "prod"] = setting(
         "profile", default="dev", help="what is in force where nothing else is said: see above"

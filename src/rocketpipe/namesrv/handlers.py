@@ -20,13 +20,11 @@ from rocketpipe.protocol.requests.kv import (
     DeleteKeyValue,
     GetKeyValue,
     GetKeyValues,
+    GetNamesrvConfig,
     KeyValueReply,
     KeyValuesReply,
-    PutKeyValue,
-)
-from rocketpipe.protocol.requests.namesrv import (
-    GetNamesrvConfig,
     NamesrvConfigReply,
+    PutKeyValue,
     UpdateNamesrvConfig,
 )
 from rocketpipe.protocol.requests.routes import (

@@ -6,6 +6,8 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from rocketpipe.auth.handlers import UserHandlers
+from rocketpipe.auth.opening import open_gate
 from rocketpipe.background import running
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.namesrv.config import LiveSettings, NamesrvConfig
@@ -40,7 +42,12 @@ async def name_server(config: NamesrvConfig, *, clock: Clock | None = None) -> A
         settings, Snapshot(Disk(), config.kv_path) if config.kv_path is not None else None
     )
     routes = RouteTable(settings)
-    async with Caller(tls=config.tls.outgoing if config.tls else None) as caller:
+    gate = open_gate(config, disk=Disk(), clock=clock, usual=None, cluster=config.auth_cluster)
+    credentials = config.inner_client()
+    async with Caller(
+        tls=config.tls.outgoing if config.tls else None,
+        sign=credentials.sign if credentials is not None else None,
+    ) as caller:
         notices = SmallestIdNotices(routes, settings, caller)
         membership = Membership(routes, clock, notices.changed)
         router = Router(
@@ -48,6 +55,8 @@ async def name_server(config: NamesrvConfig, *, clock: Clock | None = None) -> A
             OperatorHandlers(routes, settings),
             KeyValueHandlers(values),
             RegistrationHandlers(membership, routes, values, settings),
+            *([UserHandlers(gate)] if gate is not None else []),
+            guard=gate,
         )
         try:
             async with (

@@ -22,6 +22,9 @@ cdef enum:
     UNIT_MODE = 10
     MAX_RECONSUME_TIMES = 11
     BATCH = 12
+    # And who sends it, which others look at.
+    ACCESS_KEY = 14
+    SIGNATURE = 15
 
 cdef struct Text:
     const uint8_t *start
@@ -32,7 +35,7 @@ cdef struct Send:
     # What a header says, as far as it matters here.
     int64_t opaque
     int64_t rpc_flag
-    Text fields[14]
+    Text fields[16]
     int there
 
 
@@ -94,7 +97,7 @@ cdef inline bint is_word(Text *text, const char *word, Py_ssize_t length) noexce
 
 
 cdef inline const uint8_t *read_fields(const uint8_t *at, const uint8_t *end, Send *send) noexcept:
-    """Read the fields, which have letters for names; gives the place behind them, or NULL."""
+    """Read the fields, most of which have letters for names; gives the place behind, or NULL."""
     cdef Text name
     cdef int letter
     if at >= end or at[0] != c"{":
@@ -102,9 +105,16 @@ cdef inline const uint8_t *read_fields(const uint8_t *at, const uint8_t *end, Se
     at += 1
     while True:
         at = read_text(at, end, &name)
-        if at == NULL or name.length != 1 or not c"a" <= name.start[0] <= c"n":
+        if at == NULL or name.escaped:
             return NULL
-        letter = name.start[0] - c"a"
+        if name.length == 1 and c"a" <= name.start[0] <= c"n":
+            letter = name.start[0] - c"a"
+        elif is_word(&name, b"AccessKey", 9):
+            letter = ACCESS_KEY
+        elif is_word(&name, b"Signature", 9):
+            letter = SIGNATURE
+        else:
+            return NULL
         if send.there >> letter & 1 or at >= end or at[0] != c":":
             return NULL
         send.there |= 1 << letter

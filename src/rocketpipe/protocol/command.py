@@ -6,7 +6,7 @@ by whoever asks and repeated in the answer; answers come in any order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -49,6 +49,10 @@ class Command:
     @property
     def is_oneway(self) -> bool:
         return bool(self.flag & ONEWAY)
+
+
+#: Gives a request as it leaves: with a signature.
+Sign = Callable[[Command], Command]
 
 
 def refusal(request: Command, code: int, remark: str) -> Command:

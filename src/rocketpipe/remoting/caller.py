@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar
 
 from rocketpipe.errors import ConnectionLost, ProcessForked
+from rocketpipe.protocol.command import Sign
 from rocketpipe.protocol.request import Request
 from rocketpipe.remoting.connection import Answer, ConnectionLimits, PeerConnection, Write
 from rocketpipe.remoting.router import Router
@@ -67,11 +68,13 @@ class Caller:
         max_connections: int = MAX_CONNECTIONS,
         on_connected: Callable[[str], None] = lambda _: None,
         tls: TlsSettings | None = None,
+        sign: Sign | None = None,
     ) -> None:
         """Take who answers what peers ask, and who is told of each new connection's address.
 
-        With ``tls`` nobody is asked in the clear.
+        With ``tls`` nobody is asked in the clear; ``sign`` puts a name under what is asked.
         """
+        self._sign = sign
         self._answer = answer or Router().answer
         self._limits = limits or ConnectionLimits()
         self._max_connections = max_connections
@@ -221,7 +224,9 @@ class Caller:
 
     async def _open(self, address: str) -> PeerConnection:
         host, port = split_address(address)
-        peer = PeerConnection(self._answer, limits=self._limits, on_lost=self._forget)
+        peer = PeerConnection(
+            self._answer, limits=self._limits, on_lost=self._forget, sign=self._sign
+        )
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_MS / 1000):
                 await connected(peer, host, port, self._tls)

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from rocketpipe.errors import CallTimeout, ConnectionLost, RemoteProtocolError
 from rocketpipe.model.host import Host
-from rocketpipe.protocol.command import Command
+from rocketpipe.protocol.command import Command, Sign
 from rocketpipe.protocol.connection import Connection, Frame
 from rocketpipe.protocol.frame import MAX_FRAME_BYTES, encode_frame
 from rocketpipe.protocol.request import Request, read_reply, to_command
@@ -73,8 +73,10 @@ class PeerConnection(asyncio.Protocol):
         lane: Lane | None = None,
         on_lost: Callable[[PeerConnection], None] = lambda _: None,
         buffers: Buffers | None = None,
+        sign: Sign | None = None,
     ) -> None:
         self._answer = answer
+        self._sign = sign or (lambda command: command)
         self._lane = lane
         self._limits = limits
         self.max_frame_bytes = limits.max_frame_bytes
@@ -105,6 +107,7 @@ class PeerConnection(asyncio.Protocol):
         self._is_held_back = False
         self._ended: Exception | None = None
         self.address = "unconnected"
+        self.visit: Any = None  # what the guard of the port keeps of this peer
         #: What `packed_host` gave, if it was asked for.
         self.known_host = b""
         #: Kept: to ask for it costs a system call, which is much for every frame.
@@ -254,7 +257,7 @@ class PeerConnection(asyncio.Protocol):
         timer: asyncio.TimerHandle | None = None
         try:
             if write is None:
-                self._write(to_command(request, opaque))
+                self._write(self._sign(to_command(request, opaque)))
             else:
                 self.ask(opaque, write(opaque), answer)
             timer = self.loop.call_later(timeout_ms / 1000, self._late, answer, request, timeout_ms)
@@ -271,7 +274,7 @@ class PeerConnection(asyncio.Protocol):
         Raises:
             ConnectionLost: If the connection has ended.
         """
-        self._write(to_command(request, next(self._opaques) & 0x7FFF_FFFF, oneway=True))
+        self._write(self._sign(to_command(request, self.next_opaque(), oneway=True)))
 
     def next_opaque(self) -> int:
         """The number of the next question, for a frame that its sender writes; see ``ask``."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from rocketpipe.errors import RemoteProtocolError, RequestRejected
+from rocketpipe.errors import RemoteProtocolError, RequestRejected, RocketPipeError
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.request import Request, from_command, to_reply
@@ -36,6 +36,28 @@ class Call:
 
     peer: PeerConnection
     command: Command
+    #: Who it is by the word of the port's guard; None where there is none.
+    by: Any = None
+
+
+class NotGuarded(RocketPipeError):
+    """A server would answer requests of which nobody said what they need."""
+
+    def __init__(self, requests: str) -> None:
+        super().__init__(f"nothing is said of what these requests need: {requests}")
+
+
+class Guard(Protocol):
+    """Whoever says who is let in, and what they may do."""
+
+    def check_served(self, kinds: Iterable[type[Request[Any]]]) -> None:
+        """Refuse to guard requests of which nothing is known."""
+
+    def admit(self, command: Command, peer: PeerConnection) -> Any:
+        """Say who asks, or raise RequestRejected: nothing of the request was read yet."""
+
+    def allow(self, by: Any, asked: Request[Any]) -> None:
+        """Let them ask this, or raise RequestRejected."""
 
 
 Handler = Callable[[GroupT, RequestT, Call], Awaitable[ReplyT]]
@@ -62,7 +84,8 @@ def handled_requests(group: type) -> list[type[Request[Any]]]:
 class Router:
     """All the requests a server answers, built once from its handler groups."""
 
-    def __init__(self, *groups: object) -> None:
+    def __init__(self, *groups: object, guard: Guard | None = None) -> None:
+        self._guard = guard
         self._methods: dict[
             int, tuple[type[Request[Any]], Callable[[Any, Call], Awaitable[Any]]]
         ] = {}
@@ -74,6 +97,8 @@ class Router:
                 for code in kind.codes:
                     assert code not in self._methods, f"two methods answer {code!r}"
                     self._methods[code] = (kind, method)
+        if guard is not None:
+            guard.check_served(kind for kind, _ in self._methods.values())
 
     @property
     def codes(self) -> frozenset[int]:
@@ -81,6 +106,12 @@ class Router:
 
     async def answer(self, command: Command, peer: PeerConnection) -> Command:
         """Answer a command; whatever goes wrong becomes a refusal, never an exception."""
+        guard, by = self._guard, None
+        if guard is not None:
+            try:
+                by = guard.admit(command, peer)
+            except RequestRejected as error:
+                return refusal(command, error.code, error.remark)
         found = self._methods.get(command.code)
         if found is None:
             return refusal(
@@ -92,7 +123,9 @@ class Router:
         kind, method = found
         try:
             asked = from_command(kind, command)
-            return to_reply(command, await method(asked, Call(peer, command)))
+            if guard is not None:
+                guard.allow(by, asked)
+            return to_reply(command, await method(asked, Call(peer, command, by)))
         except RequestRejected as error:
             return refusal(command, error.code, error.remark)
         except RemoteProtocolError as error:

@@ -22,6 +22,8 @@ from rocketpipe.store.config import FlushMode, StoreConfig
 
 #: RocketMQ's keys have its names; these are ours, for what it does not have.
 OUR_OWN = {
+    "initAuthenticationUserFile",
+    "innerClientAuthenticationCredentialsFile",
     "profile",
     "maxSuspendMillis",
     "maxConnections",
@@ -222,9 +224,10 @@ def test_production_has_rocketmqs_sizes_and_states_what_it_promises(tmp_path: Pa
 @pytest.mark.parametrize(
     ("key", "text", "instead"),
     [
-        ("aclEnable", "true", "no access control"),
-        ("authenticationEnabled", "true", "no access control"),
-        ("authorizationEnabled", "true", "no access control"),
+        ("authorizationEnabled", "true", "authenticationEnabled"),
+        ("authenticationProvider", "com.example.Own", "DefaultAuthenticationProvider"),
+        ("authorizationStrategy", "Own", "StatelessAuthorizationStrategy"),
+        ("authenticationWhitelist", "105,25", "only 105"),
         ("enableDLegerCommitLog", "true", "zookeeperAddr"),
         ("enableControllerMode", "true", "zookeeperAddr"),
         ("duplicationEnable", "true", "set it to false"),
@@ -288,3 +291,16 @@ def test_one_key_sets_one_thing() -> None:
     for settings in ((*settings_of(BrokerConfig), *REPLICATION_SETTINGS), STORE_SETTINGS):
         names = [name for one in settings for name in {*one.names}]
         assert len(names) == len(set(names))
+
+
+def test_secrets_are_listed_as_stars(tmp_path: Path) -> None:
+    said = '{"accessKey":"inner","secretKey":"inner-secret-text"}'
+    rows = loaded(
+        tmp_path,
+        ("authenticationEnabled", "true"),
+        ("innerClientAuthenticationCredentials", said),
+        ("initAuthenticationUser", '{"username":"a","password":"a-secret-text"}'),
+        ("authenticationProvider", "org.apache.rocketmq.auth.DefaultAuthenticationProvider"),
+    ).items()
+    assert "secret-text" not in str(rows)
+    assert ("innerClientAuthenticationCredentials", "******") in {row[:2] for row in rows}

@@ -62,6 +62,21 @@ NOT_INSISTED_ON = {
 WITHOUT_HEADER_CLASS = {
     "HeartbeatReply": {"IS_SUPPORT_HEART_BEAT_V2", "IS_SUB_CHANGE"},
     "SetLogReadMode": {"READ_AHEAD_MODE"},
+    # Of RocketMQ's source, not of its running classes.
+    **{kind: {"username"} for kind in ("CreateUser", "UpdateUser", "DeleteUser", "GetUser")},
+    **{kind: {"subject"} for kind in ("CreateAcl", "UpdateAcl", "GetAcl")},
+    "ListUsers": {"filter"},
+    "DeleteAcl": {"subject", "policyType", "resource"},
+    "ListAcls": {"subjectFilter", "resourceFilter"},
+    "DeletePlainAccount": {"accessKey"},
+    "UpdateGlobalWhiteAddresses": {"globalWhiteAddrs", "aclFileFullPath"},
+    "UpdatePlainAccount": {
+        *("accessKey", "secretKey", "whiteRemoteAddress", "defaultTopicPerm"),
+        *("defaultGroupPerm", "topicPerms", "groupPerms", "admin"),
+    },
+    "PlainAclVersion": {
+        *("version", "allAclFileVersion", "brokerName", "brokerAddr", "clusterName"),
+    },
 }
 # Fields that RocketMQ does not have: its brokers ignore them.
 OURS_ALONE = {"bulk"}
@@ -172,7 +187,9 @@ JSON_BODIES = [body for body in BODIES if json_hint(kind_of(body)) is not None]
 
 def test_every_json_body_was_held_against_rocketmqs() -> None:
     seen = {kind_of(body) for body in JSON_BODIES}
-    ours = {kind for code in OUR_CODES for kind in (KINDS[code], KINDS[code].reply)}
+    # Those of users are held against RocketMQ's source, in test_users.
+    codes = OUR_CODES | {code for code in KINDS if 3000 < code < 3100}
+    ours = {kind for code in codes for kind in (KINDS[code], KINDS[code].reply)}
     with_json = {kind for kind in [*KINDS.values(), *REPLIES] if json_hint(kind) is not None}
     assert seen == with_json - ours
 

@@ -14,6 +14,7 @@ from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.consumer_group import Client, Consuming
 from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected, RocketPipeError
 from rocketpipe.model.host import Host
+from rocketpipe.protocol.command import Sign
 from rocketpipe.protocol.requests.clients import GetConsumerListByGroup
 from rocketpipe.remoting.caller import Caller, split_address
 from rocketpipe.remoting.tls_settings import TlsSettings
@@ -66,7 +67,7 @@ async def host_of(address: str) -> Host:
 
 
 async def check_advertised(
-    address: str, clients: ClientTable, tls: TlsSettings | None = None
+    address: str, clients: ClientTable, tls: TlsSettings | None = None, sign: Sign | None = None
 ) -> None:
     """Connect to ourselves the way clients will, and warn if that is not possible."""
     name = f"self-check-{secrets.token_hex(8)}"
@@ -74,7 +75,7 @@ async def check_advertised(
     clients.join(name, itself, Consuming(), at_ms=0)
     try:
         # On a connection of its own: it is not needed again.
-        async with Caller(tls=tls) as caller:
+        async with Caller(tls=tls, sign=sign) as caller:
             problem = await problem_with(address, caller, group=name, client_id=name)
     finally:
         clients.leave(name, name)

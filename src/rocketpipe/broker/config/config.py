@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
+from rocketpipe.auth.config import AuthConfig
 from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.config.setting import setting
 from rocketpipe.errors import InvalidName
@@ -74,7 +75,7 @@ _MAX_INT: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig:
+class BrokerConfig(AuthConfig):
     """One broker: who it is, where it listens, what it allows, and where it keeps its data.
 
     Raises:

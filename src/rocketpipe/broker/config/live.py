@@ -25,17 +25,12 @@ from rocketpipe.config.live import (
     SettingRefused,
     texts_of,
 )
-from rocketpipe.config.setting import Setting, settings_of
+from rocketpipe.config.setting import SECRET_KEY, Setting, settings_of, shown
 from rocketpipe.model.topic import DataVersion
 from rocketpipe.store.config import StoreConfig
 
 log = logging.getLogger(__name__)
 
-HIDDEN: Final = "******"
-
-_SECRET: Final = re.compile(
-    r"secret|password|passwd|credential|token|accesskey|privatekey|signature", re.IGNORECASE
-)
 #: What nobody reaches from outside: where data is, where the broker listens and who it is.
 _NEVER: Final = re.compile(
     r"path|dir\b|dir$|home|class|addr|ip[12]?$|host|port$|namesrv|^brokername$|clustername$|brokerid$"
@@ -93,10 +88,7 @@ class LiveSettings(ChangeableSettings[BrokerConfig]):
         found |= super().items()
         # What tools look for.
         found |= {"brokerRole": self._role(), "storeType": "default"}
-        return {
-            key: HIDDEN if _SECRET.search(key) and text else text
-            for key, text in sorted(found.items())
-        }
+        return {key: shown(key, text) for key, text in sorted(found.items())}
 
     def live(self) -> list[Setting]:
         """Return what is marked as live, some part watches, and may be reached from outside."""
@@ -127,7 +119,7 @@ class LiveSettings(ChangeableSettings[BrokerConfig]):
         return str((BrokerRole.SYNC_MASTER if waits else BrokerRole.ASYNC_MASTER).value)
 
     def _refusal(self, key: str) -> SettingRefused:
-        if _NEVER.search(key) or _SECRET.search(key):
+        if _NEVER.search(key) or SECRET_KEY.search(key):
             return SettingForbidden(key, "this is set where the broker starts, and nowhere else")
         if any(key == one.key or key in one.aliases for one in broker_settings()):
             return SettingRefused(

@@ -31,7 +31,7 @@ from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.config.so_anyway import kept_anyway
 from rocketpipe.config.known_keys import BROKER_KEYS, ORPHANED_KEYS
 from rocketpipe.config.load import Choice, Given
-from rocketpipe.config.setting import Setting, setting_for, settings_of
+from rocketpipe.config.setting import Setting, setting_for, settings_of, shown
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import split_address
 from rocketpipe.remoting.tls_loading import HEARD as TLS_HEARD
@@ -188,7 +188,7 @@ class LoadedBroker:
         rows |= {one.key: one.write(getattr(group, one.attribute)) for one in REPLICATION_SETTINGS}
         rows |= tls_items(self.config.tls)
         for one in settings_of(BrokerConfig):
-            rows[one.key] = one.write(getattr(self.config, one.attribute))
+            rows[one.key] = one.show(getattr(self.config, one.attribute))
         return [(key, text, self.choice.origin(key)) for key, text in rows.items()]
 
 
@@ -237,6 +237,7 @@ def load_broker(
     config = choice.build(
         BrokerConfig, **values, store=store, replication=replication, tls=tls_of(choice)
     )
+    _check_auth(choice, config)
     _warn_of_limits(choice, config, store)
     return LoadedBroker(config, choice)
 
@@ -339,6 +340,17 @@ def _check_advertised(choice: Choice) -> None:
             ) from error
 
 
+def _check_auth(choice: Choice, config: BrokerConfig) -> None:
+    try:
+        config.check_auth()
+    except ConfigError as error:
+        given = choice.given(error.where)
+        if given is None:
+            raise
+        text = shown(error.where, given.text)
+        raise ConfigError(given.origin, f"{given.name}={text!r}: {error.reason}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class _Promise:
     """A key, which of its values can be kept, and what to do about the others."""
@@ -352,14 +364,32 @@ def _is(*texts: str) -> Callable[[str], bool]:
     return lambda text: text.strip().lower() in texts
 
 
-_NO_ACCESS_CONTROL: Final = (
-    "there is no access control yet: set it to false, and let no stranger reach the port"
-)
+def _is_class(*names: str) -> Callable[[str], bool]:
+    return lambda text: not text.strip() or text.strip().rpartition(".")[2] in names
+
+
+def _strategies(what: str) -> tuple[str, str]:
+    # Each request is checked, whichever is named.
+    return f"Stateless{what}Strategy", f"Stateful{what}Strategy"
+
+
 _ELECTED: Final = "set it to false, and zookeeperAddr to have a leader elected"
 _PROMISES: Final = (
-    _Promise("aclEnable", _is("false"), _NO_ACCESS_CONTROL),
-    _Promise("authenticationEnabled", _is("false"), _NO_ACCESS_CONTROL),
-    _Promise("authorizationEnabled", _is("false"), _NO_ACCESS_CONTROL),
+    *(
+        _Promise(
+            f"{what}{part}",
+            _is_class(*names),
+            f"only RocketMQ's own can be named here: {', '.join(names)}",
+        )
+        for what, part, names in (
+            ("authentication", "Provider", ("DefaultAuthenticationProvider",)),
+            ("authorization", "Provider", ("DefaultAuthorizationProvider",)),
+            ("authentication", "MetadataProvider", ("LocalAuthenticationMetadataProvider",)),
+            ("authorization", "MetadataProvider", ("LocalAuthorizationMetadataProvider",)),
+            ("authentication", "Strategy", _strategies("Authentication")),
+            ("authorization", "Strategy", _strategies("Authorization")),
+        )
+    ),
     _Promise("enableDLegerCommitLog", _is("false"), f"there is no DLedger: {_ELECTED}"),
     _Promise("enableControllerMode", _is("false"), f"there is no controller: {_ELECTED}"),
     _Promise(

@@ -42,7 +42,7 @@ cdef inline const uint8_t *read_number(
 
 
 cdef inline int which_name(const uint8_t *at, Py_ssize_t left, Py_ssize_t *length) noexcept nogil:
-    """Which of the three names begins at a quote, and how long it is with its colon; −1 if none."""
+    """Which of the four names begins at a quote, and how long it is with its colon; −1 if none."""
     if left >= 9 and memcmp(at, b'"opaque":', 9) == 0:
         length[0] = 9
         return 0
@@ -52,6 +52,9 @@ cdef inline int which_name(const uint8_t *at, Py_ssize_t left, Py_ssize_t *lengt
     if left >= 15 and memcmp(at, b'"commitOffset":', 15) == 0:
         length[0] = 15
         return 2
+    if left >= 12 and memcmp(at, b'"Signature":', 12) == 0:
+        length[0] = 12
+        return 3
     return -1
 
 
@@ -92,7 +95,10 @@ def read_ask(bytes buffer not None, Py_ssize_t at, Py_ssize_t body):
                 return None
             place += 1
         number = place
-        place = read_number(number, end, &numbers[which])
+        if which == 3:
+            place = <const uint8_t *>memchr(number, c'"', end - number)
+        else:
+            place = read_number(number, end, &numbers[which])
         if place == NULL or place >= end:
             return None
         if place[0] != c'"' if which else (place[0] != c"," and place[0] != c"}"):
@@ -100,7 +106,7 @@ def read_ask(bytes buffer not None, Py_ssize_t at, Py_ssize_t body):
         memcpy(rest + left, taken, number - taken)
         left += number - taken
         taken = place
-    if seen != 7 or not -0x80000000 <= numbers[0] <= 0x7FFFFFFF:
+    if seen & 7 != 7 or not -0x80000000 <= numbers[0] <= 0x7FFFFFFF:
         return None
     memcpy(rest + left, taken, end - taken)
     left += end - taken

@@ -1,8 +1,9 @@
 """What tells one pull from the next of the same consumer: where it reads, and its number.
 
-A consumer asks for the same queue over and over, and its headers differ in three numbers. With
-these cut out, what is left of the header is a key under which everything else that the header says
-can be kept, once it was read the long way.
+A consumer asks for the same queue over and over, and its headers differ in three numbers, and in
+the signature over them where there is one, which others have checked. With these cut out, what is
+left of the header is a key under which everything else that the header says can be kept, once it
+was read the long way.
 
 ``_asks.pyx`` is the compiled twin; see ``rocketpipe.compiled``.
 """
@@ -21,6 +22,7 @@ _INT32: Final = 1 << 31
 _OPAQUE: Final = re.compile(rb'"opaque":(0|-?[1-9][0-9]{0,17})(?=[,}])')
 _QUEUE_OFFSET: Final = re.compile(rb'"queueOffset":"(0|-?[1-9][0-9]{0,17})"')
 _COMMIT_OFFSET: Final = re.compile(rb'"commitOffset":"(0|-?[1-9][0-9]{0,17})"')
+_SIGNATURE: Final = re.compile(rb'"Signature":"([^"]*)"')
 
 #: What is left of the header, then opaque, queue offset and commit offset.
 Ask: TypeAlias = tuple[bytes, int, int, int]
@@ -48,8 +50,13 @@ def read_ask(buffer: bytes, at: int, body: int) -> Ask | None:
     opaque, queue_offset, commit_offset = (int(number[1]) for number in found)
     if not -_INT32 <= opaque < _INT32:
         return None
+    signature = _SIGNATURE.search(header)
+    if signature is not None:
+        found.append(signature)
+    if header.count(b'"Signature":') != (signature is not None):
+        return None
     rest, behind = b"", 0
-    for start, end in sorted(number.span(1) for number in found):
+    for start, end in sorted(text.span(1) for text in found):
         rest += header[behind:start]
         behind = end
     return rest + header[behind:], opaque, queue_offset, commit_offset

@@ -6,7 +6,9 @@ from typing import Final
 
 from rocketpipe.broker.intake.intake import unreadable
 from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreError
-from rocketpipe.model.names import check_topic
+from rocketpipe.model.names import check_topic, is_system_topic
+from rocketpipe.model.offsets import LogOffset
+from rocketpipe.model.properties import REAL_TOPIC
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.lookups import (
     QueryMessage,
@@ -24,6 +26,17 @@ MAX_FOUND: Final = 64
 MAX_FOUND_UNIQUE: Final = 32
 #: An answer ends with the message that would make it longer, but has one in any case.
 MAX_ANSWER_BYTES: Final = 8 << 20
+
+
+def topic_at(store: MessageStore, offset: int) -> str | None:
+    """The topic of the message at a place in the log, as its readers know it; None if none is."""
+    try:
+        view = RecordView(store.record_at(LogOffset(offset)))
+        topic = view.topic
+        # Of other messages it is their sender's word.
+        return view.properties.get(REAL_TOPIC, topic) if is_system_topic(topic) else topic
+    except (StoreError, RecordError, ValueError):
+        return None
 
 
 class LookupHandlers:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
+from rocketpipe.auth.handlers import PlainAclHandlers, UserHandlers
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core, Feature, Loop
 from rocketpipe.broker.delivery.deferral import Deferral
@@ -154,8 +155,18 @@ def build_router(
         TopicStatsHandlers(topics, store, core.config.name, core.stats.topic_rate),
         GroupHandlers(groups, offsets, clock, tables.settled, core.standing.check_replicas),
         ReplicationHandlers(core.config.cluster, core.config.name, core.address, core.group, clock),
+        *user_handlers(core),
         *(handlers for feature in features for handlers in feature.handlers),
+        guard=core.gate,
     )
+
+
+def user_handlers(core: Core) -> list[object]:
+    """Answer about the core's users, where it has any."""
+    if core.gate is None:
+        return []
+    users, config = UserHandlers(core.gate), core.config
+    return [users, PlainAclHandlers(users, config.name, core.address, config.cluster)]
 
 
 _PullsT = TypeVar("_PullsT", bound=PullHandlers)

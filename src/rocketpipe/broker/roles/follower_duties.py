@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+from rocketpipe.auth.handlers import PlainAclHandlers, UserHandlers
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core
 from rocketpipe.broker.delivery.pull_plan import PullRules
@@ -29,12 +30,19 @@ from rocketpipe.broker.handlers.offsets import OffsetHandlers
 from rocketpipe.broker.handlers.passing_on import PassOn
 from rocketpipe.broker.handlers.replication import ReplicationHandlers
 from rocketpipe.broker.handlers.topics import TopicStatsHandlers
-from rocketpipe.broker.roles.duties import Role, client_handlers, pull_handlers, topic_handlers
+from rocketpipe.broker.roles.duties import (
+    Role,
+    client_handlers,
+    pull_handlers,
+    topic_handlers,
+    user_handlers,
+)
 from rocketpipe.coordination.coordinator import Leader
+from rocketpipe.errors import RemoteProtocolError, RequestRejected
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.refusals import NO_LEADER, naming_leader
-from rocketpipe.protocol.request import Request
+from rocketpipe.protocol.request import Request, from_command
 from rocketpipe.protocol.requests import (
     brokers,
     clients,
@@ -155,6 +163,8 @@ def follower_role(
             ReplicationHandlers(
                 core.config.cluster, core.config.name, core.address, core.group, clock
             ),
+            *user_handlers(core),
+            guard=core.gate,
         )
         yield Role(
             router=router,
@@ -174,7 +184,8 @@ def _answers(
 ) -> Answer:
     pass_on = PassOn(core.caller, leader)
     pulls = frozenset(map(int, pulling.PullMessage.codes))
-    served = codes_of([*SERVED, *handled_requests(ReplicationHandlers)])
+    alone = (ReplicationHandlers, UserHandlers, PlainAclHandlers)
+    served = codes_of([*SERVED, *(kind for each in alone for kind in handled_requests(each))])
     passed = _by_code(PASSED_ON)
     sends = _by_code(SENDS)
     known = frozenset(map(int, RequestCode))
@@ -187,6 +198,15 @@ def _answers(
         if code in served or code not in known:
             return await router.answer(command, peer)
         kind = passed.get(code) or (sends.get(code) if passes_sends() else None)
+        if core.gate is not None:
+            try:
+                by = core.gate.admit(command, peer)
+                if kind is not None:
+                    core.gate.allow(by, from_command(kind, command))
+            except RequestRejected as error:
+                return refusal(command, error.code, error.remark)
+            except RemoteProtocolError as error:
+                return refusal(command, ResponseCode.SYSTEM_ERROR, str(error))
         if kind is not None and leader() is not None:
             return await pass_on.answer(kind, command)
         return refusal(command, *not_leading(leader()))

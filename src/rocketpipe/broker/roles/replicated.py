@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rocketpipe.auth.gate import Gate
 from rocketpipe.background import running
 from rocketpipe.broker.assembly import build_core, open_store, store_config
 from rocketpipe.broker.config.advertise import advertised_address
@@ -58,6 +59,7 @@ async def replicated(
     listening: Callable[[Switchboard], AbstractAsyncContextManager[None]],
     watch: Callable[[Core], None] | None = None,
     coordinator: Coordinator | None = None,
+    gate: Gate | None = None,
     ports: Callable[[str, int], AbstractAsyncContextManager[HaPort]] = ha_port,
     boot_id: Callable[[], str] = boot_id,
     threads: bool = True,
@@ -105,6 +107,7 @@ async def replicated(
                     disk=disk,
                     caller=caller,
                     arrivals=arrivals,
+                    gate=gate,
                 )
                 # What operators changed lasts until the broker stops.
                 core.settings.watch(keep)

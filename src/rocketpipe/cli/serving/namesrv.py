@@ -105,9 +105,7 @@ def namesrv_settings() -> tuple[Setting, ...]:
 
 def namesrv_items(config: NamesrvConfig, choice: Choice) -> list[tuple[str, str, str]]:
     """List every setting: its key, its value as text, and where it comes from."""
-    rows = {
-        one.key: one.write(getattr(config, one.attribute)) for one in settings_of(NamesrvConfig)
-    }
+    rows = {one.key: one.show(getattr(config, one.attribute)) for one in settings_of(NamesrvConfig)}
     rows |= tls_items(config.tls)
     return [(key, text, choice.origin(key)) for key, text in rows.items()]
 
@@ -131,7 +129,9 @@ def load_namesrv(
     values = choice.values(settings_of(NamesrvConfig))
     if values.get("kv_path") is not None:
         values["kv_path"] = values["kv_path"].expanduser()
-    return choice.build(NamesrvConfig, **values, tls=tls_of(choice)), choice
+    config = choice.build(NamesrvConfig, **values, tls=tls_of(choice))
+    config.check_auth()
+    return config, choice
 
 
 def bound_host(config: NamesrvConfig) -> str:

@@ -16,9 +16,10 @@ from rocketpipe.protocol.requests.kv import (
     DeleteKeyValue,
     GetKeyValue,
     GetKeyValues,
+    GetNamesrvConfig,
     PutKeyValue,
+    UpdateNamesrvConfig,
 )
-from rocketpipe.protocol.requests.namesrv import GetNamesrvConfig, UpdateNamesrvConfig
 
 
 class NameServerAdmin:

@@ -120,7 +120,6 @@ _P2: Final = frozenset(
 )
 _PRIORITIES: Final = (_P0, _P1, _P2)
 
-_OLD_ACL: Final = "RocketMQ 4.9 only; 5.x has users and rules instead"
 _GROUPS_OF_BROKERS: Final = "there is no controller: ZooKeeper elects who leads a group"
 _NEVER: Final = "declared by RocketMQ, answered by none of its servers"
 _STATIC: Final = "static topics, rare"
@@ -140,28 +139,6 @@ UNSERVED: Final[tuple[Unserved, ...]] = (
     ),
     *_rows(Peer.BROKER, _STATIC, C.UPDATE_AND_CREATE_STATIC_TOPIC),
     *_rows(Peer.BROKER, _GROUPS_OF_BROKERS, C.NOTIFY_BROKER_ROLE_CHANGED),
-    *_rows(
-        Peer.BROKER,
-        "users and rules, later",
-        C.AUTH_CREATE_USER,
-        C.AUTH_UPDATE_USER,
-        C.AUTH_DELETE_USER,
-        C.AUTH_GET_USER,
-        C.AUTH_LIST_USER,
-        C.AUTH_CREATE_ACL,
-        C.AUTH_UPDATE_ACL,
-        C.AUTH_DELETE_ACL,
-        C.AUTH_GET_ACL,
-        C.AUTH_LIST_ACL,
-    ),
-    *_rows(
-        Peer.BROKER,
-        _OLD_ACL,
-        C.UPDATE_AND_CREATE_ACL_CONFIG,
-        C.DELETE_ACL_CONFIG,
-        C.GET_BROKER_CLUSTER_ACL_INFO,
-        C.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
-    ),
     *_rows(
         Peer.CONTROLLER,
         _GROUPS_OF_BROKERS,

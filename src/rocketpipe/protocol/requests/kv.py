@@ -1,4 +1,4 @@
-"""Requests about the settings that a NameServer keeps for others, by namespace and key."""
+"""Requests about a NameServer's own settings, and those that it keeps for others by their keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketpipe.protocol.codes import RequestCode
-from rocketpipe.protocol.fields import json_body
+from rocketpipe.protocol.fields import json_body, raw_body
 from rocketpipe.protocol.request import Request, request
 from rocketpipe.protocol.requests.routes import KeyValues
 
@@ -65,3 +65,27 @@ class GetKeyValues(Request[KeyValuesReply]):
     """Ask for every value of a namespace."""
 
     namespace: str
+
+
+# Its own, as lines of ``key=value``
+
+
+@request(RequestCode.UPDATE_NAMESRV_CONFIG)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateNamesrvConfig(Request[None]):
+    """Change settings while the server runs; all of them or, if one is refused, none."""
+
+    properties: bytes = raw_body(default=b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesrvConfigReply:
+    """Every setting, sorted by key."""
+
+    properties: bytes = raw_body()
+
+
+@request(RequestCode.GET_NAMESRV_CONFIG)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetNamesrvConfig(Request[NamesrvConfigReply]):
+    """Ask for every setting."""

@@ -74,9 +74,10 @@ class Snapshot:
         #: Whether the file may become the previous version: a damaged one must not push out a good.
         self._worth_keeping: bool | None = None
 
-    def load(self, parse: Callable[[bytes], T]) -> T | None:
+    def load(self, parse: Callable[[bytes], T], *, fall_back: bool = True) -> T | None:
         """Read what was saved last, or, with a warning, what was saved before; None for nothing.
 
+        Without ``fall_back`` what was saved before does not do: it says what is no longer so.
         ``parse`` is given the text, and refuses one that it cannot read with a ``ValueError`` or
         one of our own errors.
 
@@ -97,6 +98,8 @@ class Snapshot:
             if self.path.name not in present:
                 return None
             raise SnapshotDamaged(self.path, reason, self.previous, "is not there")
+        if not fall_back:
+            raise SnapshotDamaged(self.path, reason, self.previous, "is older, and not taken")
         previous_reason, value = self._try(self.previous, parse)
         if previous_reason is not None:
             raise SnapshotDamaged(self.path, reason, self.previous, previous_reason)

@@ -44,6 +44,9 @@ class _Fields(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unkn
     extra_info: str
     offset: _Int64
     bname: str = ""
+    #: Others have looked at these.
+    access_key: str = msgspec.field(name="AccessKey", default="")
+    signature: str = msgspec.field(name="Signature", default="")
 
 
 class _Header(msgspec.Struct, frozen=True, gc=False):

@@ -1,0 +1,305 @@
+"""The one place that says who is let in, and what they may do.
+
+    admit   who asks, by a signature over this very request: nothing is known from the last one
+    allow   whether they may do what they ask
+    clears  both at once, for the frames of a fast path; what it does not clear is for the router
+
+Who is unknown, disabled or signs wrongly is told the same, after the same work.
+"""
+
+from __future__ import annotations
+
+import hmac
+from binascii import b2a_base64
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rocketpipe.auth.audit import CHANGES, Audit
+from rocketpipe.auth.failures import MAX_ON_CONNECTION, Failures
+from rocketpipe.auth.frames import read_signed
+from rocketpipe.auth.needs import Surroundings, publishing, reading, unlisted, wants
+from rocketpipe.auth.policy import Wanted, decide
+from rocketpipe.auth.secret import Secret
+from rocketpipe.auth.signature import (
+    ACCESS_KEY,
+    SIGNATURE,
+    SIGNATURE_CHARACTERS,
+    TOKEN,
+    SigningKey,
+    verifies,
+)
+from rocketpipe.auth.subject import SUBJECT_PREFIX, User
+from rocketpipe.auth.users import PolicyTable, UserTable
+from rocketpipe.clock import Clock, SystemClock
+from rocketpipe.errors import RequestRejected
+from rocketpipe.protocol.codes import RequestCode, ResponseCode
+from rocketpipe.protocol.command import Command
+from rocketpipe.protocol.connection import Frame
+from rocketpipe.protocol.request import Request
+from rocketpipe.remoting.connection import PeerConnection
+from rocketpipe.remoting.router import NotGuarded
+
+#: So much of a name that was not known is said again.
+_MAX_SHOWN: Final = 64
+#: So many grants are remembered of one connection.
+_MAX_GRANTS: Final = 1024
+_SENDS: Final = frozenset(
+    map(
+        int,
+        (
+            RequestCode.SEND_MESSAGE,
+            RequestCode.SEND_MESSAGE_V2,
+            RequestCode.SEND_BATCH_MESSAGE,
+        ),
+    )
+)
+_READS: Final = frozenset(
+    map(
+        int,
+        (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.ACK_MESSAGE),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whoever asks, as a signature showed."""
+
+    name: str
+    is_super: bool
+    #: Where the request comes from: the address, and its host alone.
+    address: str
+    host: str
+
+
+@dataclass(slots=True)
+class _Visit:
+    """What is remembered of a connection; it dies with it."""
+
+    host: str
+    failures: int = 0
+    #: Who was told of in the audit.
+    seen: set[str] = field(default_factory=set)
+    #: What these tables granted: user, code's kind, topic, group.
+    grants: set[tuple[str, bool, str, str]] = field(default_factory=set)
+    granted_by: tuple[object, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A user with its keys ready; the second is good until then."""
+
+    user: User
+    key: SigningKey
+    old: SigningKey | None
+    old_until_ms: int
+
+
+class Gate:
+    """Lets requests in, or not."""
+
+    def __init__(
+        self,
+        users: UserTable,
+        policies: PolicyTable,
+        *,
+        authorizes: bool = True,
+        around: Surroundings | None = None,
+        open_codes: frozenset[int] = frozenset(),
+        clock: Clock | None = None,
+        failures: Failures | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        """``open_codes`` are answered to strangers too, as far as everybody may have that."""
+        self.users = users
+        self.policies = policies
+        self.around = around or Surroundings()
+        self._authorizes = authorizes
+        self._open_codes = open_codes
+        self._clock = clock or SystemClock()
+        self.failures = failures or Failures(self._clock)
+        self.audit = audit or Audit()
+        #: Refused for want of a right, in all.
+        self.denied = 0
+        self._known: dict[str, _Known] = {}
+        self._known_by: object = None
+        self._nobody = SigningKey(Secret.generate())
+
+    def check_served(self, kinds: Iterable[type[Request[Any]]]) -> None:
+        """Refuse a server that answers what nobody said the needs of.
+
+        Raises:
+            NotGuarded: If there is such a request.
+        """
+        missing = unlisted(kinds)
+        if missing:
+            raise NotGuarded(", ".join(sorted(kind.__name__ for kind in missing)))
+
+    def admit(self, command: Command, peer: PeerConnection) -> Principal | None:
+        """Say who asks; None for a stranger, where strangers are answered.
+
+        Raises:
+            RequestRejected: If nobody asks whom this server knows.
+        """
+        fields = command.fields
+        name, signature = fields.get(ACCESS_KEY, ""), fields.get(SIGNATURE, "")
+        if not name:
+            if command.code in self._open_codes:
+                return None
+            raise self._stranger(peer, command, "", "no AccessKey: sign the request")
+        if fields.get(TOKEN):
+            raise self._stranger(peer, command, name, "a SecurityToken is of no use here")
+        if len(signature) != SIGNATURE_CHARACTERS:
+            raise self._stranger(peer, command, name, "the Signature is none")
+        found = self._find(name)
+        good = False
+        for key in self._keys(found):
+            good |= verifies(key, fields, command.body, command.version)
+        if not good or found is None or not found.user.is_enabled:
+            raise self._stranger(
+                peer, command, name, "there is no such user, it is disabled, or signs wrongly"
+            )
+        visit = _visit_of(peer)
+        if name not in visit.seen:
+            visit.seen.add(name)
+            self.audit.came(name, peer.address)
+        return Principal(name, found.user.is_super, peer.address, visit.host)
+
+    def allow(self, by: Principal | None, asked: Request[Any]) -> None:
+        """Let somebody do what they ask.
+
+        Raises:
+            RequestRejected: If they may not.
+        """
+        changes = type(asked) in CHANGES
+        wanted: list[Wanted] = []
+        if changes or by is None or not (by.is_super or not self._authorizes):
+            wanted = wants(asked, self.around)
+        for each in wanted:
+            self._check(by, asked, each)
+        if changes and by is not None:
+            about = " ".join(sorted({str(each) for each in wanted}))
+            self.audit.did(by.name, by.address, type(asked).__name__, about)
+
+    def clears(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
+        """Tell whether a frame may enter a fast path; the signature is checked each time."""
+        at, body, end = frame
+        found = read_signed(buffer, at, body)
+        if found is None:
+            return False
+        code, name, signature, content, topic, group = found
+        users, policies = self.users, self.policies
+        if users.version is not self._known_by:
+            self._forget_keys()
+        known = self._known.get(name) or self._find(name)
+        if known is None or not known.user.is_enabled:
+            return False
+        if not _signs(known.key, content, buffer, body, end, signature) and not (
+            known.old is not None
+            and self._clock.now_ms() < known.old_until_ms
+            and _signs(known.old, content, buffer, body, end, signature)
+        ):
+            return False
+        if known.user.is_super or not self._authorizes:
+            return code in _SENDS or code in _READS
+        visit = peer.visit or _visit_of(peer)
+        tables = (users.version, policies.version)
+        if visit.granted_by != tables or len(visit.grants) > _MAX_GRANTS:
+            visit.grants.clear()
+            visit.granted_by = tables
+        sends = code in _SENDS
+        grant = (name, sends, topic, group)
+        if grant in visit.grants:
+            return True
+        if not sends and code not in _READS:
+            return False
+        wanted = publishing(topic) if sends else reading(topic, group)
+        policy = policies.get(SUBJECT_PREFIX + name)
+        if all(decide(policy, each, visit.host).allowed for each in wanted):
+            visit.grants.add(grant)
+            return True
+        return False
+
+    def _check(self, by: Principal | None, asked: Request[Any], wanted: Wanted) -> None:
+        if by is None:
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION, f"no AccessKey: {wanted} is not for everybody"
+            )
+        if by.is_super or not self._authorizes:
+            return
+        verdict = decide(self.policies.get(SUBJECT_PREFIX + by.name), wanted, by.host)
+        if verdict.allowed:
+            return
+        self.denied += 1
+        self.audit.refused(by.name, by.address, type(asked).__name__, str(wanted), verdict.reason)
+        raise RequestRejected(
+            ResponseCode.NO_PERMISSION,
+            f"{SUBJECT_PREFIX}{by.name} has no permission to access {wanted} from {by.host}, "
+            f"{verdict.reason}.",
+        )
+
+    def _stranger(
+        self, peer: PeerConnection, command: Command, name: str, reason: str
+    ) -> RequestRejected:
+        visit, shown = _visit_of(peer), name[:_MAX_SHOWN]
+        visit.failures += 1
+        self.failures.failed(visit.host, reason.partition(":")[0])
+        self.audit.refused(shown, peer.address, f"code {command.code}", "", reason)
+        if visit.failures >= MAX_ON_CONNECTION or self.failures.is_flooded(visit.host):
+            peer.close()
+        who = f"{SUBJECT_PREFIX}{shown} is not let in" if name else "nobody is let in unnamed"
+        return RequestRejected(ResponseCode.NO_PERMISSION, f"{who}: {reason}.")
+
+    def _keys(self, found: _Known | None) -> tuple[SigningKey, ...]:
+        if found is None or not found.user.is_enabled:
+            return (self._nobody,)
+        if found.old is not None and self._clock.now_ms() < found.old_until_ms:
+            return (found.key, found.old)
+        return (found.key,)
+
+    def _find(self, name: str) -> _Known | None:
+        if self.users.version is not self._known_by:
+            self._forget_keys()
+        known = self._known.get(name)
+        if known is None:
+            user = self.users.get(name)
+            if user is None:
+                return None
+            old = user.old
+            known = self._known[name] = _Known(
+                user,
+                SigningKey(user.secret),
+                SigningKey(old.secret) if old is not None else None,
+                old.until_ms if old is not None else 0,
+            )
+        return known
+
+    def _forget_keys(self) -> None:
+        # Taken first: what changes in between is found with the next request.
+        self._known_by = self.users.version
+        self._known = {}
+
+
+def _signs(
+    key: SigningKey, content: bytes, buffer: bytes, body: int, end: int, signature: bytes
+) -> bool:
+    inner, outer = key.inner.copy(), key.outer.copy()
+    inner.update(content)
+    if body != end:
+        inner.update(buffer[body:end])
+    outer.update(inner.digest())
+    return hmac.compare_digest(b2a_base64(outer.digest(), newline=False), signature)
+
+
+def _visit_of(peer: PeerConnection) -> _Visit:
+    visit: _Visit | None = peer.visit
+    if visit is None:
+        visit = peer.visit = _Visit(host_of(peer.address))
+    return visit
+
+
+def host_of(address: str) -> str:
+    """``host:port`` or ``[v6]:port`` → the host alone."""
+    host, _, _ = address.rpartition(":")
+    return (host or address).removeprefix("[").removesuffix("]")

@@ -1,0 +1,130 @@
+"""What is signed of a frame, in Python and compiled."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from tests.twins import compiled_functions
+
+from rocketpipe import compiled
+from rocketpipe.auth import frames
+from rocketpipe.auth.frames import Signed
+from rocketpipe.auth.signature import content_of
+
+Read = Callable[[bytes, int, int], Signed | None]
+FIELDS = {
+    "AccessKey": "alice",
+    "Signature": "iiCObw12E3hERPnhAHNjPy0jong=",
+    "a": "pg",
+    "b": "orders",
+    "i": "KEYS\x01k-1\x02TAGS\x01a\x02",
+    "e": "0",
+}
+PULL = {
+    "AccessKey": "alice",
+    "Signature": "iiCObw12E3hERPnhAHNjPy0jong=",
+    "consumerGroup": "g",
+    "topic": "orders",
+}
+
+
+TWIN = "rocketpipe.auth._frames"
+
+
+@pytest.fixture(params=["python", "compiled"])
+def read_signed(request: pytest.FixtureRequest) -> Read:
+    if request.param == "compiled":
+        return compiled_functions(TWIN)["read_signed"][0]
+    found = compiled.load(TWIN)
+    python: Read = frames.read_signed if isinstance(found, str) else found.pure["read_signed"]
+    return python
+
+
+def frame(header: bytes, kind: int = 0) -> tuple[bytes, int, int]:
+    data = (len(header) + 4).to_bytes(4, "big") + bytes([kind]) + len(header).to_bytes(3, "big")
+    return b"before" + data + header + b"body", 6, 6 + 8 + len(header)
+
+
+def header(fields: object, code: object = 310, **rest: object) -> bytes:
+    whole = {"code": code, "extFields": fields, "flag": 0, "language": "JAVA", "opaque": 7, **rest}
+    return msgspec.json.encode(whole)
+
+
+def test_a_signed_send_is_read(read_signed: Read) -> None:
+    expected = (310, "alice", FIELDS["Signature"].encode(), content_of(FIELDS), "orders", "")
+    assert read_signed(*frame(header(FIELDS))) == expected
+
+
+def test_a_signed_pull_is_read(read_signed: Read) -> None:
+    for code in (11, 361, 200051):
+        found = read_signed(*frame(header(PULL, code)))
+        assert found is not None
+        assert (found[0], found[4:]) == (code, ("orders", "g"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        header(FIELDS, 25),
+        header(FIELDS, "310"),
+        header(FIELDS | {"SecurityToken": "x"}),
+        header(FIELDS | {"_UNIQUE_KEY_QUERY": "true"}),
+        header(FIELDS | {"e": 0}),
+        header(FIELDS | {"b": ""}),
+        header(FIELDS | {"i": "päid"}),
+        header(FIELDS | {"ä": "x"}),
+        header({name: text for name, text in FIELDS.items() if name != "b"}),
+        header(FIELDS | {"Signature": "short"}),
+        header(FIELDS | {"AccessKey": ""}),
+        header(FIELDS | {f"x{number}": "" for number in range(40)}),
+        header(None),
+        header([]),
+        b"",
+        b"{",
+        b"[1]",
+        b'{"code":310,"extFields":{"a":"b"}',
+        header(FIELDS).replace(b'"a":', b'"b":"other","a":'),
+        header(FIELDS).replace(b'"flag":0', b'"extFields":{},"flag":0'),
+        header(FIELDS).replace(b'"a":', b'"\\u0062":"other","a":'),
+        header(FIELDS).replace(b"orders", b"ord\\ud800"),
+        header(FIELDS).replace(b"orders", b"ord\\x"),
+        header(FIELDS).replace(b"orders", b"ord\\u00"),
+        header(FIELDS) + b"x",
+        header(FIELDS | {"i": "x" * 5000}),
+    ],
+)
+def test_whatever_is_unusual_is_left_alone(read_signed: Read, text: bytes) -> None:
+    assert read_signed(*frame(text)) is None
+
+
+def test_a_binary_header_is_left_alone(read_signed: Read) -> None:
+    assert read_signed(*frame(header(FIELDS), kind=1)) is None
+
+
+def test_escapes_are_what_json_says(read_signed: Read) -> None:
+    odd = 'q"u\\o/t\b\f\n\r\t\x01\x7f'
+    found = read_signed(*frame(header(FIELDS | {"i": odd})))
+    assert found is not None
+    assert found[3] == content_of(FIELDS | {"i": odd})
+
+
+def test_both_forms_agree_on_whatever_comes() -> None:
+    fast, python = compiled_functions(TWIN)["read_signed"]
+    chance = random.Random(20)
+    base = header(FIELDS | {"OnsChannel": "A", "ReqT": "", "n": "broker-a"}, version=475)
+    for _ in range(3000):
+        text = bytearray(base)
+        for _ in range(chance.randrange(4)):
+            at = chance.randrange(len(text))
+            match chance.randrange(3):
+                case 0:
+                    text[at] = chance.choice(b'{}[]",:\\u01 abAS\x00\xff')
+                case 1:
+                    del text[at : at + chance.randrange(8)]
+                case 2:
+                    text[at:at] = text[at : at + chance.randrange(20)]
+        whole = frame(bytes(text))
+        assert fast(*whole) == python(*whole), bytes(text)

@@ -1,0 +1,39 @@
+"""Users."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketpipe.auth.secret import Secret
+from rocketpipe.auth.subject import MAX_NAME, User, UserType, check_user, user_of_subject
+from rocketpipe.errors import InvalidName
+
+
+@pytest.mark.parametrize("name", ["alice", "rocketmq2", "a.b-c@d_e", "x" * MAX_NAME])
+def test_names_of_users(name: str) -> None:
+    assert check_user(name) == name
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "a:b", "-x", "x" * (MAX_NAME + 1), "a\n", "ä"])
+def test_what_is_no_name_of_a_user(name: str) -> None:
+    with pytest.raises(InvalidName):
+        check_user(name)
+
+
+@pytest.mark.parametrize("subject", ["alice", "Role:x", "User:", "User:a b"])
+def test_what_is_no_subject(subject: str) -> None:
+    with pytest.raises(InvalidName):
+        user_of_subject(subject)
+
+
+def test_a_subject_is_its_users() -> None:
+    assert user_of_subject("User:alice") == user_of_subject("user:alice") == "alice"
+
+
+def test_a_secret_that_was_changed_is_good_for_a_while() -> None:
+    user = User(name="a", secret=Secret("first-secret"), type=UserType.SUPER)
+    turned = user.rotated(Secret("second-secret"), until_ms=1000)
+    assert [each.reveal() for each in turned.secrets_at(999)] == ["second-secret", "first-secret"]
+    assert [each.reveal() for each in turned.secrets_at(1000)] == ["second-secret"]
+    assert turned.is_super
+    assert "secret" not in repr(turned).replace("secret=", "")
