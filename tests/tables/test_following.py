@@ -7,11 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from rocketpipe.errors import ConfigError, ConnectionLost
 from rocketpipe.tables.directory import TableDirectory
 from rocketpipe.tables.errors import NewColumns, NotATable
-from rocketpipe.tables.following import MOST_RESTARTS, FollowFailed, _Run, asked_spec, follow
+from rocketpipe.tables.following import (
+    MOST_RESTARTS,
+    FollowFailed,
+    _Run,
+    asked_spec,
+    follow,
+    persistently,
+)
 from rocketpipe.tables.table import FollowedTable
 
 JSON: dict[str, Any] = {"decode": "json", "schema": "city STRING, cents INT"}
@@ -124,3 +132,30 @@ def test_what_does_not_pass_ends_the_query_in_our_own_words(tmp_path: Path) -> N
     with pytest.raises(NewColumns):
         turns.run._excuse(AWAY)
     assert turns.paused == []
+
+
+def test_what_may_be_done_again_is_done_until_it_fails_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paused: list[float] = []
+    monkeypatch.setattr("rocketpipe.tables.following.time.sleep", paused.append)
+    answers: list[Any] = [PySparkException(AWAY), PySparkException(AWAY), "done"]
+
+    def work() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    assert persistently(work, ValueError) == "done"
+    assert paused == [1.0, 2.0]
+    answers = [PySparkException("x\nrocketpipe.errors.ConfigError: no such thing\n")]
+    with pytest.raises(ValueError, match=r"^no such thing$"):
+        persistently(work, ValueError)
+    answers = [PySparkException("Traceback\n  File x\nTypeError: one too many\n")]
+    with pytest.raises(ValueError, match=r"^TypeError: one too many$"):
+        persistently(work, ValueError)
+    answers = [PySparkException(AWAY) for _ in range(20)]
+    with pytest.raises(ValueError, match=r"refused$"):
+        persistently(work, ValueError)
+    assert len(answers) == 20 - MOST_RESTARTS - 1

@@ -177,7 +177,20 @@ PAGES: Final[dict[str, Page]] = {
     "tables": Page(
         "Tables that follow topics",
         "Told by example in [a topic as a table](../../how-to/tables.md).",
-        _of("rocketpipe.tables", "follow", "FollowReport*", "TableSpec", "FollowedTable"),
+        _of(
+            "rocketpipe.tables",
+            "follow",
+            "FollowReport*",
+            "verify",
+            "VerifyReport*",
+            "Finding*",
+            "rebuild",
+            "RebuildReport*",
+            "replay",
+            "ReplayReport*",
+            "TableSpec",
+            "FollowedTable",
+        ),
     ),
     "jobs": Page(
         "Jobs",

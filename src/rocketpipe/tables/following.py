@@ -13,11 +13,12 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.pipeline.excuses import excuse
@@ -39,6 +40,10 @@ from rocketpipe.tables.table import FollowedTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+ResultT = TypeVar("ResultT")
+#: Shows what a Spark does, for the length of a block.
+Watch = Callable[["SparkSession"], AbstractContextManager[None]]
 
 log = logging.getLogger("rocketpipe.tables")
 
@@ -258,6 +263,23 @@ class _Run:
         self._stop.wait(pause_s)
 
 
+def persistently(work: Callable[[], ResultT], failed: Callable[[str], Exception]) -> ResultT:
+    """Do what may be done again, also after failures that pass; ``failed`` is raised for others."""
+    from pyspark.errors import PySparkException
+
+    for attempt in range(MOST_RESTARTS + 1):
+        try:
+            return work()
+        except PySparkException as error:
+            said = str(error)
+            why = excuse(said)
+            if why is None or attempt == MOST_RESTARTS:
+                raise failed(first_words(said)) from error
+            log.warning("done again reason=%s", why)
+            time.sleep(min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S))
+    raise AssertionError
+
+
 @contextmanager
 def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
     """Have queries that start within the block be set so; a query keeps what it began with."""
@@ -297,11 +319,17 @@ def _metrics(port: int | None, tell: Tell | None) -> Iterator[Figures | None]:
 
 @contextmanager
 def session_of(
-    given: SparkSession | None, place: SparkPlace | None, verb: str, *, lasting: bool
+    given: SparkSession | None,
+    place: SparkPlace | None,
+    verb: str,
+    *,
+    lasting: bool,
+    watch: Watch | None = None,
 ) -> Iterator[SparkSession]:
     """The Spark that was given, or one for the length of the block."""
-    if given is not None:
-        yield given
-        return
-    with opened(place, name=f"rocketpipe table {verb}", lasting=lasting) as spark:
+    name = f"rocketpipe table {verb}"
+    with (
+        opened(place, name=name, lasting=lasting) if given is None else nullcontext(given) as spark,
+        nullcontext() if watch is None else watch(spark),
+    ):
         yield spark

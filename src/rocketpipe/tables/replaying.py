@@ -31,7 +31,7 @@ from rocketpipe.tables.decoding import Decoding
 from rocketpipe.tables.directory import TableDirectory
 from rocketpipe.tables.errors import NotATable, ReplayFailed
 from rocketpipe.tables.files import LIST_SCHEMA, WrittenFile
-from rocketpipe.tables.following import asked_spec, first_words, session_of
+from rocketpipe.tables.following import Watch, asked_spec, persistently, session_of
 from rocketpipe.tables.replay_task import BAD, DONE, NUMBERS, ROWS, Choice, ReplayTask, Target
 from rocketpipe.tables.sinks.sink import BatchSink, MendableSink
 from rocketpipe.tables.stored import StoredFile
@@ -106,6 +106,7 @@ def replay(
     name_server: str | None = None,
     spark: SparkSession | None = None,
     spark_place: SparkPlace | None = None,
+    watch: Watch | None = None,
     **asked: Any,
 ) -> ReplayReport:
     """Replay bad rows, each once: those that can be decoded now, of those whose error fits.
@@ -139,7 +140,7 @@ def replay(
             raise ConfigError("--namesrv", "is missing: the table is read from a store")
         if unfinished is None:
             table.check()
-        with session_of(spark, spark_place, "replay", lasting=False) as session:
+        with session_of(spark, spark_place, "replay", lasting=False, watch=watch) as session:
             if unfinished is not None:
                 _finish(session, FollowedTable.open(place), unfinished)
                 table.check()
@@ -216,19 +217,15 @@ def mendable(table: FollowedTable, sink: BatchSink) -> MendableSink:
 
 
 def _listed(spark: SparkSession, table: FollowedTable, task: ReplayTask) -> list[tuple[str, str]]:
-    from pyspark.errors import PySparkException
-
     numbers: Any = spark.range(0, len(task.parts), 1, len(task.parts))
-    try:
-        return [tuple(row) for row in numbers.mapInArrow(task, LIST_SCHEMA).collect()]
-    except PySparkException as error:
-        raise ReplayFailed(str(table.directory), first_words(str(error))) from error
+    return persistently(
+        lambda: [tuple(row) for row in numbers.mapInArrow(task, LIST_SCHEMA).collect()],
+        lambda reason: ReplayFailed(str(table.directory), reason),
+    )
 
 
 def _send(spark: SparkSession, table: FollowedTable, journal: Journal) -> None:
     """Send messages, all of them at once and once only: by the replay's name."""
-    from pyspark.errors import PySparkException
-
     root = table.replayed.staging
     files = [StoredFile(str(root / each.path), each.size) for each in journal.files[DONE]]
     frame: Any = spark.range(0, len(files), 1, len(files)).mapInArrow(_Sent(files), _SENT)
@@ -239,14 +236,13 @@ def _send(spark: SparkSession, table: FollowedTable, journal: Journal) -> None:
         "txn": journal.name,
         "onRepeat": "skip",
     }
-    try:
-        frame.write.format("rocketpipe").options(**options).mode("append").save()
-    except PySparkException as error:
-        raise ReplayFailed(
+    persistently(
+        lambda: frame.write.format("rocketpipe").options(**options).mode("append").save(),
+        lambda reason: ReplayFailed(
             str(table.directory),
-            f"{first_words(str(error))}; run the same again when that is mended: what was sent is "
-            "not sent twice",
-        ) from error
+            f"{reason}; run the same again when that is mended: what was sent is not sent twice",
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ from rocketpipe.tables.comparing import (
 from rocketpipe.tables.decoding import Decoding
 from rocketpipe.tables.differences import FINDING_SCHEMA, Differences, Finding, joined
 from rocketpipe.tables.errors import CheckpointMismatch, VerifyFailed
-from rocketpipe.tables.following import first_words, session_of
+from rocketpipe.tables.following import Watch, persistently, session_of
 from rocketpipe.tables.sinks.sink import BatchSink, ReadableSink
 from rocketpipe.tables.spans import Queue, Spans
 from rocketpipe.tables.table import FollowedTable
@@ -98,10 +98,12 @@ def verify(
     broker_name: str | None = None,
     spark: SparkSession | None = None,
     spark_place: SparkPlace | None = None,
+    watch: Watch | None = None,
 ) -> VerifyReport:
     """Compare a table with its topic, message by message; it may be followed meanwhile.
 
     The topic is read where the table reads it, or at ``name_server``, or from the log of ``store``.
+    ``watch(spark)`` is a block in which the work is done, for who shows how far it is.
 
     Raises:
         NotATable: If the directory is something else.
@@ -134,7 +136,7 @@ def verify(
         {name: _by_pair(ends) for name, ends in table.spans.since.items()},
         _shift(comparing.messages + comparing.older),
     )
-    with session_of(spark, spark_place, "verify", lasting=True) as session:
+    with session_of(spark, spark_place, "verify", lasting=True, watch=watch) as session:
         return _compared(session, table, comparing, task, options)
 
 
@@ -280,30 +282,17 @@ def _compared(
     task: Comparison,
     options: ReadOptions,
 ) -> VerifyReport:
-    from pyspark.errors import PySparkException
+    def failed(reason: str) -> VerifyFailed:
+        return VerifyFailed(str(table.directory), reason)
 
-    try:
-        sums = _sums(spark, task)
-        sides: dict[int, dict[tuple[Pair, int], tuple[int, int]]] = defaultdict(dict)
-        for row in sums:
-            pair = (row["broker"], row["queue_id"])
-            key = (pair, row["bucket"])
-            side = min(row["side"], STORED) if row["side"] <= STORED_BAD else row["side"]
-            number, digest = sides[side].get(key, (0, 0))
-            sides[side][key] = (number + row["number"], digest ^ row["digest"])
-        expected, stored = sides[EXPECTED], sides[STORED]
-        only: dict[Pair, set[int]] = defaultdict(set)
-        for pair, bucket in {*expected, *stored}:
-            if expected.get((pair, bucket)) != stored.get((pair, bucket)):
-                only[pair].add(bucket)
-        found: list[Any] = []
-        if only:
-            wanted = {pair: frozenset(buckets) for pair, buckets in only.items()}
-            parts = planned.within(wanted, task.shift)
-            parts += [each for each in task.parts if isinstance(each, StoredRows)]
-            found = _rows(spark, replace(task, parts=tuple(parts), only=wanted))
-    except PySparkException as error:
-        raise VerifyFailed(str(table.directory), first_words(str(error))) from error
+    sums = persistently(lambda: _sums(spark, task), failed)
+    only = _unequal(sums)
+    found: list[Any] = []
+    if only:
+        parts = planned.within(only, task.shift)
+        parts += [each for each in task.parts if isinstance(each, StoredRows)]
+        again = replace(task, parts=tuple(parts), only=only)
+        found = persistently(lambda: _rows(spark, again), failed)
     counts, findings = joined(each.asDict() for each in found)
     if counts["extra"]:
         _forget_aged(counts, findings, task.bounds, options)
@@ -323,6 +312,22 @@ def _compared(
         tuple(findings[:MOST_FINDINGS]),
         tuple([row["broker"] for row in sums if row["side"] == LOST][:_MOST_FILES]),
     )
+
+
+def _unequal(sums: Sequence[Any]) -> dict[Pair, frozenset[int]]:
+    """The buckets of which the sides do not have the same."""
+    sides: dict[bool, dict[tuple[Pair, int], tuple[int, int]]] = {True: {}, False: {}}
+    for row in sums:
+        if row["side"] in (EXPECTED, STORED, STORED_BAD):
+            held = sides[row["side"] == EXPECTED]
+            key = ((row["broker"], row["queue_id"]), row["bucket"])
+            number, digest = held.get(key, (0, 0))
+            held[key] = (number + row["number"], digest ^ row["digest"])
+    found: dict[Pair, set[int]] = defaultdict(set)
+    for pair, bucket in {*sides[True], *sides[False]}:
+        if sides[True].get((pair, bucket)) != sides[False].get((pair, bucket)):
+            found[pair].add(bucket)
+    return {pair: frozenset(buckets) for pair, buckets in found.items()}
 
 
 def _sums(spark: SparkSession, task: Comparison) -> list[Any]:

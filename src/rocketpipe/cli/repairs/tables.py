@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from rocketpipe.cli.terminal import connecting, spark_place
 from rocketpipe.cli.terminal.arguments import count
 from rocketpipe.cli.terminal.printing import FORMATS, Printer
+from rocketpipe.cli.terminal.spark_progress import progress
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.errors import ConfigError
 from rocketpipe.tables.spec import Decode
@@ -108,7 +109,7 @@ def _where(options: argparse.Namespace) -> dict[str, Any]:
 def _verify(options: argparse.Namespace) -> int:
     from rocketpipe.tables.verifying import verify
 
-    report = verify(options.table, **_where(options))
+    report = verify(options.table, watch=progress, **_where(options))
     _print(Printer.of(options), options.table, report, options.most)
     return 0 if report.is_equal else 1
 
@@ -216,6 +217,7 @@ def _replay(options: argparse.Namespace) -> int:
         decode=options.decode,
         name_server=None if options.namesrv is None else connecting.name_servers(options.namesrv),
         spark_place=spark_place.spark_place(options),
+        watch=progress,
     )
     facts = {
         "replayed": done.replayed,

@@ -179,9 +179,8 @@ class IcebergSink:
 
     def stored(self) -> Stored:
         """The rows of its present snapshot."""
-        last = self.last_batch()
         table = self._open()
-        return Stored() if table is None else Stored(last, in_parts(_files(table)))
+        return Stored() if table is None else Stored(self._last(table), in_parts(_files(table)))
 
     def _create(self, schema: pa.Schema) -> None:
         catalogue = self._catalogue.load()
