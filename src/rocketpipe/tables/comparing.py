@@ -27,7 +27,7 @@ from rocketpipe.pipeline.options.ddl import parse_schema
 from rocketpipe.pipeline.options.read import ReadOptions
 from rocketpipe.pipeline.planning.ranges import ReadPartition
 from rocketpipe.pipeline.reading import read_part
-from rocketpipe.tables.columns import BODY, DIGEST, OF_MESSAGE, READ_SCHEMA
+from rocketpipe.tables.columns import BODY, DIGEST, OF_MESSAGE
 from rocketpipe.tables.decoding import Decoding, RowDecoder
 from rocketpipe.tables.digests import NULL, Places, Words, of_bodies, of_column, of_rows
 from rocketpipe.tables.stored import StoredPart, UnreadablePart
@@ -134,6 +134,33 @@ class Comparison:
             for rows in self._rows(part, _Sums(self.shift)):
                 yield _row_batch(rows, self.shift)
 
+    def sums_of(self, batches: Iterable[pa.RecordBatch], side: int) -> Iterator[pa.RecordBatch]:
+        """For ``mapInArrow``: the digests of buckets, of rows that Spark reads."""
+        found = _Sums(self.shift)
+        for rows in self._of_frame(batches, side, found):
+            found.add(rows)
+        yield found.batch()
+
+    def rows_of(self, batches: Iterable[pa.RecordBatch], side: int) -> Iterator[pa.RecordBatch]:
+        """For ``mapInArrow``: the digests of rows that Spark reads."""
+        for rows in self._of_frame(batches, side, _Sums(self.shift)):
+            yield _row_batch(rows, self.shift)
+
+    def columns_of(self, side: int) -> pa.Schema:
+        """What is asked of rows, and of bad rows."""
+        return _BODILY if side == STORED_BAD else self.decoding.columns.schema
+
+    def _of_frame(
+        self, batches: Iterable[pa.RecordBatch], side: int, words: _Sums
+    ) -> Iterator[Rows]:
+        schema = self.columns_of(side)
+        nullable = pa.schema([each.with_nullable(True) for each in schema])
+        for batch in batches:
+            arrays = [batch.column(each.name).cast(each.type) for each in schema]
+            rows = pa.RecordBatch.from_arrays(arrays, schema=nullable)
+            is_bad = side == STORED_BAD
+            yield from self._digested(side, rows, is_bad=is_bad, is_ahead=True, words=words)
+
     def _given(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -177,17 +204,18 @@ class Comparison:
     def _of_topic(self, part: ReadPartition) -> Iterator[Rows]:
         options = ReadOptions.parse(self.source)
         decoder = RowDecoder(self.decoding)
-        for batch in read_part(part, options, parse_schema(READ_SCHEMA), options.wanted):
+        for batch in read_part(
+            part, options, parse_schema(self.decoding.columns.read_schema), options.wanted
+        ):
             messages = batch.append_column(DIGEST, of_bodies(batch.column(BODY)))
             rows, bad = decoder.split(messages)
             yield from self._digested(EXPECTED, rows, is_bad=False)
             yield from self._digested(EXPECTED, bad, is_bad=True)
 
     def _of_table(self, stored: StoredRows, words: _Sums) -> Iterator[Rows]:
-        schema = _BODILY if stored.is_bad else self.decoding.columns.schema
         side = STORED_BAD if stored.is_bad else STORED
         try:
-            for batch in stored.part.read(schema):
+            for batch in stored.part.read(self.columns_of(side)):
                 yield from self._digested(
                     side, batch, is_bad=stored.is_bad, is_ahead=stored.is_ahead, words=words
                 )

@@ -250,7 +250,7 @@ class _Run:
             raise error
         why = excuse(failure)
         if isinstance(error, DatabaseAway) or DatabaseAway.__name__ in failure:
-            why = _first_words(failure)  # it may be full, locked or silent as well
+            why = first_words(failure)  # it may be full, locked or silent as well
         if why is None or (self._once and self._fruitless >= MOST_RESTARTS):
             raise FollowFailed(str(self._table.directory), first_words(failure))
         pause_s = min(_FIRST_PAUSE_S * 2**self._fruitless, _LONGEST_PAUSE_S)

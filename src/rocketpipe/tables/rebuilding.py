@@ -98,6 +98,13 @@ def rebuild(
         old = FollowedTable.open(place)
         old.check_replayed()
         wanted = _wanted(old.spec, asked)
+        for format_ in (old.spec.format, wanted.format):
+            if format_ not in _IN_ONE_DIRECTORY:
+                raise ConfigError(
+                    "rebuild",
+                    f"is not possible with tables of format {format_}: follow the topic into "
+                    "another one",
+                )
         reads = elsewhere(FollowedTable(directory, wanted), name_server, store, broker_name)
         begins = _begins(old, reads, without_older=without_older)
         build = reads.spec.with_changes(group=None, start=_start(wanted, begins))
@@ -126,6 +133,8 @@ def rebuild(
     return RebuildReport(*figures, resumed, report)
 
 
+#: Whose tables can be exchanged: all of them is in their directory, with no whole path in it.
+_IN_ONE_DIRECTORY: Final = ("delta", "parquet")
 #: What is other while a table is made: where it reads, and that it tells no group.
 _WHERE: Final = ("name_server", "store", "broker_name", "group")
 

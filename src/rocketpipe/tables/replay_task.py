@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ import pyarrow as pa
 from rocketpipe.tables.columns import BAD_ROWS, BODY, DIGEST, ERROR, OF_MESSAGE
 from rocketpipe.tables.decoding import Decoding, RowDecoder
 from rocketpipe.tables.digests import of_bodies
-from rocketpipe.tables.files import PartFiles
+from rocketpipe.tables.files import RowsTo, RowWriter
 from rocketpipe.tables.stored import StoredPart
 
 Target = Literal["table", "topic", "settled"]
@@ -64,17 +63,17 @@ class ReplayTask:
     choice: Choice
     to: Target
     decoding: Decoding
-    rows_to: str
-    bad_to: str
-    done_to: str
+    rows_to: RowsTo
+    bad_to: RowsTo
+    done_to: RowsTo
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For ``mapInArrow``: write the parts whose numbers are given, and give the list."""
         columns = self.decoding.columns
         files = {
-            ROWS: PartFiles(Path(self.rows_to), columns.schema, columns.partition_by),
-            BAD: PartFiles(Path(self.bad_to), BAD_ROWS, None),
-            DONE: PartFiles(Path(self.done_to), BAD_ROWS, None),
+            ROWS: self.rows_to.open(columns.schema, columns.partition_by),
+            BAD: self.bad_to.open(BAD_ROWS, None),
+            DONE: self.done_to.open(BAD_ROWS, None),
         }
         numbers = {"replayed": 0, "failed": 0, "left": 0}
         try:
@@ -98,7 +97,7 @@ class ReplayTask:
         )
 
     def _sort(
-        self, bad: pa.RecordBatch, files: dict[str, PartFiles], numbers: dict[str, int]
+        self, bad: pa.RecordBatch, files: dict[str, RowWriter], numbers: dict[str, int]
     ) -> None:
         chosen = self.choice.of(bad)
         left = bad.filter(pa.array(~chosen))
@@ -113,6 +112,8 @@ class ReplayTask:
             return
         messages = taken.select(_MESSAGE)
         messages = messages.append_column(DIGEST, of_bodies(messages.column(BODY)))
+        for column in self.decoding.columns.more:  # which bad rows do not have
+            messages = messages.append_column(column, pa.nulls(messages.num_rows, column.type))
         rows, again = RowDecoder(self.decoding).split(messages)
         files[BAD].add(again)
         numbers["failed"] += again.num_rows

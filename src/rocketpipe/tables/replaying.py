@@ -30,7 +30,7 @@ from rocketpipe.tables.columns import BAD_ROWS, BODY
 from rocketpipe.tables.decoding import Decoding
 from rocketpipe.tables.directory import TableDirectory
 from rocketpipe.tables.errors import NotATable, ReplayFailed
-from rocketpipe.tables.files import LIST_SCHEMA, WrittenFile
+from rocketpipe.tables.files import LIST_SCHEMA, Folder, WrittenFile
 from rocketpipe.tables.following import Watch, asked_spec, persistently, session_of
 from rocketpipe.tables.replay_task import BAD, DONE, NUMBERS, ROWS, Choice, ReplayTask, Target
 from rocketpipe.tables.sinks.sink import BatchSink, MendableSink
@@ -138,6 +138,13 @@ def replay(
         sent_to = name_server or table.spec.name_server
         if to == "topic" and sent_to is None:
             raise ConfigError("--namesrv", "is missing: the table is read from a store")
+        mendable(table, table.rows)
+        if to == "table" and table.spec.properties:
+            raise ConfigError(
+                "--to",
+                "table is not possible where rows have the properties of messages, which bad rows "
+                "do not have: say --to topic, or make it anew with `rocketpipe table rebuild`",
+            )
         if unfinished is None:
             table.check()
         with session_of(spark, spark_place, "replay", lasting=False, watch=watch) as session:
@@ -176,9 +183,9 @@ def _replayed(
         choice,
         to,
         decoding,
-        str(table.rows.staging),
-        str(table.bad_rows.staging),
-        str(table.replayed.staging),
+        table.rows.rows_to,
+        table.bad_rows.rows_to,
+        table.replayed.rows_to,
     )
     files: dict[str, list[WrittenFile]] = {ROWS: [], BAD: [], DONE: []}
     numbers = {"replayed": 0, "failed": 0, "left": 0}
@@ -226,8 +233,9 @@ def _listed(spark: SparkSession, table: FollowedTable, task: ReplayTask) -> list
 
 def _send(spark: SparkSession, table: FollowedTable, journal: Journal) -> None:
     """Send messages, all of them at once and once only: by the replay's name."""
-    root = table.replayed.staging
-    files = [StoredFile(str(root / each.path), each.size) for each in journal.files[DONE]]
+    folder = table.replayed.rows_to
+    assert isinstance(folder, Folder)  # what can be mended is made of files
+    files = [StoredFile(f"{folder.path}/{each.path}", each.size) for each in journal.files[DONE]]
     frame: Any = spark.range(0, len(files), 1, len(files)).mapInArrow(_Sent(files), _SENT)
     options = {
         "nameServer": journal.name_server,

@@ -16,10 +16,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rocketpipe.errors import ConfigError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.open_offsets import open_offsets
@@ -48,6 +48,7 @@ from rocketpipe.tables.errors import CheckpointMismatch, VerifyFailed
 from rocketpipe.tables.following import Watch, persistently, session_of
 from rocketpipe.tables.sinks.sink import BatchSink, ReadableSink
 from rocketpipe.tables.spans import Queue, Spans
+from rocketpipe.tables.stored import Stored
 from rocketpipe.tables.table import FollowedTable
 
 if TYPE_CHECKING:
@@ -118,14 +119,18 @@ def verify(
     where = elsewhere(table, name_server, store, broker_name)
     options = ReadOptions.parse(source_of(where))
     is_written = table.directory.writer() is not None
-    stored = _readable(table, table.rows).stored()
+    frames: list[tuple[BatchSink, int]] = []
+    stored = _stored(table.rows, STORED, frames)
     if not is_written:
         table.checkpoint.check(str(table.directory), table.spec.id, stored.last_batch)
     comparing = _Plan.of(table, stored.last_batch, options)
     parts: list[Part] = [*comparing.parts]
     parts += [StoredRows(each) for each in stored.parts]
-    for sink in (table.bad_rows, table.replayed):
-        bad = _readable(table, sink).stored()
+    bad_sinks = [table.bad_rows]
+    if table.directory.replayed.exists():
+        bad_sinks.append(table.replayed)
+    for sink in bad_sinks:
+        bad = _stored(sink, STORED_BAD, frames)
         is_ahead = _number(bad.last_batch) > _number(stored.last_batch)
         parts += [StoredRows(each, is_bad=True, is_ahead=is_ahead) for each in bad.parts]
     task = Comparison(
@@ -137,13 +142,15 @@ def verify(
         _shift(comparing.messages + comparing.older),
     )
     with session_of(spark, spark_place, "verify", lasting=True, watch=watch) as session:
-        return _compared(session, table, comparing, task, options)
+        return _compared(session, table, comparing, task, options, frames)
 
 
-def _readable(table: FollowedTable, sink: BatchSink) -> ReadableSink:
-    if not isinstance(sink, ReadableSink):
-        raise ConfigError("verify", f"is not possible with tables of format {table.spec.format}")
-    return sink
+def _stored(sink: BatchSink, side: int, frames: list[tuple[BatchSink, int]]) -> Stored:
+    """What a table has, in parts that tasks read; or it is one of those that Spark reads."""
+    if isinstance(sink, ReadableSink):
+        return sink.stored()
+    frames.append((sink, side))
+    return Stored(sink.last_batch())
 
 
 def elsewhere(
@@ -281,18 +288,19 @@ def _compared(
     planned: _Plan,
     task: Comparison,
     options: ReadOptions,
+    frames: Sequence[tuple[BatchSink, int]],
 ) -> VerifyReport:
     def failed(reason: str) -> VerifyFailed:
         return VerifyFailed(str(table.directory), reason)
 
-    sums = persistently(lambda: _sums(spark, task), failed)
+    sums = persistently(lambda: _sums(spark, task, frames), failed)
     only = _unequal(sums)
     found: list[Any] = []
     if only:
         parts = planned.within(only, task.shift)
         parts += [each for each in task.parts if isinstance(each, StoredRows)]
         again = replace(task, parts=tuple(parts), only=only)
-        found = persistently(lambda: _rows(spark, again), failed)
+        found = persistently(lambda: _rows(spark, again, frames), failed)
     counts, findings = joined(each.asDict() for each in found)
     if counts["extra"]:
         _forget_aged(counts, findings, task.bounds, options)
@@ -330,20 +338,30 @@ def _unequal(sums: Sequence[Any]) -> dict[Pair, frozenset[int]]:
     return {pair: frozenset(buckets) for pair, buckets in found.items()}
 
 
-def _sums(spark: SparkSession, task: Comparison) -> list[Any]:
+def _sums(
+    spark: SparkSession, task: Comparison, frames: Sequence[tuple[BatchSink, int]]
+) -> list[Any]:
     from pyspark.sql import functions as f
 
-    if not task.parts:
+    if not task.parts and not frames:
         return []
-    frame: Any = _numbers(spark, task).mapInArrow(task.sums, SUM_SCHEMA)
+    frame = _numbers(spark, task).mapInArrow(task.sums, SUM_SCHEMA)
+    for sink, side in frames:
+        work = partial(task.sums_of, side=side)
+        frame = frame.unionAll(_frame(spark, task, sink, side).mapInArrow(work, SUM_SCHEMA))
     grouped = frame.groupBy("side", "broker", "queue_id", "bucket")
     summed = grouped.agg(f.sum("number").alias("number"), f.bit_xor("digest").alias("digest"))
     found: list[Any] = summed.collect()
     return found
 
 
-def _rows(spark: SparkSession, task: Comparison) -> list[Any]:
-    frame: Any = _numbers(spark, task).mapInArrow(task.rows, ROW_SCHEMA)
+def _rows(
+    spark: SparkSession, task: Comparison, frames: Sequence[tuple[BatchSink, int]]
+) -> list[Any]:
+    frame = _numbers(spark, task).mapInArrow(task.rows, ROW_SCHEMA)
+    for sink, side in frames:
+        work = partial(task.rows_of, side=side)
+        frame = frame.unionAll(_frame(spark, task, sink, side).mapInArrow(work, ROW_SCHEMA))
     grouped = frame.groupBy("broker", "queue_id", "bucket")
     differences = Differences(task.bounds)
     # Spark counts a function's arguments, and takes one with two for another kind.
@@ -353,7 +371,11 @@ def _rows(spark: SparkSession, task: Comparison) -> list[Any]:
 
 def _numbers(spark: SparkSession, task: Comparison) -> Any:
     """A frame with the number of each part, a task for each."""
-    return spark.range(0, len(task.parts), 1, len(task.parts))
+    return spark.range(0, len(task.parts), 1, max(1, len(task.parts)))
+
+
+def _frame(spark: SparkSession, task: Comparison, sink: BatchSink, side: int) -> Any:
+    return sink.frame(spark, task.columns_of(side).names)
 
 
 def _forget_aged(

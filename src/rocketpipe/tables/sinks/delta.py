@@ -238,4 +238,3 @@ class DeltaSink:
 def arrow_schema_of(table: DeltaTable) -> pa.Schema:
     """The columns of a Delta table, as Arrow has them."""
     return pa.schema(table.schema().to_arrow())
-

@@ -72,6 +72,7 @@ class BatchSink(Protocol):
     def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """Some columns of its rows, as they are now."""
 
+
 @runtime_checkable
 class ReadableSink(Protocol):
     """A table whose rows can be read back, so that they can be compared with the topic."""
