@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from rocketpipe.protocol.requests.offsets import GetMaxOffset, QueryConsumerOffs
 from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
 from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.remoting.caller import Caller
+from rocketpipe.remoting.tls_settings import TlsSettings
 from rocketpipe.testing.servers import serving
 
 T = TypeVar("T")
@@ -138,9 +139,14 @@ def background_loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @contextmanager
-def asking(name_server: str, broker: str, loop: asyncio.AbstractEventLoop) -> Iterator[Target]:
+def asking(
+    name_server: str,
+    broker: str,
+    loop: asyncio.AbstractEventLoop,
+    tls: TlsSettings | None = None,
+) -> Iterator[Target]:
     async def make() -> Caller:
-        return Caller()
+        return Caller(tls=tls)
 
     async def close(caller: Caller) -> None:
         await caller.__aexit__(None, None, None)
@@ -153,7 +159,9 @@ def asking(name_server: str, broker: str, loop: asyncio.AbstractEventLoop) -> It
 
 
 @contextmanager
-def our_servers(scratch: Path) -> Iterator[Target]:
+def our_servers(
+    scratch: Path, flags: Sequence[str] = (), tls: TlsSettings | None = None
+) -> Iterator[Target]:
     conf = scratch / "broker.conf"
     settings = {
         "messageDelayLevel": DELAY_LEVELS,
@@ -162,8 +170,8 @@ def our_servers(scratch: Path) -> Iterator[Target]:
         "transactionCheckInterval": 1000,
     }
     conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    with serving(scratch, ["-c", str(conf)]) as servers, background_loop() as loop:
-        with asking(servers.name_server, servers.broker, loop) as target:
+    with serving(scratch, ["-c", str(conf), *flags]) as servers, background_loop() as loop:
+        with asking(servers.name_server, servers.broker, loop, tls) as target:
             yield target
 
 
