@@ -35,6 +35,7 @@ from rocketpipe.model.message import Message, StoredMessage
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.model.subscription import ConsumeFromWhere
 from rocketpipe.record.codec import RecordView
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 __all__ = [
     "DEAD_LETTER",
@@ -70,5 +71,6 @@ __all__ = [
     "SqliteLedger",
     "StartFrom",
     "StoredMessage",
+    "TlsSettings",
     "TopicExists",
 ]
