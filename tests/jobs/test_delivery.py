@@ -61,6 +61,7 @@ def handled(
 @pytest.mark.spark
 def test_ways_are_told_from_traces(run_job: RunJob, job_servers: Servers, admin: Admin) -> None:
     admin.topics.create("ways", queues=1)
+    admin.topics.create("unsent", queues=1)
     told = [
         *(published(f"m{number}", number * 10) for number in range(100)),
         *(
@@ -92,7 +93,7 @@ def test_ways_are_told_from_traces(run_job: RunJob, job_servers: Servers, admin:
     }
     assert not found.ok
     assert (
-        run_job("delivery", trace_topic="ways", topics=["carts"]).outcome.figures["messages"] == 0
+        run_job("delivery", trace_topic="ways", topics=["unsent"]).outcome.figures["messages"] == 0
     )
     with pytest.raises(ConfigError, match="there is no topic nowhere"):
         run_job("delivery", trace_topic="nowhere")

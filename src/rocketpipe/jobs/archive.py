@@ -155,7 +155,8 @@ def table_frame(spark: SparkSession, table: FollowedTable, root: Path) -> DataFr
         files = DeltaTable(str(root)).file_uris()
     else:
         files = [str(each) for each in sorted(root.glob("batch=*")) if any(each.rglob("*.parquet"))]
-    return spark.read.parquet(*files) if files else None
+    # Spark takes directories for those of several tables unless it is told where the table is.
+    return spark.read.option("basePath", str(root)).parquet(*files) if files else None
 
 
 def _places(rows: DataFrame, damaged: DataFrame | None, topic: str) -> DataFrame:
