@@ -99,3 +99,11 @@ def test_a_name_that_is_too_long_loses_its_middle() -> None:
 def test_moments_are_written_as_the_page_likes() -> None:
     figure = plots.lines("Lag", [Series("a", [(0.0, 1.0), (4.0, 2.0)], 0)], moment="at {}".format)
     assert "at 2" in texts(figure)
+
+
+def test_a_line_of_one_point_can_be_seen_and_the_last_moment_read() -> None:
+    figure = plots.lines("Rows", [Series("a", [(0.0, 1.0)], 3)])
+    [point] = svg(figure).iter("circle")
+    assert point.attrib["class"] == "point s3"
+    labels = [text for text in svg(figure).iter("text") if (text.text or "").endswith(" s")]
+    assert [label.attrib["text-anchor"] for label in labels] == ["middle", "end"]

@@ -59,7 +59,8 @@ svg text { font: 12px system-ui, sans-serif;
   vertical-align: middle; }
 """
 COLOURS: Final = "".join(
-    f".line.s{n} {{ stroke: var(--s{n}); }} .key i.s{n} {{ background: var(--s{n}); }}\n"
+    f".line.s{n} {{ stroke: var(--s{n}); }} .point.s{n} {{ fill: var(--s{n}); }} "
+    f".key i.s{n} {{ background: var(--s{n}); }}\n"
     for n in range(5)
 )
 

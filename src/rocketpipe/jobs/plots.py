@@ -87,7 +87,8 @@ def lines(
     second_step = max(1, nice_step(end_s / 8))
     for number in range(int(end_s / second_step) + 1):
         x = across(number * second_step)
-        parts.append(_text(x, HEIGHT - BOTTOM + 18, moment(number * second_step), "middle"))
+        anchor = "end" if x > WIDTH - RIGHT - _LETTER_WIDTH else "middle"
+        parts.append(_text(x, HEIGHT - BOTTOM + 18, moment(number * second_step), anchor))
     for mark in marks:
         if mark.until_s is not None:
             x, width = across(mark.at_s), across(mark.until_s) - across(mark.at_s)
@@ -109,6 +110,12 @@ def lines(
     for one in series:
         for run in unbroken(one.points, marks):
             path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in run)
+            if len(run) == 1:  # of a line of one point there is nothing to see
+                ((x, y),) = run
+                parts.append(
+                    f'<circle class="point s{one.colour}" cx="{across(x):.1f}" '
+                    f'cy="{up(y):.1f}" r="4"/>'
+                )
             parts.append(f'<polyline class="line s{one.colour}" points="{path}"/>')
     legend = "".join(
         f'<span class="key"><i class="s{one.colour}"></i>{escape(one.name)}</span>'
