@@ -4,7 +4,7 @@ The address has no password: it is kept with the table and travels in plans. Who
 it from its own PGPASSWORD, PGPASSFILE or ~/.pgpass, or from a file that is named.
 
 A server that has stopped answering holds a connection open for ever. So while one is in use, others
-are opened every half minute; when that fails, too, the first is cut.
+are opened every half minute; when that fails twice in a row, the first is cut.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: How long a server may be silent before it is asked whether it is there at all.
 PATIENCE_S: float = 30.0
+#: How often in a row nobody may answer: a busy server may miss one.
+_SILENT_TIMES: Final = 2
 _CONNECT_S: Final = 10
 _SECRETS: Final = ("password", "sslpassword")
 #: What a server says that takes nobody just now, though nothing is wrong with who asks.
@@ -142,8 +144,10 @@ class Database:
         cut = threading.Event()
 
         def watch() -> None:
+            silent = 0
             while not done.wait(PATIENCE_S):
-                if not self.answers() and not done.is_set():
+                silent = 0 if self.answers() else silent + 1
+                if silent == _SILENT_TIMES and not done.is_set():
                     cut.set()
                     with suppress(OSError), socket.socket(fileno=os.dup(number)) as wire:
                         wire.shutdown(socket.SHUT_RDWR)
