@@ -7,12 +7,15 @@ object for a message; see ``rocketpipe.compiled``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rocketpipe import compiled
 from rocketpipe.broker.intake.sent_properties import usual_key
 from rocketpipe.record.hot import split_batch
 from rocketpipe.store.log.appender import Appender
 from rocketpipe.store.log.puts import Encoded, Put
+
+_new_tuple: Final = tuple.__new__
 
 
 def plain_count(body: bytes) -> int:
@@ -62,11 +65,18 @@ class PlainBatch:
         Raises:
             RocketPipeError: As there.
         """
+        topic, queue_id, _, _, _, *rest = self._like
         puts = [
-            self._like._replace(
-                body=body,
-                flag=flag,
-                properties=raw + (b"" if raw[-1] == 2 else b"\x02") + self._suffix,
+            _new_tuple(
+                Put,
+                (
+                    topic,
+                    queue_id,
+                    body,
+                    raw + self._suffix if raw[-1] == 2 else b"%b\x02%b" % (raw, self._suffix),
+                    flag,
+                    *rest,
+                ),
             )
             for flag, body, raw in split_batch(self._body, len(self._body)) or ()
         ]
