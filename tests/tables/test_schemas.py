@@ -50,6 +50,7 @@ def test_a_table_keeps_its_schema_until_another_is_asked_for(tmp_path: Path) -> 
         ({"decode": "avro", "schema": "{}", "schema_file": "a"}, "not both"),
         ({"decode": "avro", "schema_file": "none.avsc"}, "cannot be read"),
         ({"decode": "avro", "registry": "http://me:secret@a"}, "ROCKETPIPE_REGISTRY_AUTH"),
+        ({"decode": "avro", "schema": "{}", "registry": "http://me:secret@a"}, "REGISTRY_AUTH"),
         ({"decode": "avro", "subject": "a"}, "--schema-file"),
     ],
 )

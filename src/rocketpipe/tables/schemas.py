@@ -33,12 +33,11 @@ def with_schema(
     if decode not in ("avro", "protobuf"):
         named = f"--{next(iter(where), 'registry').replace('_', '-')}"
         raise ConfigError(named, "is for Avro and Protobuf: add --decode avro or protobuf")
-    if "schema" in asked:
-        if where:
-            raise ConfigError("--schema", "either the schema itself or where it is, not both")
-        return asked
+    if "schema" in asked and where:
+        raise ConfigError("--schema", "either the schema itself or where it is, not both")
     source = SchemaSource(
         decode,
+        text=asked.get("schema"),
         file=where.get("schema_file"),
         registry=asked.get("registry", None if there is None else there.registry),
         subject=where.get("subject"),
