@@ -17,6 +17,8 @@ _PARTS: Final = 8
 
 #: Makes the columns of some values; raises what Arrow raises, or ValueError, if one does not fit.
 Make = Callable[[Sequence[Any]], list[pa.Array]]
+#: Rows, and their columns.
+Piece = tuple[Any, list[pa.Array]]
 
 
 def assembled(
@@ -26,12 +28,14 @@ def assembled(
     fields: Sequence[pa.Field],
     make: Make,
     errors: dict[int, str],
+    done: Sequence[Piece] = (),
 ) -> dict[str, pa.Array]:
     """The columns of ``count`` rows, of which ``values`` are those of ``rows``; others are NULL.
 
-    A value of which no row can be made is noted in ``errors``.
+    A value of which no row can be made is noted in ``errors``. ``done`` are rows whose columns are
+    made already.
     """
-    pieces: list[tuple[Sequence[int], list[pa.Array]]] = []
+    pieces: list[Piece] = list(done)
 
     def put(some: Sequence[Any], where: Sequence[int]) -> None:
         if not some:
@@ -51,8 +55,8 @@ def assembled(
     if len(pieces) == 1 and len(pieces[0][0]) == count:
         return {field.name: column for field, column in zip(fields, pieces[0][1], strict=True)}
     place = np.full(count, -1, np.int64)
-    kept = [row for where, _ in pieces for row in where]
-    place[kept] = np.arange(len(kept))
+    kept = np.concatenate([np.empty(0, np.int64), *(where for where, _ in pieces)])
+    place[kept] = np.arange(kept.size)
     index = pa.array(place, mask=place < 0)
     return {
         field.name: pa.concat_arrays(

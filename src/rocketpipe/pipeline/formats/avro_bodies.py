@@ -4,19 +4,25 @@ A body is one record in Avro's binary form, and nothing behind it. Written with 
 begins with the id of the schema it was written by; fields are then matched to the reader's by name
 or alias, those that the writer did not have get their default, and numbers are widened, as Avro
 says. Without a registry writer and reader have the same schema.
+
+fastavro reads bodies one by one, and is the definition; those of the reader's own schema are read
+all together where that comes out alike (``avro_vectors``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
-from rocketpipe.pipeline.formats.assembling import assembled, check_times
+from rocketpipe.pipeline.formats.assembling import Piece, assembled, check_times
 from rocketpipe.pipeline.formats.avro_schema import AvroSchema, conflict, inlined
+from rocketpipe.pipeline.formats.avro_vectors import Records, octets_of
 from rocketpipe.pipeline.formats.errors import BodySchemaError, NotRegistered
 from rocketpipe.pipeline.formats.registry import HEAD_BYTES, Registered, Registry, registry_at
 
@@ -49,6 +55,12 @@ class AvroBodies:
         self._plans = [self._schema.columns[field.name][1:] for field in fields]
         self._registry: Registry | None = None if registry is None else registry_at(registry)
         self._writers: dict[int, _Writer] = {}
+        self._own = self._writer_of(self._schema)
+        self._records: Records | None = None
+        if not any(fix for _, _, fix in self._schema.columns.values()):
+            kinds = {name: kind for name, (_, kind, _) in self._schema.columns.items()}
+            with suppress(NotImplementedError):
+                self._records = Records(self._schema.parsed, kinds)
         names = self._schema.names_records
         self._naming = {"return_record_name": names, "return_record_name_override": names}
 
@@ -60,8 +72,12 @@ class AvroBodies:
         """
         records: list[Any] = []
         rows: list[int] = []
-        own = self._writer_of(self._schema)
-        for row, body in enumerate(bodies.to_pylist()):
+        own = self._own
+        done = self._at_once(bodies)
+        rest: Any = np.arange(len(bodies))
+        if done:
+            rest = np.setdiff1d(rest, np.concatenate([where for where, _ in done]))
+        for row, body in zip(rest.tolist(), bodies.take(pa.array(rest)).to_pylist(), strict=True):
             if body is None:
                 continue
             writer = own
@@ -86,7 +102,33 @@ class AvroBodies:
                 continue
             rows.append(row)
             records.append(record)
-        return assembled(records, rows, len(bodies), self._fields, self._arrays, errors)
+        return assembled(records, rows, len(bodies), self._fields, self._arrays, errors, done)
+
+    def _at_once(self, bodies: pa.Array) -> list[Piece]:
+        """The rows that are read all together, and their columns; others are to be read alone."""
+        found = octets_of(bodies) if len(bodies) else None
+        if found is None or self._records is None:
+            return []
+        data, start, end = found
+        rows = np.flatnonzero(np.asarray(bodies.is_valid()))
+        if self._registry is not None:
+            rows = rows[(end[rows] - start[rows] >= HEAD_BYTES) & (data[start[rows]] == 0)]
+            ids = _ids(data, start[rows])
+            known = [each for each in np.unique(ids).tolist() if self._is_own(each)]
+            rows = rows[np.isin(ids, known)]
+            start = start + HEAD_BYTES
+        try:
+            columns, good = self._records.read(data, start[rows], end[rows])
+            kept = pa.array(good)
+            made = [columns[field.name].filter(kept) for field in self._fields]
+            made = [self._typed(*each) for each in zip(made, self._fields, strict=True)]
+        except (pa.ArrowException, ValueError):  # a value that is found by reading them alone
+            return []
+        return [(rows[good], made)]
+
+    def _is_own(self, number: int) -> bool:
+        writer = self._writer(number)
+        return writer.problem is None and writer.reader is None
 
     def _arrays(self, records: Sequence[Mapping[str, Any]]) -> list[pa.Array]:
         found = []
@@ -95,12 +137,15 @@ class AvroBodies:
             values = [record[name] for record in records]
             if fix is not None:
                 values = [fix(value) for value in values]
-            column = pa.array(values, kind)
-            if kind != field.type:
-                column = column.cast(field.type, safe=not _has_nanos(kind))
-            check_times(column)
-            found.append(column)
+            found.append(self._typed(pa.array(values, kind), field))
         return found
+
+    def _typed(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """The same values in the type that Spark has; raises if one does not fit it."""
+        if column.type != field.type:
+            column = column.cast(field.type, safe=not _has_nanos(column.type))
+        check_times(column)
+        return column
 
     def _writer(self, number: int) -> _Writer:
         known = self._writers.get(number)
@@ -141,6 +186,12 @@ def self_contained(registry: Registry, schema: Registered) -> str:
     return inlined(schema.text, used)
 
 
+def _ids(data: Any, start: Any) -> Any:
+    """The four bytes behind the first of each, as a number."""
+    octets = data[start[:, None] + np.arange(1, HEAD_BYTES)]
+    return np.ascontiguousarray(octets).view(">u4").ravel()
+
+
 def no_id(body: bytes) -> str:
     """Why a body does not begin with a schema's id."""
     if len(body) < HEAD_BYTES:
@@ -155,4 +206,6 @@ def _has_nanos(kind: pa.DataType) -> bool:
 def _said(error: Exception) -> str:
     if isinstance(error, (EOFError, IndexError)):
         return "it ends too early"
+    if type(error).__name__ == "SchemaResolutionError":
+        return f"its schema does not fit the reader's ({error})"
     return f"{error or type(error).__name__}".splitlines()[0]
