@@ -19,6 +19,7 @@ RocketPipeError
 ├── CallTimeout                   no answer came in time                             retryable
 ├── NoRoute                       no NameServer knows where the topic lives          stale route
 ├── RequestRejected               the peer understood and refused; carries its code
+│   └── AccessDenied              it does not know who asks, or these may not do it
 ├── SessionClosed                 a client was used before, or after, its ``async with``
 ├── ProcessForked                 a client was opened in one process and used in its child
 ├── WrongThread                   an asyncio client was used in another thread than its own
@@ -38,6 +39,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final
@@ -233,6 +235,46 @@ class RequestRejected(RocketPipeError):
         self.remark = remark
         self.retryable = self.code in _PASSING
         self.hint = _NEXT_STEPS.get(self.code, "")
+
+
+class AccessDenied(RequestRejected):
+    """A server does not know who asks, or these may not do what they ask.
+
+    ``user`` is who asked, and ``resource`` what it takes a right to (``Topic:orders``); each is
+    empty where the server does not say.
+    """
+
+    def __init__(self, code: int, remark: str) -> None:
+        super().__init__(code, remark)
+        user, resource = _USER.search(remark), _RESOURCE.search(remark)
+        self.user = user[1] if user else ""
+        self.resource = resource[0] if resource else ""
+        if self.resource:
+            kind, _, name = self.resource.partition(":")
+            self.hint = (
+                f"ask who runs the cluster for it: rocketpipe acl grant {self.user} "
+                f"--{kind.lower()} {name} --actions …"
+            )
+        elif self.user:
+            self.hint = "is its secret the right one, and is it enabled at this server?"
+        else:
+            self.hint = (
+                "say who asks: access_key= and secret_key_file=, or ROCKETPIPE_ACCESS_KEY and "
+                "ROCKETPIPE_SECRET_KEY_FILE"
+            )
+
+
+_USER: Final = re.compile(r"User:([A-Za-z0-9_.@-]+)")
+_RESOURCE: Final = re.compile(r"\b(?:Topic|Group|Cluster):[^\s,]+")
+_NOBODY: Final = re.compile(r"AccessKey|username cannot be null|check signature", re.IGNORECASE)
+_NO_PERMISSION: Final = 16
+
+
+def rejection(code: int, remark: str) -> RequestRejected:
+    """What to raise for a peer's refusal; 16 is said of topics as well."""
+    if code == _NO_PERMISSION and (_USER.search(remark) or _NOBODY.search(remark)):
+        return AccessDenied(code, remark)
+    return RequestRejected(code, remark)
 
 
 #: By the codes of ``protocol.codes.ResponseCode``.

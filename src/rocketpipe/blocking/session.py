@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
+from rocketpipe.auth.secret import Secret
 from rocketpipe.blocking.background import Life
 from rocketpipe.blocking.wrapper import Client, blocking, passed_on
 from rocketpipe.client.session import Session as AsyncSession
@@ -25,6 +27,9 @@ class Session(Client[AsyncSession]):
         unit: str | None = None,
         timeout_ms: int = CALL_TIMEOUT_MS,
         tls: bool | TlsSettings | None = None,
+        access_key: str | None = None,
+        secret_key: str | Secret | None = None,
+        secret_key_file: str | Path | None = None,
     ) -> None:
         """Prepare a client of these NameServers; nothing is asked yet.
 
@@ -33,11 +38,15 @@ class Session(Client[AsyncSession]):
         all connections are encrypted, and whom to trust; without it the environment says so
         (``ROCKETPIPE_TLS``, ``ROCKETPIPE_CA_FILE`` …).
 
+        ``access_key`` and a secret, given or in the first line of a file, sign all requests; what
+        is left out is asked of ``ROCKETPIPE_ACCESS_KEY``, ``ROCKETPIPE_SECRET_KEY`` and
+        ``ROCKETPIPE_SECRET_KEY_FILE``.
+
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
                 time to wait.
             InvalidName: If ``instance`` or ``unit`` cannot be part of a client id.
-            ConfigError: If the environment says of TLS what has no sense.
+            ConfigError: If the environment says of TLS what has no sense, or a name has no secret.
         """
         inner = AsyncSession(
             name_servers,
@@ -47,6 +56,9 @@ class Session(Client[AsyncSession]):
             unit=unit,
             timeout_ms=timeout_ms,
             tls=tls,
+            access_key=access_key,
+            secret_key=secret_key,
+            secret_key_file=secret_key_file,
         )
         super().__init__(inner, Life("the session"))
 

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from rocketpipe.config.conf_file import read_conf
-from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected, RocketPipeError
+from rocketpipe.errors import (
+    AccessDenied,
+    CallTimeout,
+    ConnectionLost,
+    RequestRejected,
+    RocketPipeError,
+)
 from rocketpipe.model.names import is_dlq_topic, is_retry_topic, is_system_topic, reply_topic
 from rocketpipe.model.route import TopicRoute
 from rocketpipe.protocol.codes import ResponseCode
@@ -121,6 +127,7 @@ class NameServerClient:
 
         Raises:
             ConnectionLost: If none of them says.
+            AccessDenied: If one does not know who asks, or they may not.
         """
         # One that came back a moment ago may not know yet what the others do.
         failure: RocketPipeError | None = None
@@ -129,6 +136,8 @@ class NameServerClient:
             try:
                 request = GetRouteInfoByTopic(topic=topic, accept_standard_json_only=True)
                 reply = await self._caller.call(self._address(), request, self._timeout_ms)
+            except AccessDenied:
+                raise
             except RequestRejected as error:
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
                     answered = True

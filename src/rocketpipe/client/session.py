@@ -13,10 +13,13 @@ import random
 import threading
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Final, Self
 
+from rocketpipe.auth.secret import Secret
 from rocketpipe.background import running
 from rocketpipe.client.callbacks import CallbackHandlers
+from rocketpipe.client.credentials import credentials_of
 from rocketpipe.client.heartbeat import Heartbeats, heartbeat_data
 from rocketpipe.client.identity import Identity
 from rocketpipe.client.leader_calls import LeaderCalls
@@ -69,6 +72,9 @@ class Session(Lifetime):
         unit: str | None = None,
         timeout_ms: int = CALL_TIMEOUT_MS,
         tls: bool | TlsSettings | None = None,
+        access_key: str | None = None,
+        secret_key: str | Secret | None = None,
+        secret_key_file: str | Path | None = None,
     ) -> None:
         """Prepare a client of these NameServers; nothing is asked yet.
 
@@ -77,11 +83,15 @@ class Session(Lifetime):
         all connections are encrypted, and whom to trust; without it the environment says so
         (``ROCKETPIPE_TLS``, ``ROCKETPIPE_CA_FILE`` …).
 
+        ``access_key`` and a secret, given or in the first line of a file, sign all requests; what
+        is left out is asked of ``ROCKETPIPE_ACCESS_KEY``, ``ROCKETPIPE_SECRET_KEY`` and
+        ``ROCKETPIPE_SECRET_KEY_FILE``.
+
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
                 time to wait.
             InvalidName: If ``instance`` or ``unit`` cannot be part of a client id.
-            ConfigError: If the environment says of TLS what has no sense.
+            ConfigError: If the environment says of TLS what has no sense, or a name has no secret.
         """
         if timeout_ms < 1:
             raise ValueError(f"timeout_ms is 1 or more, not {timeout_ms}")
@@ -93,10 +103,13 @@ class Session(Lifetime):
         self._identity = Identity.of_this_process(instance, unit)
         self.keys: UniqueKeys = self._identity.unique_keys()
         self._members: list[Member] = []
+        #: Who it is towards servers that ask for it.
+        self.credentials = credentials_of(access_key, secret_key, secret_key_file)
         self.caller = Caller(
             Router(CallbackHandlers(lambda: tuple(self._members))).answer,
             on_connected=self._on_connected,
             tls=TlsSettings.of(tls),
+            sign=self.credentials.sign if self.credentials is not None else None,
         )
         self.directory = NameServerClient(
             self.caller, self.name_servers, chance=self.chance, timeout_ms=timeout_ms
@@ -121,6 +134,8 @@ class Session(Lifetime):
         clock: Clock | None = None,
         instance: str | None = None,
         tls: bool | TlsSettings | None = None,
+        access_key: str | None = None,
+        secret_key: Secret | None = None,
     ) -> Session:
         """The session to share, or a new one of these NameServers.
 
@@ -129,7 +144,14 @@ class Session(Lifetime):
         """
         if isinstance(name_servers, Session):
             return name_servers
-        return cls(name_servers, clock=clock, instance=instance, tls=tls)
+        return cls(
+            name_servers,
+            clock=clock,
+            instance=instance,
+            tls=tls,
+            access_key=access_key,
+            secret_key=secret_key,
+        )
 
     @property
     def client_id(self) -> str:

@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from rocketpipe.errors import RequestRejected
+from rocketpipe.errors import rejection
 from rocketpipe.protocol import fastjson
 from rocketpipe.protocol.codes import OUR_VERSION, RequestCode, ResponseCode
 from rocketpipe.protocol.command import ONEWAY, RESPONSE, Command
@@ -121,7 +121,7 @@ def read_reply(asked: Request[ReplyT], command: Command) -> ReplyT:
     shape = _shape(kind) if kind is not type(None) else None
     accepted = shape.accepted if shape else _SUCCESS
     if command.code not in accepted:
-        raise RequestRejected(command.code, command.remark or "refused without a remark")
+        raise rejection(command.code, command.remark or "refused without a remark")
     answer: ReplyT = shape.read(command) if shape else None  # type: ignore[assignment]
     return answer
 

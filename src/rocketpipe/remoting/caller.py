@@ -115,7 +115,8 @@ class Caller:
     ) -> ReplyT:
         """Ask the peer at ``address``; the time covers connecting, if that is needed.
 
-        ``write`` is for who has another way to the frame of this request.
+        ``write`` is for who has another way to the frame of this request; where requests are
+        signed it is not taken.
 
         Raises:
             ConnectionLost: If it cannot be reached, or the connection ends before the answer.
@@ -129,7 +130,8 @@ class Caller:
             began_s = loop.time()
             peer = await self._connect(address, timeout_ms)
             timeout_ms = max(1, timeout_ms - round((loop.time() - began_s) * 1000))
-        return await peer.call(request, timeout_ms, write)
+        # Frames that somebody else writes have no signature.
+        return await peer.call(request, timeout_ms, write if self._sign is None else None)
 
     async def tell(self, address: str, request: Request[Any]) -> None:
         """Send a request that wants no answer.

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.client.admin.support.sent import send
 
 from rocketpipe.client.admin.admin import Admin
+from rocketpipe.client.admin.fleet import NoBroker
 from rocketpipe.client.admin.messages import NoMessage
 from rocketpipe.client.session import Session
 from rocketpipe.errors import InvalidName, NoRoute
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.host import Host
+from rocketpipe.model.ids import OffsetId
+from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.remoting.accepting import address_text
 
 
 async def queue_of(admin: Admin, topic: str, queue_id: int = 0) -> MessageQueue:
@@ -35,6 +41,21 @@ async def test_an_id_of_nothing_is_told_so(admin: Admin, session: Session) -> No
         await admin.messages.by_id(nothing)
     with pytest.raises(InvalidName, match="offset id"):
         await admin.messages.by_id("x")
+
+
+async def test_an_id_does_not_choose_whom_a_client_connects_to(admin: Admin) -> None:
+    connected = asyncio.Event()
+
+    async def elsewhere(reader: object, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        writer.close()
+
+    async with await asyncio.start_server(elsewhere, "127.0.0.1", 0) as server:
+        address = address_text(server.sockets[0].getsockname())
+        made_up = str(OffsetId(Host.parse(address), LogOffset(0)))
+        with pytest.raises(NoBroker, match=f"no broker of the cluster is at {address}"):
+            await admin.messages.by_id(made_up)
+    assert not connected.is_set()
 
 
 async def test_a_message_is_found_by_the_id_its_producer_gave_it(

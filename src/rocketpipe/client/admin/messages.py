@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from rocketpipe.client.admin.fleet import Fleet, each
+from rocketpipe.client.admin.fleet import Fleet, NoBroker, each
 from rocketpipe.client.admin.traces import MessageTrace, traces_of
 from rocketpipe.client.consumer.received import ReceivedMessage, received
-from rocketpipe.errors import RecordError, RequestRejected, RocketPipeError
+from rocketpipe.errors import AccessDenied, RecordError, RequestRejected, RocketPipeError
 from rocketpipe.model.ids import OffsetId
 from rocketpipe.model.names import TRACE_TOPIC, check_topic
 from rocketpipe.model.offsets import QueueOffset
@@ -21,6 +23,8 @@ from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.lookups import QueryMessage, ViewMessageById
 from rocketpipe.protocol.requests.offsets import SearchOffsetByTimestamp
 from rocketpipe.record.codec import RecordView, view_records
+from rocketpipe.remoting.accepting import address_text
+from rocketpipe.remoting.caller import split_address
 
 log = logging.getLogger(__name__)
 
@@ -52,15 +56,19 @@ class MessageAdmin:
         Raises:
             InvalidName: If it is no offset id.
             NoMessage: If nothing is there (any more).
+            NoBroker: If it names an address that no broker of the cluster has: whoever made up an
+                id does not choose whom this client connects to.
             ConnectionLost: If the broker that it names is out of reach.
         """
         place = OffsetId.parse(offset_id)
-        address = str(place.host)
+        name, address = await self._broker_at(str(place.host))
         try:
             reply = await self._fleet.call(address, ViewMessageById(offset=place.log_offset))
+        except AccessDenied:
+            raise
         except RequestRejected as error:
             raise NoMessage(offset_id, error.remark) from error
-        (found,) = _with_queues([RecordView(reply.message)], await self._name_at(address))
+        (found,) = _with_queues([RecordView(reply.message)], name)
         return found
 
     async def by_unique_key(self, topic: str, key: str) -> list[ReceivedMessage]:
@@ -196,12 +204,27 @@ class MessageAdmin:
         found = [message for some in (await each(addresses, ask)).values() for message in some]
         return sorted(found, key=lambda message: message.stored_ms, reverse=True)
 
-    async def _name_at(self, address: str) -> str:
+    async def _broker_at(self, place: str) -> tuple[str, str]:
+        """The broker that stores messages under this address, and where it is to be asked."""
         known = await self._fleet.everyone()
         for name, broker in known.brokers.items():
-            if address in broker.addresses.values():
-                return name
-        return address
+            for address in broker.addresses.values():
+                if address == place or place in await _resolved(address):
+                    return name, address
+        raise NoBroker(
+            f"no broker of the cluster is at {place}, which the id names",
+            "an id is of the cluster that it came from, and of where its broker was then",
+        )
+
+
+async def _resolved(address: str) -> list[str]:
+    """The addresses that a broker's name stands for, as ids have them."""
+    host, port = split_address(address)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [address_text(each[4]) for each in found]
 
 
 def _with_queues(records: Iterable[RecordView], broker_name: str) -> Iterator[ReceivedMessage]:

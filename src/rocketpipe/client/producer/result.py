@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from rocketpipe.errors import HeaderError, RequestRejected
+from rocketpipe.errors import HeaderError, rejection
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.protocol.codes import ResponseCode
@@ -152,7 +152,7 @@ def read_stored(command: Command, queue: MessageQueue) -> Stored:
     """
     code = command.code
     if code not in _STORED:
-        raise RequestRejected(code, command.remark or "refused without a remark")
+        raise rejection(code, command.remark or "refused without a remark")
     fields = command.fields
     try:
         queue_id = int(fields["queueId"])

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from tests.client.producer.support.broker_parts import turned, world
 
 from rocketpipe.client.leaders import AWAITED_MS
-from rocketpipe.client.producer.sending.outgoing import plain_header, template
+from rocketpipe.client.producer.sending.outgoing import Outgoing, plain_header, template
 from rocketpipe.client.producer.sending.publish_routes import PublishRoute, PublishRoutes
 from rocketpipe.errors import ConnectionLost, NoRoute
+from rocketpipe.model.message import Message
 from rocketpipe.model.route import BrokerAddresses, BrokerQueues, MessageQueue, TopicRoute
 
 
@@ -31,7 +32,8 @@ def test_a_line_has_queues_leaders_and_headers() -> None:
         MessageQueue(topic="t", broker_name="a", queue_id=number) for number in range(2)
     )
     assert (line.address("a"), line.address("c"), line.address("z")) == ("a:1", None, None)
-    assert line.header("a") == template("g", "t", "a")
+    out = Outgoing(Message("t", b"x"), "ID", 1, 10)
+    assert line.frame(out, line.queues[1], 7) == out.frame(template("g", "t", "a"), 1, 7)
     ways = [way for way in line.ways if way is not None]
     assert [(way.queue, way.address, way.header) for way in ways] == [
         (queue, "a:1", plain_header(template("g", "t", "a"), queue.queue_id))

@@ -152,7 +152,11 @@ class Delivery:
         opaque = peer.next_opaque()
         answer: asyncio.Future[Sent | Command] = peer.loop.create_future()
         try:
-            peer.ask(opaque, out.plain_frame(way.header, opaque), answer, read_sent)
+            if way.signed:
+                frame = line.frame(out, way.queue, opaque)
+            else:
+                frame = out.plain_frame(way.header, opaque)
+            peer.ask(opaque, frame, answer, read_sent)
         except ConnectionLost:
             way.peer = None
             return None
@@ -256,8 +260,7 @@ class Delivery:
         queue = self.choose(line, pick)
         peer = await self._peer(line, queue, timeout_ms)
         opaque = peer.next_opaque()
-        frame = out.frame(line.header(queue.broker_name), queue.queue_id, opaque, oneway=True)
-        peer.ask(opaque, frame, None)
+        peer.ask(opaque, line.frame(out, queue, opaque, oneway=True), None)
 
     def _choose(self, line: PublishRoute, round_: _Round) -> MessageQueue:
         """The queue that was picked, or else one whose broker was not tried in this round."""
@@ -331,7 +334,7 @@ class Delivery:
         peer: PeerConnection,
         time_ms: int,
     ) -> Stored:
-        asked = self._ask(out, peer, line.header(queue.broker_name), queue, time_ms)
+        asked = self._ask(out, peer, line, queue, time_ms)
         try:
             told = await asked.answer
         finally:
@@ -359,11 +362,16 @@ class Delivery:
             peer.abort()
 
     def _ask(
-        self, out: Outgoing, peer: PeerConnection, header: bytes, queue: MessageQueue, time_ms: int
+        self,
+        out: Outgoing,
+        peer: PeerConnection,
+        line: PublishRoute,
+        queue: MessageQueue,
+        time_ms: int,
     ) -> PendingAnswer:
         opaque = peer.next_opaque()
         answer: asyncio.Future[Sent | Command] = peer.loop.create_future()
-        peer.ask(opaque, out.frame(header, queue.queue_id, opaque), answer, read_sent)
+        peer.ask(opaque, line.frame(out, queue, opaque), answer, read_sent)
         now_ms = self._clock.monotonic_ms()
         self.in_flight.watch(answer, now_ms + time_ms, CallTimeout, peer.address, _SENDING, time_ms)
         return PendingAnswer(answer, peer, opaque, queue, now_ms)

@@ -199,8 +199,13 @@ class Outgoing:
 
     def frame(self, header: bytes, queue_id: int, opaque: int, *, oneway: bool = False) -> bytes:
         """The bytes that send it to a queue, with the header of ``template`` filled in."""
-        body = self.body
-        head = header % (
+        body, head = self.body, self.head(header, queue_id, opaque, oneway=oneway)
+        size = len(head)
+        return b"".join((_pack(size + 4 + len(body), size), head, body))
+
+    def head(self, header: bytes, queue_id: int, opaque: int, *, oneway: bool = False) -> bytes:
+        """The header of that."""
+        return header % (
             _SEND_BATCH if self.batch else _SEND,
             queue_id,
             self.sys_flag,
@@ -211,8 +216,6 @@ class Outgoing:
             ONEWAY if oneway else 0,
             opaque,
         )
-        size = len(head)
-        return b"".join((_pack(size + 4 + len(body), size), head, body))
 
     def plain_frame(self, header: bytes, opaque: int) -> bytes:
         """The same of a plain message, with a header of ``plain_header``."""

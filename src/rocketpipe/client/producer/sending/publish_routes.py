@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from rocketpipe.client.producer.sending.outgoing import plain_header, template
+from rocketpipe.auth.credentials import Credentials
+from rocketpipe.client.producer.sending.outgoing import Outgoing, plain_header, template
+from rocketpipe.client.producer.sending.signing import SendSigner
 from rocketpipe.client.routes import NEW_TOPIC_QUEUES
 from rocketpipe.client.session import Session
 from rocketpipe.clock import in_time
@@ -26,11 +28,15 @@ UNANSWERED_MS: Final = 200
 class QueueRoute:
     """One queue, and how it is reached."""
 
-    __slots__ = ("address", "header", "peer", "queue")
+    __slots__ = ("address", "header", "peer", "queue", "signed")
 
-    def __init__(self, queue: MessageQueue, address: str, header: bytes) -> None:
+    def __init__(
+        self, queue: MessageQueue, address: str, header: bytes, *, signed: bool = False
+    ) -> None:
         self.queue = queue
         self.address = address
+        #: Whether its sends are signed, and so have no template of their own.
+        self.signed = signed
         #: The template of its plain messages.
         self.header = plain_header(header, queue.queue_id)
         #: The connection that was used last; it may have ended since.
@@ -40,10 +46,15 @@ class QueueRoute:
 class PublishRoute:
     """A topic's queues that may be written, and how they are reached."""
 
-    __slots__ = ("_headers", "_leaders", "_unled", "queues", "route", "topic", "ways")
+    __slots__ = ("_headers", "_leaders", "_signers", "_unled", "queues", "route", "topic", "ways")
 
     def __init__(
-        self, group: str, topic: str, route: TopicRoute, new_queues: int = NEW_TOPIC_QUEUES
+        self,
+        group: str,
+        topic: str,
+        route: TopicRoute,
+        new_queues: int = NEW_TOPIC_QUEUES,
+        credentials: Credentials | None = None,
     ) -> None:
         self.topic = topic
         self.route = route
@@ -54,6 +65,11 @@ class PublishRoute:
             for name, leader in self._leaders.items()
             if leader
         }
+        self._signers = {
+            name: SendSigner(credentials, group, topic, name, new_queues)
+            for name in self._headers
+            if credentials is not None
+        }
         #: Those that may be written as soon as their broker has a leader.
         self._unled = [] if route.order_conf else self._without_leader(route)
         #: For each of the queues, in their order; None where its broker has no leader.
@@ -61,7 +77,10 @@ class PublishRoute:
 
     def _way(self, queue: MessageQueue) -> QueueRoute | None:
         address = self._leaders.get(queue.broker_name)
-        return QueueRoute(queue, address, self._headers[queue.broker_name]) if address else None
+        if not address:
+            return None
+        header = self._headers[queue.broker_name]
+        return QueueRoute(queue, address, header, signed=bool(self._signers))
 
     def _without_leader(self, route: TopicRoute) -> list[MessageQueue]:
         return [
@@ -88,9 +107,15 @@ class PublishRoute:
         """Whether there are queues that want nothing but a leader."""
         return bool(self._unled)
 
-    def header(self, broker_name: str) -> bytes:
-        """The template of sends to a broker that has an address."""
-        return self._headers[broker_name]
+    def frame(
+        self, out: Outgoing, queue: MessageQueue, opaque: int, *, oneway: bool = False
+    ) -> bytes:
+        """The bytes that send something to a queue whose broker has an address."""
+        header = self._headers[queue.broker_name]
+        signer = self._signers.get(queue.broker_name)
+        if signer is None:
+            return out.frame(header, queue.queue_id, opaque, oneway=oneway)
+        return signer.frame(out, header, queue.queue_id, opaque, oneway=oneway)
 
 
 class PublishRoutes:
@@ -173,7 +198,7 @@ class PublishRoutes:
         return self._line(topic, route)
 
     def _line(self, topic: str, route: TopicRoute) -> PublishRoute:
-        line = PublishRoute(self._group, topic, route, self._new_queues)
+        line = PublishRoute(self._group, topic, route, self._new_queues, self._session.credentials)
         if self._session.routes.remembered(topic) is route:
             self._lines.pop(topic, None)
             if not line.queues:
