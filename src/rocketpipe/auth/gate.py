@@ -9,10 +9,10 @@ Who is unknown, disabled or signs wrongly is told the same, after the same work.
 
 from __future__ import annotations
 
-import hmac
 from binascii import b2a_base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hmac import compare_digest
 from typing import Any, Final
 
 from rocketpipe.auth.audit import CHANGES, Audit
@@ -54,12 +54,6 @@ _SENDS: Final = frozenset(
         ),
     )
 )
-_READS: Final = frozenset(
-    map(
-        int,
-        (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.ACK_MESSAGE),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +75,26 @@ class _Visit:
     failures: int = 0
     #: Who was told of in the audit.
     seen: set[str] = field(default_factory=set)
-    #: What these tables granted: user, code's kind, topic, group.
-    grants: set[tuple[str, bool, str, str]] = field(default_factory=set)
-    granted_by: tuple[object, object] | None = None
+    #: What these versions of the tables granted: code, user, topic, group.
+    grants: set[tuple[int, str, str, str]] = field(default_factory=set)
+    users: object = None
+    policies: object = None
 
 
-@dataclass(frozen=True, slots=True)
 class _Known:
-    """A user with its keys ready; the second is good until then."""
+    """A user with its keys ready, and what is looked at with every frame."""
 
-    user: User
-    key: SigningKey
-    old: SigningKey | None
-    old_until_ms: int
+    __slots__ = ("does_all", "inner", "is_enabled", "key", "old", "old_until_ms", "outer", "user")
+
+    def __init__(self, user: User, *, authorizes: bool) -> None:
+        self.user = user
+        self.key = key = SigningKey(user.secret)
+        self.inner, self.outer = key.inner.copy, key.outer.copy
+        self.is_enabled = user.is_enabled
+        self.does_all = user.is_super or not authorizes
+        #: Good until then.
+        self.old = SigningKey(user.old.secret) if user.old is not None else None
+        self.old_until_ms = user.old.until_ms if user.old is not None else 0
 
 
 class Gate:
@@ -189,37 +190,47 @@ class Gate:
         if found is None:
             return False
         code, name, signature, content, topic, group = found
-        users, policies = self.users, self.policies
-        if users.version is not self._known_by:
+        users = self.users.version
+        if users is not self._known_by:
             self._forget_keys()
         known = self._known.get(name) or self._find(name)
-        if known is None or not known.user.is_enabled:
+        if known is None or not known.is_enabled:
             return False
-        if not _signs(known.key, content, buffer, body, end, signature) and not (
-            known.old is not None
-            and self._clock.now_ms() < known.old_until_ms
-            and _signs(known.old, content, buffer, body, end, signature)
+        inner, outer = known.inner(), known.outer()
+        inner.update(content)
+        if body != end:
+            inner.update(buffer[body:end])
+        outer.update(inner.digest())
+        if not compare_digest(b2a_base64(outer.digest(), newline=False), signature) and not (
+            self._is_by_old(known, signature, content, buffer[body:end])
         ):
             return False
-        if known.user.is_super or not self._authorizes:
-            return code in _SENDS or code in _READS
-        visit = peer.visit or _visit_of(peer)
-        tables = (users.version, policies.version)
-        if visit.granted_by != tables or len(visit.grants) > _MAX_GRANTS:
+        if known.does_all:
+            return True
+        visit: _Visit = peer.visit or _visit_of(peer)
+        policies = self.policies.version
+        if visit.users is not users or visit.policies is not policies:
             visit.grants.clear()
-            visit.granted_by = tables
-        sends = code in _SENDS
-        grant = (name, sends, topic, group)
-        if grant in visit.grants:
-            return True
-        if not sends and code not in _READS:
+            visit.users, visit.policies = users, policies
+        # By the code too: what one may send there another may not read.
+        grant = (code, name, topic, group)
+        return grant in visit.grants or self._grants(visit, grant)
+
+    def _grants(self, visit: _Visit, grant: tuple[int, str, str, str]) -> bool:
+        code, name, topic, group = grant
+        wanted = publishing(topic) if code in _SENDS else reading(topic, group)
+        policy = self.policies.get(SUBJECT_PREFIX + name)
+        if not all(decide(policy, each, visit.host).allowed for each in wanted):
             return False
-        wanted = publishing(topic) if sends else reading(topic, group)
-        policy = policies.get(SUBJECT_PREFIX + name)
-        if all(decide(policy, each, visit.host).allowed for each in wanted):
-            visit.grants.add(grant)
-            return True
-        return False
+        if len(visit.grants) >= _MAX_GRANTS:
+            visit.grants.clear()
+        visit.grants.add(grant)
+        return True
+
+    def _is_by_old(self, known: _Known, signature: bytes, content: bytes, body: bytes) -> bool:
+        if known.old is None or self._clock.now_ms() >= known.old_until_ms:
+            return False
+        return compare_digest(known.old.sign(content, body).encode(), signature)
 
     def _check(self, by: Principal | None, asked: Request[Any], wanted: Wanted) -> None:
         if by is None:
@@ -266,30 +277,13 @@ class Gate:
             user = self.users.get(name)
             if user is None:
                 return None
-            old = user.old
-            known = self._known[name] = _Known(
-                user,
-                SigningKey(user.secret),
-                SigningKey(old.secret) if old is not None else None,
-                old.until_ms if old is not None else 0,
-            )
+            known = self._known[name] = _Known(user, authorizes=self._authorizes)
         return known
 
     def _forget_keys(self) -> None:
         # Taken first: what changes in between is found with the next request.
         self._known_by = self.users.version
         self._known = {}
-
-
-def _signs(
-    key: SigningKey, content: bytes, buffer: bytes, body: int, end: int, signature: bytes
-) -> bool:
-    inner, outer = key.inner.copy(), key.outer.copy()
-    inner.update(content)
-    if body != end:
-        inner.update(buffer[body:end])
-    outer.update(inner.digest())
-    return hmac.compare_digest(b2a_base64(outer.digest(), newline=False), signature)
 
 
 def _visit_of(peer: PeerConnection) -> _Visit:
