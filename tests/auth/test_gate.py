@@ -243,3 +243,24 @@ def test_hosts_of_addresses() -> None:
     assert host_of("10.0.0.7:5") == "10.0.0.7"
     assert host_of("[::1]:5") == "::1"
     assert host_of("unknown") == "unknown"
+
+
+def test_who_is_unknown_and_who_signs_wrongly_take_the_same_work(gate: Gate) -> None:
+    """Not timed, which would be chance here: the same number of hashes is made for either."""
+    made: list[int] = []
+    keys = gate._keys
+
+    def counted(found: Any) -> Any:
+        given = keys(found)
+        made.append(len(given))
+        return given
+
+    gate._keys = counted  # type: ignore[method-assign]
+    wrong = signed(SEND, "writer")
+    wrong = replace(wrong, fields={**wrong.fields, "Signature": "A" * 28})
+    for command in (signed(SEND, "unknown"), signed(SEND, "gone"), wrong, signed(SEND, "writer")):
+        try:
+            gate.admit(command, cast("PeerConnection", FakePeer()))
+        except RequestRejected:
+            continue
+    assert made == [1, 1, 1, 1]
