@@ -45,10 +45,11 @@ def test_values_of_every_type_come_out_as_they_went_in() -> None:
     order.place.city = "Oslo"
     order.stops.add(city="Lima")
     order.stops.add(city="Pune")
-    order.counts[7].city = "Rome"
+    for number in (900, 7, -3, 12345):
+        order.counts[number].city = f"c{number}"
     order.at.FromDatetime(moment)
     order.note.value = ""
-    order.more.update({"a": [1, "ü"]})
+    order.more.update({"b": None, "a": [1, "ü"], "c": {}})
     order.ratios.extend([0.5, 2])
     [row, empty], errors = decoded([order.SerializeToString(), b""])
     assert errors == {}
@@ -59,13 +60,13 @@ def test_values_of_every_type_come_out_as_they_went_in() -> None:
         "color": "BLUE",
         "place": {"city": "Oslo"},
         "stops": [{"city": "Lima"}, {"city": "Pune"}],
-        "counts": [(7, {"city": "Rome"})],
+        "counts": [(each, {"city": f"c{each}"}) for each in (-3, 7, 900, 12345)],
         "at": moment,
         "note": "",
         "card": "4711",
         "cash": None,
         "raw": b"\xff",
-        "more": '{"a":[1.0,"ü"]}',
+        "more": '{"a":[1.0,"ü"],"b":null,"c":{}}',
         "ratios": [0.5, 2.0],
     }
     absent = {name for name, value in empty.items() if value is None}

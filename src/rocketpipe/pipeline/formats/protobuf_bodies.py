@@ -191,12 +191,15 @@ def _column(messages: Sequence[Any], field: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _map(messages: Sequence[Any], field: Any, kind: pa.DataType) -> pa.Array:
+    # Sorted: what order they come in is another one in each process.
     maps = [getattr(message, field.name) for message in messages]
     offsets = np.zeros(len(maps) + 1, np.int32)
     np.cumsum([len(each) for each in maps], out=offsets[1:])
     entry = field.message_type.fields_by_name
-    keys = _single([key for each in maps for key in each], entry["key"], kind.key_type)
-    items = _single([each[key] for each in maps for key in each], entry["value"], kind.item_type)
+    names = [sorted(each) for each in maps]
+    keys = _single([key for each in names for key in each], entry["key"], kind.key_type)
+    values = [each[key] for each, some in zip(maps, names, strict=True) for key in some]
+    items = _single(values, entry["value"], kind.item_type)
     return pa.MapArray.from_arrays(pa.array(offsets), keys, items)
 
 
@@ -239,6 +242,7 @@ def _json(value: Any) -> str:
     from google.protobuf.json_format import MessageToDict
 
     try:
-        return json.dumps(MessageToDict(value), ensure_ascii=False, separators=(",", ":"))
+        found = MessageToDict(value)
+        return json.dumps(found, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     except (RecursionError, TypeError) as error:
         raise ValueError(f"{value.DESCRIPTOR.full_name} cannot be shown: {error}") from error
