@@ -50,6 +50,16 @@ def test_a_new_table_is_the_old_one_but_for_what_is_asked() -> None:
         _wanted(old, {"partition_by": "town"})
 
 
+def test_a_new_table_may_be_of_a_schema_in_a_file(tmp_path: Path) -> None:
+    fields = [{"name": "n", "type": "int"}]
+    (tmp_path / "n.avsc").write_text(json.dumps({"type": "record", "name": "N", "fields": fields}))
+    new = _wanted(spec(), {"decode": "avro", "schema_file": str(tmp_path / "n.avsc")})
+    assert new.schema == (tmp_path / "n.avsc").read_text()
+    framed = new.with_changes(registry="http://127.0.0.1:1")
+    back = _wanted(framed, {"decode": "json", "schema": "n INT"})
+    assert (back.schema, back.registry) == ("n INT", None)
+
+
 def test_a_table_that_began_late_begins_there_again() -> None:
     begins = {Queue("orders", "a", 1): 7, Queue("orders", "a", 0): 5}
     assert _start(spec(), begins) == "earliest"

@@ -37,6 +37,7 @@ from rocketpipe.tables.directory import OURS, TableDirectory
 from rocketpipe.tables.errors import NotATable, RebuildFailed
 from rocketpipe.tables.following import follow, session_of
 from rocketpipe.tables.replaying import mendable, settle
+from rocketpipe.tables.schemas import with_schema
 from rocketpipe.tables.spans import Queue, Spans
 from rocketpipe.tables.spec import EARLIEST, TableSpec
 from rocketpipe.tables.table import FollowedTable
@@ -180,13 +181,14 @@ class _Site:
 
 def _wanted(old: TableSpec, asked: Mapping[str, Any]) -> TableSpec:
     given = {name: value for name, value in asked.items() if value is not None}
+    given = with_schema(given, old.topic, old)
     unknown = given.keys() - TableSpec.__dataclass_fields__.keys() | (
         given.keys() & {"id", "added", "topic"}
     )
     if unknown:
         raise ConfigError("rebuild", f"{sorted(unknown)[0]!r} is not something that can be chosen")
     if given.get("decode", old.decode) != old.decode:
-        given = {"schema": None, "added": None, "new_columns": "ignore", **given}
+        given = {"schema": None, "registry": None, "added": None, "new_columns": "ignore", **given}
     spec = old.with_changes(**given, id="")
     assert TableColumns.of(spec) is not None  # what is wrong with it shows here
     return spec

@@ -61,6 +61,10 @@ def add_verbs(verbs: Verbs) -> None:
     )
     rebuild.add_argument("--schema", metavar="COLUMNS", help="other fields of JSON bodies")
     rebuild.add_argument("--decode", choices=get_args(Decode), help="other bodies")
+    rebuild.add_argument("--schema-file", metavar="FILE", help="another schema of Avro or Protobuf")
+    rebuild.add_argument("--registry", metavar="URL", help="the latest schema of this registry")
+    rebuild.add_argument("--subject", metavar="NAME", help="of the registry (TOPIC-value)")
+    rebuild.add_argument("--message", metavar="NAME", help="which Protobuf message bodies are")
     rebuild.add_argument("--partition-by", metavar="date|COLUMN", help="other directories")
     _add_where(rebuild)
 
@@ -178,6 +182,10 @@ def _rebuild(options: argparse.Namespace) -> int:
         without_older=options.without_older,
         schema=options.schema,
         decode=options.decode,
+        schema_file=options.schema_file,
+        registry=options.registry,
+        subject=options.subject,
+        message=options.message,
         partition_by=options.partition_by,
         tell=_teller(),
         **_where(options),
