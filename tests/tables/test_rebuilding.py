@@ -40,6 +40,12 @@ def test_what_is_no_table_or_is_written_is_refused(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["lake"]
 
 
+def test_a_table_that_is_not_all_in_its_directory_cannot_be_exchanged(tmp_path: Path) -> None:
+    TableDirectory(tmp_path / "lake").write(spec(format="iceberg"))
+    with pytest.raises(ConfigError, match="not possible with tables of format iceberg"):
+        rebuild(tmp_path / "lake")
+
+
 def test_a_new_table_is_the_old_one_but_for_what_is_asked() -> None:
     old = spec(added="`note` STRING", partition_by="date")
     new = _wanted(old, {"schema": "n BIGINT", "partition_by": None})

@@ -14,6 +14,7 @@ import pytest
 
 from rocketpipe.tables.columns import BAD_ROWS
 from rocketpipe.tables.decoding import Decoding, RowDecoder
+from rocketpipe.tables.files import Folder
 from rocketpipe.tables.replay_task import Choice, ReplayTask
 from rocketpipe.tables.spec import TableSpec
 
@@ -48,7 +49,9 @@ def bad(messages: Messages) -> pa.RecordBatch:
 def run(place: Path, bad: pa.RecordBatch, to: Any, choice: Choice) -> dict[str, Any]:
     decoding = Decoding.of(spec(schema="n INT, tip INT"))
     folders = {name: place / name for name in ("rows", "bad", "done")}
-    task = ReplayTask((Held(bad),), choice, to, decoding, *map(str, folders.values()))
+    task = ReplayTask(
+        (Held(bad),), choice, to, decoding, *(Folder(str(each)) for each in folders.values())
+    )
     [listed] = task(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
     found: dict[str, Any] = {"numbers": {}}
     for kind, facts in zip(*(column.to_pylist() for column in listed.columns), strict=True):

@@ -41,6 +41,14 @@ def test_what_cannot_be_is_refused(table: FollowedTable, asked: Any, said: str) 
     assert table.directory.spec_path.read_text() == kept
 
 
+def test_rows_with_the_properties_of_messages_are_not_made_of_bad_rows(tmp_path: Path) -> None:
+    spec = TableSpec(topic="orders", name_server="127.0.0.1:1", decode="text", properties=True)
+    table = FollowedTable(TableDirectory(tmp_path / "lake"), spec)
+    table.prepare()
+    with pytest.raises(ConfigError, match="which bad rows do not have"):
+        replay(tmp_path / "lake", to="table")
+
+
 def test_another_table_is_not_made_of_it(table: FollowedTable, tmp_path: Path) -> None:
     with pytest.raises(SpecMismatch, match="is left out"):
         replay(table.directory.root, to="table", schema="m INT")
