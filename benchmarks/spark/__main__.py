@@ -6,6 +6,7 @@ and their median counts.
     make bench-spark                             2,000,000 rows of about 200 bytes
     make bench-spark BENCH="--rows 200000"       quicker, and rougher
     make bench-spark BENCH="--only writes"       reads, triggers, writes or tables alone
+    make bench-spark BENCH="--only reads --cases '* core'"
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import tempfile
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 from benchmarks.spark.following import follow_cases, print_follow
@@ -54,6 +56,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-broker", action="store_true", help="leave the broker's reads out")
     parser.add_argument("--only", action="append", choices=PARTS, help="only this part")
+    parser.add_argument("--cases", default="*", help="only reads whose names fit this pattern")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-spark-") as directory:
         run(chosen, Path(directory))
@@ -68,13 +71,14 @@ def run(chosen: argparse.Namespace, directory: Path) -> None:
             with contextlib.ExitStack() as stack:
                 server = None if chosen.no_broker else stack.enter_context(broker(root))
                 cases = read_cases(session, root, directory, rows, server)
+                cases = {name: case for name, case in cases.items() if fnmatch(name, chosen.cases)}
                 print_reads(rows, in_turns(cases, chosen.rounds))
             told("most memory of a Python worker", peak_worker_mb(), 512, at_most=True, unit=" MB")
         if "tables" in parts:
             seen = in_turns(follow_cases(session, root, directory), chosen.rounds)
             print_follow(rows, seen)
         if "triggers" in parts:
-            took = triggers_ms(session, root, directory)
+            took = triggers_ms(session, root, directory, chosen.rounds)
             found = took["ours"] / took["trivial"]
             told("a trigger against a trivial Python source's", found, 1.15, at_most=True)
             found = took["ours"] / took["Spark's own"]

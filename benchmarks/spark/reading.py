@@ -200,13 +200,17 @@ def print_reads(rows: int, seen: dict[str, Seen]) -> None:
         )
     print(f"\n{'compared':52}{'found':>9}{'target':>9}")
     for columns, limit in (("core", 2.0), ("two", 4.0), ("with map", 2.5)):
-        found = ratio(seen[f"log {columns}"].cpu, seen[f"parquet {columns}"].cpu)
-        told(f"CPU of the log against Parquet, {columns}", found, limit, at_most=True)
-    tuples = TUPLES_SHARE * ratio(seen["tuples core"].wall, seen["log core"].wall)
-    told("log against tuples", tuples, 6, at_most=False)
-    many, few = seen[f"{MANY} queues"], seen[f"{FEW} queues"]
-    told(f"time of {MANY} queues against {FEW}", ratio(many.wall, few.wall), 1.5, at_most=True)
-    told(f"CPU of {MANY} queues against {FEW}", ratio(many.cpu, few.cpu), 1.5, at_most=True)
-    if "broker core" in seen:
-        found = ratio(seen["log core"].wall, seen["broker core"].wall)
-        told("broker against log", found, 0.5, at_most=False)
+        log, parquet = seen.get(f"log {columns}"), seen.get(f"parquet {columns}")
+        if log and parquet:
+            found = ratio(log.cpu, parquet.cpu)
+            told(f"CPU of the log against Parquet, {columns}", found, limit, at_most=True)
+    core, tuples, by_broker = (seen.get(f"{way} core") for way in ("log", "tuples", "broker"))
+    if core and tuples:
+        found = TUPLES_SHARE * ratio(tuples.wall, core.wall)
+        told("log against tuples", found, 6, at_most=False)
+    if core and by_broker:
+        told("broker against log", ratio(core.wall, by_broker.wall), 0.5, at_most=False)
+    many, few = seen.get(f"{MANY} queues"), seen.get(f"{FEW} queues")
+    if many and few:
+        told(f"time of {MANY} queues against {FEW}", ratio(many.wall, few.wall), 1.5, at_most=True)
+        told(f"CPU of {MANY} queues against {FEW}", ratio(many.cpu, few.cpu), 1.5, at_most=True)

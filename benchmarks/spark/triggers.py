@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 ROWS = 200
-_FIRST, _LAST = 5, 30
+_FIRST, _LAST = 5, 25
 
 
 class Counting(DataSourceStreamReader):
@@ -57,7 +57,7 @@ class TrivialSource(DataSource):
         return Counting(schema)
 
 
-def triggers_ms(session: SparkSession, root: Path, scratch: Path) -> dict[str, float]:
+def triggers_ms(session: SparkSession, root: Path, scratch: Path, rounds: int) -> dict[str, float]:
     """What a trigger takes by Spark's own report: ours, a trivial source's, Spark's own."""
     session.dataSource.register(TrivialSource)
     streams = {
@@ -71,7 +71,7 @@ def triggers_ms(session: SparkSession, root: Path, scratch: Path) -> dict[str, f
         .load(),
     }
     took: dict[str, list[dict[str, int]]] = {name: [] for name in streams}
-    for turn in range(4):
+    for turn in range(rounds):
         for name, stream in streams.items():
             took[name] += _took(f"{name}-{turn}", stream, scratch)
     for name, each in took.items():
