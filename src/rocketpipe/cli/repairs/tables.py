@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.cli.terminal import connecting, spark_place
 from rocketpipe.cli.terminal.arguments import count
@@ -13,7 +13,6 @@ from rocketpipe.cli.terminal.printing import FORMATS, Printer
 from rocketpipe.cli.terminal.spark_progress import progress
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.errors import ConfigError
-from rocketpipe.tables.spec import Decode
 
 if TYPE_CHECKING:
     from rocketpipe.tables.verifying import VerifyReport
@@ -27,6 +26,8 @@ EXAMPLES: Final = """\
 """
 
 _LINES: Final = 20
+#: What needs no schema beside that of SQL.
+_DECODES: Final = ("none", "text", "json")
 _FINDING_COLUMNS: Final = ("kind", "broker", "queue_id", "first", "last", "messages")
 
 
@@ -80,7 +81,7 @@ def add_verbs(verbs: Verbs) -> None:
         "--schema", metavar="COLUMNS", help="the columns of the table, and more if you like"
     )
     replay.add_argument(
-        "--decode", choices=get_args(Decode), help="what these bodies hold, if not what others do"
+        "--decode", choices=_DECODES, help="what these bodies hold, if not what others do"
     )
     connecting.add_flags(replay)
     spark_place.add_flags(replay)
