@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from tests.remoting.tls_rooms import server_tls
 
 from rocketpipe import compiled
 from rocketpipe._version import __version__
@@ -19,6 +21,8 @@ from rocketpipe.health.http_port import (
     health_port,
 )
 from rocketpipe.metrics import PIECE_LINES, Family, Kind, Series, single
+from rocketpipe.remoting.authority import Authority
+from rocketpipe.remoting.caller import split_address
 from rocketpipe.testing.clock import ManualClock
 
 
@@ -220,3 +224,30 @@ async def test_who_is_connected_when_it_closes_is_left_without_a_traceback(
     await asyncio.sleep(0)
     assert [each for each in caplog.records if each.levelname == "ERROR"] == []
     writer.close()
+
+
+@pytest.mark.parametrize("begin", [b"", b"\x16"])
+async def test_by_https_held_connections_keep_no_probe_from_its_answer_either(
+    watched: Watched, authority: Authority, begin: bytes
+) -> None:
+    tls = server_tls(authority)
+    context = ssl.create_default_context(cafile=str(authority.ca_file))
+    async with health_port("127.0.0.1", 0, watched, tls=tls) as text:
+        where = split_address(text)
+        flood = [await asyncio.open_connection(*where) for _ in range(2 * MAX_CONNECTIONS)]
+        for _, writer in flood:
+            writer.write(begin)
+        reader, writer = await asyncio.open_connection(*where, ssl=context)
+        writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert (await reader.read()).endswith(b"ok\n")
+        writer.close()
+        ended = 0
+        for early, _ in flood[:MAX_CONNECTIONS]:  # they made room
+            try:
+                assert await early.read() == b""
+            except ConnectionResetError:
+                pass
+            ended += 1
+        assert ended == MAX_CONNECTIONS
+        for _, writer in flood:
+            writer.close()

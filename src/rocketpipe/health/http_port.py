@@ -133,10 +133,22 @@ async def health_port(
     answering = _Answering(watched, clock or SystemClock())
     loop = asyncio.get_running_loop()
 
+    #: Of whom it is not known yet whether they speak TLS; who came first stands first.
+    doors: dict[Door, None] = {}
+
+    def gone(door: Door) -> None:
+        doors.pop(door, None)
+
     def arrived() -> asyncio.Protocol:
         reader = asyncio.StreamReader(limit=MAX_REQUEST_BYTES, loop=loop)
         peer = asyncio.StreamReaderProtocol(reader, answering.connected, loop=loop)
-        return peer if tls is None else Door(tls, peer)
+        if tls is None:
+            return peer
+        if len(doors) >= MAX_CONNECTIONS:
+            next(iter(doors)).abort()
+        door = Door(tls, peer, entered=gone, left=gone)
+        doors[door] = None
+        return door
 
     try:
         server = await loop.create_server(arrived, host, port, backlog=MAX_CONNECTIONS)
@@ -148,6 +160,8 @@ async def health_port(
         yield f"{name}:{bound[1]}"
     finally:
         server.close()
+        for door in list(doors):
+            door.abort()
         await answering.finish()
         await watched.finish()
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from tests.broker.support.leader_parts import fixed, leading
 from tests.broker.support.scripted_follower import connected, following
+from tests.remoting.tls_rooms import server_tls
 from tests.waiting import until
 
 from rocketpipe.broker.replication.frames import Dialect
 from rocketpipe.broker.replication.leading import ha_port as module
-from rocketpipe.broker.replication.leading.ha_port import MAX_CONNECTIONS, MAX_STRANGERS, ha_port
+from rocketpipe.broker.replication.leading.ha_port import (
+    MAX_CONNECTIONS,
+    MAX_STRANGERS,
+    HaConnection,
+    ha_port,
+)
+from rocketpipe.remoting.authority import Authority
 from rocketpipe.remoting.caller import split_address
 
 
@@ -92,3 +100,39 @@ async def test_there_are_only_so_many_followers(
         async with following(parts.address, 4) as third:
             await third.is_closed()
         assert len(parts.followers.status()) == 2
+
+
+async def test_those_who_begin_tls_and_go_no_further_are_only_so_many(
+    authority: Authority,
+) -> None:
+    class Welcomed(asyncio.Protocol):
+        """A stranger, for ever."""
+
+        is_stranger = True
+
+        def __init__(self, lost: Callable[[HaConnection], None]) -> None:
+            self._lost = lost
+
+        def abort(self) -> None:
+            self._lost(self)
+
+    class Leads:
+        def welcome(self, lost: Callable[[HaConnection], None]) -> HaConnection:
+            return Welcomed(lost)
+
+    async with ha_port("127.0.0.1", 0, server_tls(authority)) as port:
+        leader = Leads()
+        port.serve(lambda: leader)
+        where = split_address(port.address)
+        flood = [await asyncio.open_connection(*where) for _ in range(3 * MAX_STRANGERS)]
+        for _, writer in flood:
+            writer.write(b"\x16")
+        for reader, _ in flood[: 2 * MAX_STRANGERS]:  # they made room
+            try:
+                assert await reader.read() == b""
+            except ConnectionResetError:
+                pass
+        await until(lambda: len(port._doors) <= MAX_STRANGERS)
+    assert not port._doors
+    for _, writer in flood:
+        writer.close()

@@ -66,6 +66,8 @@ class HaPort:
         #: In the order of their coming.
         self._open: dict[HaConnection, None] = {}
         self._arriving: set[asyncio.Task[None]] = set()
+        #: Of whom it is not known yet whether they speak TLS: they go with their connections.
+        self._doors: dict[HaConnection, Door] = {}
         self._accepting = Accepting(
             listening,
             lambda connected, address: self._take(connected, f"{address[0]}:{address[1]}"),
@@ -131,7 +133,16 @@ class HaPort:
         assert isinstance(connection, asyncio.Protocol)
         protocol: asyncio.Protocol = connection
         if self._tls is not None:
-            protocol = Door(self._tls, connection, left=lambda _: connection.abort())
+            if connection not in self._open:  # it had to make room already
+                connected.close()
+                return
+
+            def entered(_: Door) -> None:
+                del self._doors[connection]
+
+            protocol = self._doors[connection] = Door(
+                self._tls, connection, entered=entered, left=lambda _: connection.abort()
+            )
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, connected)
         except OSError as error:  # it has left already
@@ -144,6 +155,8 @@ class HaPort:
 
     def _forget(self, connection: HaConnection) -> None:
         self._open.pop(connection, None)
+        if (door := self._doors.pop(connection, None)) is not None:
+            door.abort()
 
     def _refuse(self, reason: str) -> None:
         self.refused += 1
