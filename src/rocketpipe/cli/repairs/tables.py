@@ -61,7 +61,7 @@ def add_verbs(verbs: Verbs) -> None:
         help="leave out rows whose messages the topic has no more, which else ends it",
     )
     rebuild.add_argument("--schema", metavar="COLUMNS", help="other fields of JSON bodies")
-    rebuild.add_argument("--decode", choices=get_args(Decode), help="other bodies")
+    rebuild.add_argument("--decode", choices=(*_DECODES, "avro", "protobuf"), help="other bodies")
     rebuild.add_argument("--schema-file", metavar="FILE", help="another schema of Avro or Protobuf")
     rebuild.add_argument("--registry", metavar="URL", help="the latest schema of this registry")
     rebuild.add_argument("--subject", metavar="NAME", help="of the registry (TOPIC-value)")
