@@ -25,7 +25,7 @@ from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.remoting.connection import PeerConnection
 
-FRAMES = int(os.environ.get("ROCKETPIPE_FUZZ_FRAMES", "50000")) // 10
+FRAMES = int(os.environ.get("ROCKETPIPE_FUZZ_FRAMES", "5000"))
 KINDS: dict[int, type[Request[object]]] = {
     int(code): kind  # type: ignore[misc]
     for kind in (SendMessage, PullMessage)
