@@ -31,7 +31,7 @@ pytestmark = pytest.mark.scenario
 
 #: How long everybody is kept busy; `make soak` says an hour. Then some seconds go by until nothing
 #: waits any more.
-SECONDS = int(os.environ.get("ROCKETPIPE_MIXED_SECONDS", "60"))
+SECONDS = int(os.environ.get("ROCKETPIPE_MIXED_SECONDS", "25"))
 #: A history is no longer than this: what takes longer is several.
 ROUND_S = 60
 #: Every now and then the broker falls.
