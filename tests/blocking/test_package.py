@@ -49,6 +49,7 @@ ASYNCHRONOUS_PARTS = {
     "timeout_ms",
     "keys",
     "caller",
+    "credentials",
     "directory",
     "routes",
     "leaders",
