@@ -382,7 +382,7 @@ def test_the_group_is_told_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None
     told: list[dict[str, int]] = []
 
     class Progress:
-        def __init__(self, name_servers: str, group: str) -> None:
+        def __init__(self, name_servers: str, group: str, tls: object) -> None:
             assert group == "job"
 
         def tell(self, ends: Mapping[Any, int]) -> None:

@@ -64,19 +64,19 @@ def test_all_that_is_wrong_is_said_by_how_bad_it_is(tmp_path: Path, capsys: Capt
     file = tmp_path / "broker.conf"
     file.write_text(
         f"storePathRootDir={tmp_path / 'store'}\nlistenPort=nobody\nfileReservedTime=soon\n"
-        "aclEnable=true\nnamesrvAddr=here\nbrokerNam=b1\ndiskMaxUsedSpaceRatio=88\n"
+        "namesrvAddr=here\nbrokerNam=b1\ndiskMaxUsedSpaceRatio=88\n"
         "timerWheelEnable=true\nwaitTimeMillsInSendQueue=200\n"
     )
     assert main(["config", "check", str(file)]) == 1
     lines = capsys.readouterr().out.splitlines()
     levels = [line.split()[0] for line in lines[:-1]]
-    assert levels == ["problem"] * 5 + ["warning", "note"]
-    keys = ("listenPort", "fileReservedTime", "aclEnable", "namesrvAddr", "brokerNam ")
+    assert levels == ["problem"] * 4 + ["warning", "note"]
+    keys = ("listenPort", "fileReservedTime", "namesrvAddr", "brokerNam ")
     for number, (key, line) in enumerate(zip(keys, lines, strict=False), 2):
         assert f"{file} line {number}: {key}" in line, "in the order of the file"
-    assert "diskMaxUsedSpaceRatio=88: 85 counts" in lines[5]
-    assert "no effect here: waitTimeMillsInSendQueue" in lines[6]
-    assert lines[-1].endswith("; 5 problems, 1 warning, 1 note")
+    assert "diskMaxUsedSpaceRatio=88: 85 counts" in lines[4]
+    assert "no effect here: waitTimeMillsInSendQueue" in lines[5]
+    assert lines[-1].endswith("; 4 problems, 1 warning, 1 note")
 
 
 def test_an_ordinary_file_of_rocketmq_passes(tmp_path: Path, capsys: Capture) -> None:
