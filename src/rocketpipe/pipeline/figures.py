@@ -11,12 +11,14 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.metrics import Family, Kind, Series
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.pipeline.planning.offsets import StreamOffset, UnreadableOffset
+
+if TYPE_CHECKING:
+    from rocketpipe.pipeline.planning.offsets import StreamOffset
 
 #: What a query is called that has no name.
 _NAMELESS: Final = "query-"
@@ -237,6 +239,9 @@ def lag_of(source: Mapping[str, Any]) -> dict[str, int]:
 
 def _offset(value: object) -> StreamOffset | None:
     """An offset of ours; listeners are given JSON, the event log has it as text."""
+    # Commands that tell of runs are there without Spark too.
+    from rocketpipe.pipeline.planning.offsets import StreamOffset, UnreadableOffset
+
     try:
         return StreamOffset.from_json(json.loads(value) if isinstance(value, str) else value)
     except (ValueError, UnreadableOffset):

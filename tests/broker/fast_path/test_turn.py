@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.twins import WAYS, each_way
@@ -215,6 +216,21 @@ def test_what_is_not_whole_or_too_long_or_no_frame_is_left() -> None:
     assert turn.take(frame, 0, len(frame), len(frame) - 1, PEER, HOST) == 0
     assert turn.take(frame, 0, len(frame), len(frame), PEER, HOST) == len(frame)
     assert len(turn) == 1
+
+
+def test_a_turn_that_took_nothing_keeps_nobody() -> None:
+    class Peer:
+        pass
+
+    turn, peer = Turn(plain_sends()), Peer()
+    plain, other = (encode_frame(each) for each in (command(), command(topic="other")))
+    assert turn.take(other, 0, len(other), 1 << 20, cast("Any", peer), HOST) == 0
+    assert turn.take(plain, 0, len(plain), 1 << 20, PEER, HOST) == len(plain)
+    left = weakref.ref(peer)
+    del peer
+    assert left() is None
+    (waiting,) = turn.asked
+    assert waiting.peer == PEER
 
 
 def test_a_turn_takes_no_more_than_it_should() -> None:

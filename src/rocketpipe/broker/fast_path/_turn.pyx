@@ -108,7 +108,7 @@ cdef class Turn:
         peer, bytes born_host not None,
     ):
         cdef const uint8_t *data = raw(buffer)
-        cdef Py_ssize_t length, body, stop
+        cdef Py_ssize_t length, body, stop, first = self.request_count
         cdef int kept
         cdef bint begun = False
         if at < 0 or end > PyBytes_GET_SIZE(buffer) or PyBytes_GET_SIZE(born_host) not in (8, 20):
@@ -140,6 +140,8 @@ cdef class Turn:
                 break
             self.size += stop - body
             at = stop
+        if begun and first == self.request_count:  # or a turn without a send would grow with each read
+            self.buffers.pop(), self.peers.pop(), self.hosts.pop()
         return at
 
     cdef int take_frame(
