@@ -30,8 +30,6 @@ from rocketpipe.testing import Kit, PipelineCopy, kit
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
-#: The one that `make test` runs: state, a watermark, and a topic that is written.
-REPRESENTATIVE = "visits"
 KILLS = int(os.environ.get("ROCKETPIPE_PIPELINE_KILLS", "10"))
 
 
@@ -46,13 +44,9 @@ def expected_of(name: str) -> dict[str, Any]:
     return value
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name == REPRESENTATIVE else pytest.mark.soak)
-        for name in NAMES
-    ],
-)
+# `make test` has the demo's pipeline, which is killed as these are.
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
 def test_an_example_that_is_killed_in_a_batch_gives_what_it_says(
     name: str, servers: Kit, tmp_path: Path
 ) -> None:

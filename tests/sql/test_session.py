@@ -21,9 +21,15 @@ def sql(spark: SparkSession, servers: Servers, admin: Admin) -> SqlSession:
     return SqlSession(spark, admin, servers.name_server, Catalogue(admin))
 
 
+def views_of(spark: SparkSession) -> set[str]:
+    """Spark is shared with other tests, which may have left some."""
+    return {table.name for table in spark.catalog.listTables() if table.isTemporary}
+
+
 def test_topics_are_tables_that_are_read_and_inserted_into(
     sql: SqlSession, spark: SparkSession
 ) -> None:
+    before = views_of(spark)
     found = sql.run("SELECT tags, count(*) AS n FROM orders GROUP BY 1")
     assert found.rows == [{"tags": "new", "n": 10}]
     sql.run(
@@ -39,7 +45,7 @@ def test_topics_are_tables_that_are_read_and_inserted_into(
     assert both.rows == [{"a": 11, "b": 0}]
     few = sql.run("SELECT queue_id, queue_id FROM orders", limit=3)
     assert (len(few.rows), few.more, few.columns) == (3, True, ["queue_id", "queue_id_2"])
-    assert [table for table in spark.catalog.listTables() if table.isTemporary] == []
+    assert views_of(spark) == before
 
 
 def test_bodies_in_avro_are_columns(sql: SqlSession, admin: Admin) -> None:

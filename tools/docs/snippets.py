@@ -87,7 +87,7 @@ def shown(page: str, *command: str) -> list[str] | None:
     """The arguments of the first such command that the page shows, or None."""
     for block in FENCE.finditer(page):
         if block["info"].split() == ["sh"]:
-            for line in block["body"].splitlines():
+            for line in block["body"].replace("\\\n", " ").splitlines():
                 words = shlex.split(line, comments=True)
                 if words[: len(command)] == list(command):
                     return words[len(command) :]

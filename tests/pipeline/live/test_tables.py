@@ -42,7 +42,7 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 def dying(self, files, batch, notes=None):
-    is_bad = str(self.staging).rstrip("/").endswith("bad_rows")
+    is_bad = str(self._root).rstrip("/").endswith("bad_rows")
     if batch == 1 and step == "files written":
         die()
     came = commit(self, files, batch, notes)
