@@ -107,13 +107,9 @@ STEPS = [
 @pytest.mark.parametrize(
     ("form", "step", "when"),
     [
-        ("delta", *STEPS[2]),
-        *(
-            pytest.param(form, *step, marks=pytest.mark.soak)
-            for form in ("delta", "parquet")
-            for step in STEPS
-            if (form, step) != ("delta", STEPS[2])
-        ),
+        pytest.param(form, *step, marks=pytest.mark.soak)
+        for form in ("delta", "parquet")
+        for step in STEPS
     ],
 )
 def test_a_rebuild_that_is_killed_leaves_the_old_table_or_the_new(
