@@ -26,7 +26,7 @@ def test_where_everybody_is_let_in_there_is_no_gate(tmp_path: Path) -> None:
 
 
 def test_a_server_that_nobody_could_enter_does_not_start(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="rocketpipe user create"):
+    with pytest.raises(ConfigError, match="initAuthenticationUser"):
         opened(AuthConfig(authentication=True), tmp_path)
 
 

@@ -71,8 +71,8 @@ def open_gate(
     if not users.has_super:
         raise ConfigError(
             "authenticationEnabled",
-            f"no user in {directory} may do everything, so nobody could make others: "
-            "`rocketpipe user create NAME --super` with this directory, or initAuthenticationUser",
+            f"no user in {directory} may do everything, so nobody could make others: name one with "
+            "its secret in initAuthenticationUser",
         )
     return Gate(
         users,
