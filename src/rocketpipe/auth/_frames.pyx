@@ -8,6 +8,7 @@ written without blanks is left to Python, found in ``pure``.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeASCII
 
+from rocketpipe.protocol._json_text cimport *
 from rocketpipe.record._raw cimport *
 
 TWINS = ("read_signed",)
@@ -20,40 +21,9 @@ cdef enum:
     MAX_FIELDS = 24
     SIGNATURE_CHARACTERS = 28
 
-cdef struct Text:
-    const uint8_t *start
-    Py_ssize_t length
-    bint escaped
-
 cdef struct Field:
     Text name
     Text value
-
-
-cdef inline const uint8_t *read_text(const uint8_t *at, const uint8_t *end, Text *text) noexcept:
-    """Read a JSON string of ASCII characters; gives the place behind it, or NULL."""
-    if at >= end or at[0] != c'"':
-        return NULL
-    at += 1
-    text.start = at
-    text.escaped = False
-    while at < end:
-        if at[0] == c'"':
-            text.length = at - text.start
-            return at + 1
-        if at[0] < 32 or at[0] > 127:
-            return NULL
-        if at[0] == c"\\":
-            text.escaped = True
-            at += 1
-            if at >= end:
-                return NULL
-        at += 1
-    return NULL
-
-
-cdef inline bint is_word(const Text *text, const char *word, Py_ssize_t length) noexcept:
-    return text.length == length and memcmp(text.start, word, length) == 0
 
 
 cdef inline int compare(const Text *one, const Text *other) noexcept:

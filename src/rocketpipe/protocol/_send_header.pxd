@@ -2,6 +2,7 @@
 # in place. A header of another form, however right, is for Python. Every byte is looked at before
 # it is passed, and none behind the header's end.
 
+from rocketpipe.protocol._json_text cimport *
 from rocketpipe.record._raw cimport *
 
 cdef enum:
@@ -26,39 +27,12 @@ cdef enum:
     ACCESS_KEY = 14
     SIGNATURE = 15
 
-cdef struct Text:
-    const uint8_t *start
-    Py_ssize_t length
-    bint escaped
-
 cdef struct Send:
     # What a header says, as far as it matters here.
     int64_t opaque
     int64_t rpc_flag
     Text fields[16]
     int there
-
-
-cdef inline const uint8_t *read_text(const uint8_t *at, const uint8_t *end, Text *text) noexcept:
-    """Read a JSON string of ASCII characters; gives the place behind it, or NULL."""
-    if at >= end or at[0] != c'"':
-        return NULL
-    at += 1
-    text.start = at
-    text.escaped = False
-    while at < end:
-        if at[0] == c'"':
-            text.length = at - text.start
-            return at + 1
-        if at[0] < 32 or at[0] >= 127:
-            return NULL
-        if at[0] == c"\\":
-            text.escaped = True
-            at += 1
-            if at >= end or at[0] < 32 or at[0] >= 127:
-                return NULL
-        at += 1
-    return NULL
 
 
 cdef inline const uint8_t *read_number(
@@ -90,10 +64,6 @@ cdef inline bint number_of(Text *text, int64_t least, int64_t most, int64_t *num
         read_number(text.start, text.start + text.length, number) == text.start + text.length
         and least <= number[0] <= most
     )
-
-
-cdef inline bint is_word(Text *text, const char *word, Py_ssize_t length) noexcept:
-    return text.length == length and memcmp(text.start, word, length) == 0
 
 
 cdef inline const uint8_t *read_fields(const uint8_t *at, const uint8_t *end, Send *send) noexcept:
