@@ -28,7 +28,8 @@ def test_a_schema_of_avro_travels_as_it_is(tmp_path: Path) -> None:
     by_file = TopicBodies.of(f"avro:{tmp_path / 'note.avsc'}", "notes")
     assert by_file == TopicBodies.of(f"avro:{NOTE}", "notes", has_files=False)
     assert by_file == TopicBodies({"decode": "avro", "decodeSchema": NOTE}, ("text",), None)
-    framed = TopicBodies.of(f"avro:{NOTE}", "notes", registry="http://127.0.0.1:1/")
-    assert framed.options["schemaRegistry"] == "http://127.0.0.1:1"
+    nobody = "http://127.0.0.1:1"
+    framed = TopicBodies.of(f"avro:{NOTE}", "notes", registry=f"{nobody}/")
+    assert framed.options["schemaRegistry"] == nobody
     with pytest.raises(BodySchemaError, match="a topic names no files"):
         TopicBodies.of(f"avro:{tmp_path / 'note.avsc'}", "notes", has_files=False)

@@ -61,7 +61,8 @@ def test_a_new_table_may_be_of_a_schema_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "n.avsc").write_text(json.dumps({"type": "record", "name": "N", "fields": fields}))
     new = _wanted(spec(), {"decode": "avro", "schema_file": str(tmp_path / "n.avsc")})
     assert new.schema == (tmp_path / "n.avsc").read_text()
-    framed = new.with_changes(registry="http://127.0.0.1:1")
+    nobody = "http://127.0.0.1:1"
+    framed = new.with_changes(registry=nobody)
     back = _wanted(framed, {"decode": "json", "schema": "n INT"})
     assert (back.schema, back.registry) == ("n INT", None)
 

@@ -56,25 +56,29 @@ def test_what_a_registered_schema_uses_comes_with_it(registry: SchemaRegistry) -
         SchemaSource("protobuf", registry=registry.url).load("texts")
 
 
+#: A schema registry that nobody asks here.
+PEER = "http://r"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("city STRING, cents INT", None),
-        (f"avro:{ORDER}", SchemaSource("avro", text=ORDER, registry="http://r")),
-        ("avro: a b.avsc ", SchemaSource("avro", file="a b.avsc", registry="http://r")),
-        ("avro:registry", SchemaSource("avro", registry="http://r")),
+        (f"avro:{ORDER}", SchemaSource("avro", text=ORDER, registry=PEER)),
+        ("avro: a b.avsc ", SchemaSource("avro", file="a b.avsc", registry=PEER)),
+        ("avro:registry", SchemaSource("avro", registry=PEER)),
         (
             "protobuf:registry subject=s message=m.M",
-            SchemaSource("protobuf", registry="http://r", subject="s", message="m.M"),
+            SchemaSource("protobuf", registry=PEER, subject="s", message="m.M"),
         ),
         (
             "protobuf:o.desc message=m.M",
-            SchemaSource("protobuf", file="o.desc", registry="http://r", message="m.M"),
+            SchemaSource("protobuf", file="o.desc", registry=PEER, message="m.M"),
         ),
     ],
 )
 def test_a_source_may_be_one_text(text: str, expected: SchemaSource | None) -> None:
-    assert SchemaSource.parse(text, "http://r") == expected
+    assert SchemaSource.parse(text, PEER) == expected
 
 
 def test_what_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
