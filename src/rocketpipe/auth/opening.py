@@ -67,7 +67,7 @@ def open_gate(
     new = [user for user in config.first_users() if users.get(user.name) is None]
     if new:
         users.put_all(new)
-        log.info("users made users=%s", ",".join(user.name for user in new))
+        log.info("users made users=%s", ",".join(dict.fromkeys(user.name for user in new)))
     if not users.has_super:
         raise ConfigError(
             "authenticationEnabled",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketpipe.auth.config import AuthConfig
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
@@ -90,10 +91,10 @@ def test_durability_is_said_in_what_a_message_survives() -> None:
 
 
 def test_who_reaches_the_ports_is_said_and_strangers_are_alarming() -> None:
-    alone = banner.access(["127.0.0.1", "::1"])
+    alone = banner.access(["127.0.0.1", "::1"], AuthConfig())
     assert not alone.alarming
     assert "only this machine" in alone.text
-    others = banner.access(["127.0.0.1", "0.0.0.0"])
+    others = banner.access(["127.0.0.1", "0.0.0.0"], AuthConfig())
     assert others.alarming
     assert "0.0.0.0" in others.text
     assert others.value["reachable"] == "other machines"

@@ -93,7 +93,7 @@ def test_an_address_that_others_can_reach_needs_a_word_of_consent(
     assert main(["broker", "-c", str(conf), "--data", str(tmp_path), *flags]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"rocketpipe broker: {'--bind' if flags else conf}")
-    assert "there is no access control yet" in error
+    assert "there is no access control" in error
     assert "--insecure" in error
 
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 _LOOK: Final = "nothing here has what it is about"
-_NO_ACCESS_CONTROL: Final = "there is no access control yet"
+_NO_ACCESS_CONTROL: Final = "use RocketMQ's own mqadmin for users and rights"
 _NO_CONTROLLER: Final = "there is no controller: rocketpipe cluster status shows who leads"
 _BENCH: Final = "try rocketpipe bench produce TOPIC"
 _EXPORT: Final = "try rocketpipe topic list -o json, rocketpipe group list -o json"

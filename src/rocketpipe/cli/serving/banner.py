@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from rocketpipe import compiled
 from rocketpipe._version import __version__
+from rocketpipe.auth.config import AuthConfig
 from rocketpipe.broker.config.advertise import is_loopback
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import BrokerRole
@@ -212,9 +213,13 @@ def profile(config: BrokerConfig) -> Fact:
     return Fact("Profile", f"{config.profile}: {who}", "profile", config.profile)
 
 
-def access(hosts: Iterable[str]) -> Fact:
-    """Who may do what: everybody who reaches a port may do everything."""
+def access(hosts: Iterable[str], config: AuthConfig) -> Fact:
+    """Who may do what: those who are known, or everybody who reaches a port."""
     outside = sorted({host for host in hosts if not is_loopback(host)})
+    if config.authenticates:
+        rights = "what they were granted" if config.authorizes else "everything"
+        told = {"control": True, "reachable": "other machines" if outside else "this machine"}
+        return Fact("Access", f"known users, who may do {rights}", "access", told)
     if not outside:
         text = "no access control; only this machine reaches the ports"
         return Fact("Access", text, "access", {"control": False, "reachable": "this machine"})

@@ -216,7 +216,9 @@ def run(options: argparse.Namespace) -> int:
         return 0
     config = loaded.config
     settings.refuse_strangers(
-        config.host, loaded.choice.origin("bindAddress"), insecure=options.insecure
+        config.host,
+        loaded.choice.origin("bindAddress"),
+        insecure=options.insecure or config.authenticates,
     )
     http_option.refuse_strangers(options)
     _refuse_lost_slave(loaded)
@@ -224,7 +226,7 @@ def run(options: argparse.Namespace) -> int:
     with settings.claimed_directory(config.data, loaded.choice.origin("storePathRootDir")):
         if not options.supervised:
             settings.tell_of(loaded.choice)
-            settings.warn_of_no_access_control()
+            settings.warn_of_no_access_control(config)
         if not config.name_servers:
             settings.warn(
                 ["no NameServer to register with, so no client finds this broker: add -n"]
@@ -330,7 +332,7 @@ def _banner(
         banner.data(core, found),
         banner.durability(config.store or StoreConfig(root=config.data)),
         *tls_option.fact(config.tls),
-        banner.access(hosts),
+        banner.access(hosts, config),
         *after,
     ]
     return Banner(

@@ -61,11 +61,13 @@ def run(options: argparse.Namespace) -> int:
         settings.print_items(namesrv_items(config, choice))
         return 0
     settings.refuse_strangers(
-        bound_host(config), choice.origin("bindAddress"), insecure=options.insecure
+        bound_host(config),
+        choice.origin("bindAddress"),
+        insecure=options.insecure or config.authenticates,
     )
     http_option.refuse_strangers(options)
     settings.tell_of(choice)
-    settings.warn_of_no_access_control()
+    settings.warn_of_no_access_control(config)
 
     async def start(stack: AsyncExitStack) -> list[str]:
         watched, http = await http_option.opened(stack, options, config.tls)
@@ -88,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
                     kept,
                 ),
                 *tls_option.fact(config.tls),
-                banner.access([config.host, *([options.http[0]] if options.http else [])]),
+                banner.access([config.host, *([options.http[0]] if options.http else [])], config),
                 *hints.faster(),
             ],
             next_steps=banner.next_steps(address, ours=False, tls=config.tls),

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 from functools import partial
 
+from rocketpipe.auth.config import AuthConfig
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
 from rocketpipe.cli.serving import banner, http_option, process, settings, tls_option
 from rocketpipe.cli.serving.broker import (
@@ -23,6 +24,7 @@ from rocketpipe.cli.serving.namesrv import (
     namesrv_settings,
 )
 from rocketpipe.config.load import Choice, Given
+from rocketpipe.errors import ConfigError
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 
@@ -81,11 +83,15 @@ def run(options: argparse.Namespace) -> int:
         settings.print_items(loaded.items())
         return 0
     for host, choice in ((bound_host(names), names_choice), (loaded.config.host, loaded.choice)):
-        settings.refuse_strangers(host, choice.origin("bindAddress"), insecure=options.insecure)
+        settings.refuse_strangers(
+            host,
+            choice.origin("bindAddress"),
+            insecure=options.insecure or loaded.config.authenticates,
+        )
     http_option.refuse_strangers(options)
     with settings.claimed_directory(loaded.config.data, loaded.choice.origin("storePathRootDir")):
         settings.tell_of(names_choice, loaded.choice)
-        settings.warn_of_no_access_control()
+        settings.warn_of_no_access_control(loaded.config)
         if given := loaded.choice.given("namesrvAddr"):
             settings.warn(
                 [f"{given.origin}: serve registers with its own NameServer, not with others"]
@@ -93,6 +99,12 @@ def run(options: argparse.Namespace) -> int:
         own = OwnNameServer(partial(name_server, names), bound_host(names), boot_line)
         directory.finish_leaving(loaded.config.data)
         if (wished := directory.wanted(loaded.config, options.brokers)) is not None:
+            if loaded.config.authenticates:
+                raise ConfigError(
+                    loaded.choice.origin("authenticationEnabled"),
+                    "several brokers in one directory have no access control yet: serve one, or "
+                    "start each by `rocketpipe broker`",
+                )
             return serve_fleet(options, loaded, wished, own)
         return serve_broker(options, loaded.config, own)
 
@@ -144,4 +156,25 @@ def _load_namesrv(
     )
     kept = loaded.config.data / "namesrv" / "kvConfig.json"
     names, choice = load_namesrv([Given("kvConfigPath", str(kept), "default"), *given])
-    return dataclasses.replace(names, tls=names.tls or loaded.config.tls), choice
+    names = dataclasses.replace(names, tls=names.tls or loaded.config.tls)
+    return _guarded(names, loaded), choice
+
+
+def _guarded(names: NamesrvConfig, loaded: LoadedBroker) -> NamesrvConfig:
+    """A NameServer that lets in whom its broker does, unless it is told of its own users.
+
+    Raises:
+        ConfigError: If the broker could not register with it.
+    """
+    config = loaded.config
+    if config.authenticates and not names.authenticates:
+        same = {each.name: getattr(config, each.name) for each in dataclasses.fields(AuthConfig)}
+        same |= {"auth_directory": config.data / "namesrv" / "auth"}
+        names = dataclasses.replace(names, auth_cluster=config.cluster, **same)
+    if names.authenticates and config.inner_client() is None:
+        raise ConfigError(
+            "innerClientAuthenticationCredentials",
+            "is missing: the broker registers with its NameServer as a user: add "
+            '{"accessKey":"…","secretKey":"…"}',
+        )
+    return names

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from rocketpipe.auth.config import AuthConfig
 from rocketpipe.broker.config.advertise import is_loopback
 from rocketpipe.cli.serving import tls_option
 from rocketpipe.config.load import Choice, Given, given_in_environment, given_in_file
@@ -121,8 +122,8 @@ def refuse_strangers(host: str, origin: str, *, insecure: bool) -> None:
         return
     raise ConfigError(
         origin,
-        f"{host} can be reached from other machines, and there is no access control yet: "
-        "use 127.0.0.1, or add --insecure if you mean it",
+        f"{host} can be reached from other machines, and there is no access control: "
+        "use 127.0.0.1, set authenticationEnabled, or add --insecure if you mean it",
     )
 
 
@@ -179,12 +180,12 @@ def tell_of(*choices: Choice) -> None:
             log.info("%s", line)
 
 
-def warn_of_no_access_control() -> None:
-    """Have the log say what every start has to say until there is access control.
+def warn_of_no_access_control(config: AuthConfig) -> None:
+    """Have the log say it of a server that asks nobody who they are.
 
     On a terminal the banner says it, with who can reach the ports.
     """
-    if not sys.stderr.isatty():
+    if not config.authenticates and not sys.stderr.isatty():
         log.warning("no access control: whoever reaches the port may do everything")
 
 

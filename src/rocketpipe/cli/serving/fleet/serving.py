@@ -69,7 +69,7 @@ def serve_fleet(
             _data(fleet, config),
             banner.durability(config.store or StoreConfig(root=config.data)),
             *tls_option.fact(config.tls),
-            banner.access(hosts),
+            banner.access(hosts, config),
             *hints.faster(),
         ]
         told = Banner(
