@@ -189,6 +189,7 @@ docs: setup ## Print what docs/ tells of the code anew, and render it all: out/s
 	@$(IN) for page in compatibility configuration; do \
 		.venv/bin/python -m tools.docs.$$page > .venv/$$page.md && mv .venv/$$page.md docs/reference/$$page.md; done
 	@$(RUN) -m tools.docs.reference docs/reference
+	@$(IN) .venv/bin/python -m tools.docs.dashboard > .venv/dashboard.json && mv .venv/dashboard.json deploy/grafana/rocketpipe.json
 	@$(RUN) -m tools.docs.site
 
 .PHONY: pictures

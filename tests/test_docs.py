@@ -182,17 +182,32 @@ def test_metrics_that_pages_name_are_measured() -> None:
         assert named <= measured, f"{page.name}: {sorted(named - measured)}"
 
 
-def test_alerts_are_rules_that_prometheus_reads() -> None:
-    rules = [
+def test_alerts_are_rules_of_what_is_measured() -> None:
+    text = (ROOT / "deploy" / "prometheus" / "rocketpipe-rules.yaml").read_text()
+    rules = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    assert len(rules) >= 15
+    for rule in rules:
+        assert set(rule) <= {"alert", "expr", "for", "annotations"}
+        assert rule["annotations"]["summary"]
+    shown = [
         rule
         for body in blocks(DOCS / "how-to" / "monitor.md", "yaml")
         for group in yaml.safe_load(body).get("groups", ())
         for rule in group["rules"]
     ]
-    assert len(rules) >= 8
-    for rule in rules:
-        assert set(rule) <= {"alert", "expr", "for", "annotations"}
-        assert rule["annotations"]["summary"]
+    assert shown
+    assert all(rule in rules for rule in shown)
+
+
+def test_panels_and_alerts_ask_for_what_is_measured() -> None:
+    measured = set(METRIC.findall((DOCS / "reference" / "metrics.md").read_text()))
+    for name in ("prometheus/rocketpipe-rules.yaml", "grafana/rocketpipe.json"):
+        named = {
+            re.sub("_(bucket|sum|count)$", "", each)
+            for each in METRIC.findall((ROOT / "deploy" / name).read_text())
+        }
+        assert len(named) > 10
+        assert named <= measured, f"{name}: {sorted(named - measured)}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

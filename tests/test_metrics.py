@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketpipe.metrics import Family, Kind, Series, render, single
+from rocketpipe.metrics import Distribution, Family, Kind, Series, render, single
 
 
 def test_numbers_are_told_with_their_labels() -> None:
@@ -33,3 +33,17 @@ def test_too_many_series_are_left_out_and_counted() -> None:
     text = render([Family("a", Kind.GAUGE, "A.", many)], max_series=10)
     assert text.count('a{topic="') == 10
     assert 'rocketpipe_series_left_out{name="a"} 40\n' in text
+
+
+def test_a_distribution_counts_up_to_each_bound() -> None:
+    sizes = Distribution((1024, 4096), (3, 0, 1), 9000, {"topic": "orders"})
+    text = render([Family("size", Kind.HISTOGRAM, "Bytes.", [sizes])])
+    assert text.startswith(
+        "# HELP size Bytes.\n"
+        "# TYPE size histogram\n"
+        'size_bucket{topic="orders",le="1024.0"} 3\n'
+        'size_bucket{topic="orders",le="4096.0"} 3\n'
+        'size_bucket{topic="orders",le="+Inf"} 4\n'
+        'size_sum{topic="orders"} 9000\n'
+        'size_count{topic="orders"} 4\n'
+    )

@@ -6,7 +6,7 @@ longer told of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -22,10 +22,11 @@ _LEFT_OUT: Final = "rocketpipe_series_left_out"
 
 
 class Kind(StrEnum):
-    """How a number behaves: one that only grows, or one that goes up and down."""
+    """How a number behaves: one that only grows, one that goes up and down, or a distribution."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,26 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Distribution:
+    """How often something was how large: a count for each bound, and one for what is beyond."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    total: float
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
-    """Numbers of one name; ``help`` says in a sentence what they count, and in which unit."""
+    """Numbers of one name; ``help`` says in a sentence what they count, and in which unit.
+
+    A histogram has distributions, every other kind has series.
+    """
 
     name: str
     kind: Kind
     help: str
-    series: Iterable[Series]
+    series: Iterable[Series | Distribution]
 
 
 def single(name: str, kind: Kind, help: str, value: float, **labels: str) -> Family:  # noqa: A002
@@ -58,7 +72,7 @@ def render(families: Iterable[Family], max_series: int = MAX_SERIES) -> str:
 
 def pieces(families: Iterable[Family], max_series: int = MAX_SERIES) -> Iterator[str]:
     """The same text a few lines at a time, for whoever has other things to do in between."""
-    left_out: list[Series] = []
+    left_out: list[Series | Distribution] = []
     for family in families:
         series = iter(family.series)
         lines = _lines(family, islice(series, max_series))
@@ -72,13 +86,33 @@ def pieces(families: Iterable[Family], max_series: int = MAX_SERIES) -> Iterator
     yield "".join(f"{line}\n" for line in _lines(told, left_out))
 
 
-def _lines(family: Family, series: Iterable[Series]) -> Iterator[str]:
+def _lines(family: Family, series: Iterable[Series | Distribution]) -> Iterator[str]:
     yield f"# HELP {family.name} {family.help}"
     yield f"# TYPE {family.name} {family.kind}"
     for each in series:
         labels = ",".join(f'{name}="{_escaped(text)}"' for name, text in each.labels.items())
-        value = int(each.value) if float(each.value).is_integer() else each.value
-        yield f"{family.name}{{{labels}}} {value}" if labels else f"{family.name} {value}"
+        if isinstance(each, Distribution):
+            yield from _distribution(family.name, each, labels)
+        else:
+            yield _line(family.name, labels, each.value)
+
+
+def _distribution(name: str, found: Distribution, labels: str) -> Iterator[str]:
+    """A distribution as Prometheus wants it: each bound counts what is below it too."""
+    before = f"{labels}," if labels else ""
+    seen = 0
+    for bound, count in zip(found.bounds, found.counts, strict=False):
+        seen += count
+        yield f'{name}_bucket{{{before}le="{float(bound)}"}} {seen}'
+    seen += found.counts[-1]
+    yield f'{name}_bucket{{{before}le="+Inf"}} {seen}'
+    yield _line(f"{name}_sum", labels, found.total)
+    yield _line(f"{name}_count", labels, seen)
+
+
+def _line(name: str, labels: str, value: float) -> str:
+    number = int(value) if float(value).is_integer() else value
+    return f"{name}{{{labels}}} {number}" if labels else f"{name} {number}"
 
 
 def _escaped(text: str) -> str:

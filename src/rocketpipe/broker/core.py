@@ -9,7 +9,7 @@ own.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rocketpipe.auth.gate import Gate
@@ -36,6 +36,7 @@ from rocketpipe.broker.tables.lock_journal import LockJournal
 from rocketpipe.broker.tables.queue_locks import QueueLocks
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.clock import Clock
+from rocketpipe.metrics import Family
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore
@@ -86,6 +87,11 @@ class Core:
     gate: Gate | None = None
     #: How much each feature has begun and not ended, by the name under which operators see it.
     unfinished: dict[str, Callable[[], int]] = field(default_factory=dict)
+    #: What features measure, and what of topics groups have in their hands.
+    families: list[Callable[[Mapping[str, str]], Iterator[Family]]] = field(default_factory=list)
+    in_flight: list[Callable[[], Mapping[tuple[str, str], int] | None]] = field(
+        default_factory=list
+    )
 
 
 Loop = Callable[[], Coroutine[object, object, None]]
@@ -103,6 +109,10 @@ class Feature:
     takes_half: Callable[[int], bool] | None = None
     #: How much of what it began is not over, by the name under which operators see it.
     unfinished: Mapping[str, Callable[[], int]] = field(default_factory=dict)
+    #: What it measures; given the labels that all of a broker's have.
+    families: Callable[[Mapping[str, str]], Iterator[Family]] | None = None
+    #: How many messages of a topic a group has in hand, by both; None if that is too much to count.
+    in_flight: Callable[[], Mapping[tuple[str, str], int] | None] | None = None
     #: Called once when the broker closes, so that nobody is left waiting for an answer.
     on_close: Callable[[], None] | None = None
     #: What it does in the fast path, if anything.

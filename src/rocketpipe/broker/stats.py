@@ -6,15 +6,18 @@
     BROKER_PUT_NUMS, BROKER_GET_NUMS   cluster         both, of all topics
 
 Counting is a few additions for what one turn of the loop brought, not for each message. Which span
-of time it belongs to is settled every ten seconds, and when somebody asks.
+of time it belongs to is settled every ten seconds, and when somebody asks. What RocketMQ's metrics
+tell beyond that (kinds and sizes of messages, dead letters, ends of transactions, how long requests
+take) is in ``counts``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import Final, TypeVar
 
+from rocketpipe.broker.counts import NORMAL, Counts
 from rocketpipe.clock import Clock
 
 #: How often counts are put into their spans.
@@ -182,11 +185,23 @@ class Stats:
         self._topics: dict[str, Tally] = {}
         self._groups: dict[tuple[str, str], Tally] = {}
         self._sent_back: dict[tuple[str, str], Tally] = {}
+        self.counts = Counts(max_keys)
 
     # What the fast path and handlers tell
 
-    def put(self, topic: str, count: int, size: int) -> None:
-        """Count messages that were stored, with the bytes of their records."""
+    def put(
+        self,
+        topic: str,
+        count: int,
+        size: int,
+        sizes: Sequence[int] | None = None,
+        message_type: str = NORMAL,
+    ) -> None:
+        """Count messages that were stored, with the bytes of their records.
+
+        ``sizes`` says how many are how large, as `counts.SIZES` has it; None if all are small.
+        """
+        self.counts.stored(topic, message_type, count, size, sizes)
         puts = self.puts
         puts.count += count
         puts.bytes += size
@@ -286,6 +301,7 @@ class Stats:
     def forget_topic(self, topic: str) -> None:
         """Drop the counts of a topic that is deleted."""
         self._topics.pop(topic, None)
+        self.counts.forget_topic(topic)
         for table in (self._groups, self._sent_back):
             for key in [key for key in table if key[0] == topic]:
                 del table[key]

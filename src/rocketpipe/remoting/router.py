@@ -10,6 +10,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from rocketpipe.errors import RemoteProtocolError, RequestRejected, RocketPipeError
@@ -30,7 +31,7 @@ RequestT = TypeVar("RequestT", bound=Request[Any])
 GroupT = TypeVar("GroupT")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """Who asks, and how the request looked on the wire."""
 
@@ -38,6 +39,8 @@ class Call:
     command: Command
     #: Who it is by the word of the port's guard; None where there is none.
     by: Any = None
+    #: Whether it had to wait for something to come, as its handler says.
+    waited: bool = False
 
 
 class NotGuarded(RocketPipeError):
@@ -59,6 +62,9 @@ class Guard(Protocol):
     def allow(self, by: Any, asked: Request[Any]) -> None:
         """Let them ask this, or raise RequestRejected."""
 
+
+#: Told of each request that was answered: with which code, whether it waited, and for how long.
+Timed = Callable[[Command, int, bool, int], None]
 
 Handler = Callable[[GroupT, RequestT, Call], Awaitable[ReplyT]]
 
@@ -84,8 +90,11 @@ def handled_requests(group: type) -> list[type[Request[Any]]]:
 class Router:
     """All the requests a server answers, built once from its handler groups."""
 
-    def __init__(self, *groups: object, guard: Guard | None = None) -> None:
+    def __init__(
+        self, *groups: object, guard: Guard | None = None, timed: Timed | None = None
+    ) -> None:
         self._guard = guard
+        self._timed = timed
         self._methods: dict[
             int, tuple[type[Request[Any]], Callable[[Any, Call], Awaitable[Any]]]
         ] = {}
@@ -125,7 +134,14 @@ class Router:
             asked = from_command(kind, command)
             if guard is not None:
                 guard.allow(by, asked)
-            return to_reply(command, await method(asked, Call(peer, command, by)))
+            call = Call(peer, command, by)
+            timed = self._timed
+            if timed is None:
+                return to_reply(command, await method(asked, call))
+            began_ns = perf_counter_ns()
+            reply = to_reply(command, await method(asked, call))
+            timed(command, reply.code, call.waited, (perf_counter_ns() - began_ns) // 1_000_000)
+            return reply
         except RequestRejected as error:
             return refusal(command, error.code, error.remark)
         except RemoteProtocolError as error:

@@ -253,6 +253,21 @@ SENDS = (
 )
 
 
+def test_sizes_are_told_of_topics_that_have_a_large_message() -> None:
+    turn = Turn(plain_sends(8 << 20))
+    sizes = (5, 2000, 100_000, 700_000, 1_500_000)
+    for size in sizes:
+        frame = encode_frame(replace(command(), body=bytes(size)))
+        assert turn.take(frame, 0, len(frame), 16 << 20, PEER, HOST) == len(frame)
+    frame = encode_frame(batch(TEXT, TEXT))
+    turn.take(frame, 0, len(frame), 16 << 20, PEER, HOST)
+    turn.encode(Appender(64 << 20, HOST, lambda topic, queue_id: 0, seal=True), 0, 22)
+    ((topic, count, _, told),) = turn.tally()
+    assert (topic, count) == ("t", 7)
+    assert told == [3, 1, 1, 1, 1, 0, 0]
+    assert turn.batches == 1
+
+
 @pytest.mark.parametrize("seal", [True, False])
 @pytest.mark.parametrize("host", [HOST, bytes(range(20))])
 @pytest.mark.parametrize("odd", [None, 0, 3, 7])
@@ -291,8 +306,8 @@ def test_records_and_answers_are_those_of_the_general_path(
     assert found._replace(placed=None) == expected._replace(placed=None)
     assert expected.placed is not None
     counts = {"t": 7, "u": 2} | ({} if odd is None or odd > 6 else {"v": 1})
-    assert {topic: count for topic, count, _ in turn.tally()} == counts
-    assert sum(size for *_, size in turn.tally()) == found.end - 4096
+    assert {topic: count for topic, count, *_ in turn.tally()} == counts
+    assert sum(size for *_, size, _ in turn.tally()) == found.end - 4096
     told = b"".join(frame for _, frame in turn.answers(10, b"0A", b'"tail":""'))
     answers = [
         decode_frame(told, bounds_at(told, at, len(told))) for at, _, _ in scan(told, 0, len(told))

@@ -374,7 +374,10 @@ cdef class Turn:
             end, <uint8_t *>PyBytes_AS_STRING(data),
         )
         self.counts = [
-            (topic, tables.topics[number].count, tables.topics[number].size)
+            (
+                topic, tables.topics[number].count, tables.topics[number].size,
+                sizes_of(&tables.topics[number]),
+            )
             for number, topic in enumerate(self.topics)
         ]
         last = self.messages[self.message_count - 1].at
@@ -403,6 +406,12 @@ cdef class Turn:
 
     def tally(self):
         return self.counts if self.slow is None else self.slow.tally()
+
+    @property
+    def batches(self):
+        if self.slow is not None:
+            return self.slow.batches
+        return count_batches(self.requests, self.request_count)
 
     def answers(self, code, bytes host not None, bytes tail not None):
         cdef Py_ssize_t number = 0, behind, most, used = self.texts_used

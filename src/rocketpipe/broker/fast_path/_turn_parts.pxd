@@ -11,6 +11,8 @@ cdef enum:
     TURN_BYTES = 4 << 20
     HALF_BITS = 0xC
     FILLER_BYTES = 8
+    SIZE_BOUNDS = 6
+    SMALL_BYTES = 1024
     MAX_SUFFIX = 16384
 
 cdef enum:
@@ -63,6 +65,9 @@ cdef struct Topic:
     int32_t magic
     Py_ssize_t count
     Py_ssize_t size
+    # How many are how large, by the bounds of ``broker.counts``; those within the first are left out.
+    Py_ssize_t large
+    Py_ssize_t sizes[SIZE_BOUNDS + 1]
 
 
 cdef inline void *grown(void *there, Py_ssize_t *most, Py_ssize_t wanted, size_t size) except NULL:
@@ -122,6 +127,41 @@ cdef inline int64_t place_all(
     return at
 
 
+cdef inline void note_large(Topic *topic, int32_t size) noexcept:
+    """Count a record that is larger than most."""
+    cdef int place = 6
+    if size <= 4096:
+        place = 1
+    elif size <= 524288:
+        place = 2
+    elif size <= 1048576:
+        place = 3
+    elif size <= 2097152:
+        place = 4
+    elif size <= 4194304:
+        place = 5
+    topic.large += 1
+    topic.sizes[place] += 1
+
+
+cdef inline list sizes_of(const Topic *topic):
+    """How many messages of a topic are how large; None if all are small."""
+    cdef int place
+    if not topic.large:
+        return None
+    cdef list sizes = [topic.sizes[place] for place in range(SIZE_BOUNDS + 1)]
+    sizes[0] = topic.count - topic.large
+    return sizes
+
+
+cdef inline Py_ssize_t count_batches(const Request *requests, Py_ssize_t count) noexcept:
+    """How many sends have several messages."""
+    cdef Py_ssize_t number, several = 0
+    for number in range(count):
+        several += requests[number].count > 1
+    return several
+
+
 cdef inline void write_all(
     const Request *requests, Py_ssize_t count, const Message *messages, const uint8_t *texts,
     Topic *topics, Draft *draft, int64_t end, uint8_t *to,
@@ -150,6 +190,8 @@ cdef inline void write_all(
             write_record(draft, to)
             to += draft.size
             topic.size += draft.size
+            if draft.size > SMALL_BYTES:
+                note_large(topic, draft.size)
 
 
 cdef inline Py_ssize_t answer_bytes(const Request *request, bytes host, bytes tail) noexcept:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from rocketpipe.broker.counts import Answered
 from rocketpipe.broker.delivery.pull_plan import PullPlan, read_limits
 from rocketpipe.broker.delivery.slave_reads import SlaveReads
 from rocketpipe.broker.fast_path.asks import Ask, read_ask
@@ -20,6 +21,7 @@ from rocketpipe.broker.tables.offsets import OffsetTable
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.flags import PullFlag
 from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.connection import Frame
 from rocketpipe.protocol.frame import bounds_at, decode_frame
 from rocketpipe.protocol.hot import pull_reply_head, read_pull
@@ -47,6 +49,9 @@ class LanePlan(msgspec.Struct, frozen=True, gc=False):
     max_bytes: int
     #: Whether they tell how far the group has come.
     commits: bool
+
+
+_PULLED: Final = Answered(RequestCode.PULL_MESSAGE, ResponseCode.SUCCESS, waited=False)
 
 
 class PullFastPath:
@@ -108,6 +113,7 @@ class PullFastPath:
         reply, count, size = answer
         if self._stats is not None:
             self._stats.get(plan.group, plan.topic, count, size)
+            self._stats.counts.answered(_PULLED, 0)
         self._outgoing.post(peer, reply)
         peer.posted_much(size)
         return True

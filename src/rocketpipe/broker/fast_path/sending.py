@@ -12,12 +12,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from rocketpipe.broker.counts import Answered
 from rocketpipe.broker.delivery.single_sends import SingleSends
 from rocketpipe.broker.fast_path.outbox import Outbox
 from rocketpipe.broker.fast_path.turn import KEPT_BITS, TURN_BYTES, PlainSends, Turn
 from rocketpipe.broker.fast_path.waiting_sends import WaitingSends
 from rocketpipe.broker.intake.admission import Admission
 from rocketpipe.broker.intake.intake import unavailable
+from rocketpipe.broker.intake.message_type import waiting_type
 from rocketpipe.broker.intake.room import PLAIN_ROOM, Room
 from rocketpipe.broker.intake.sent_properties import BrokerProperties, asks_nothing, plain_key
 from rocketpipe.broker.intake.visibility import Visibility
@@ -49,6 +51,8 @@ from rocketpipe.store.log.puts import Put
 from rocketpipe.store.message_store import MessageStore
 
 _KEY: Final = f"{UNIQ_KEY}\x01"
+_SENT: Final = Answered(RequestCode.SEND_MESSAGE_V2, ResponseCode.SUCCESS, waited=False)
+_BATCH: Final = _SENT._replace(code=RequestCode.SEND_BATCH_MESSAGE)
 
 
 class SendFastPath:
@@ -265,31 +269,33 @@ class SendFastPath:
             return
         if self._stats is not None:
             self._stats.stored_in(self._stats.now_ms - began_ms)
-            for topic, count, size in turn.tally():
-                self._stats.put(topic, count, size)
+            for topic, count, size, sizes in turn.tally():
+                self._stats.put(topic, count, size, sizes, waiting_type(topic))
         if self._sync:
-            self._settle_later(turn, end)
+            self._settle_later(turn, end, began_ms)
         elif self._standing.followers is not None:
-            self._acknowledge(self._standing.followers, turn, end)
+            self._acknowledge(self._standing.followers, turn, end, began_ms)
             # What is acknowledged is dispatched by those who find that out.
             self._stored = not self._unacknowledged
         else:
-            self._answer(turn, ResponseCode.SUCCESS)
+            self._answer(turn, ResponseCode.SUCCESS, began_ms)
             self._stored = True
 
-    def _settle_later(self, turn: Turn, end: LogOffset) -> None:
-        task = asyncio.ensure_future(self._settle(turn, end))
+    def _settle_later(self, turn: Turn, end: LogOffset, began_ms: int) -> None:
+        task = asyncio.ensure_future(self._settle(turn, end, began_ms))
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
 
-    def _acknowledge(self, followers: Acknowledging, turn: Turn, end: LogOffset) -> None:
+    def _acknowledge(
+        self, followers: Acknowledging, turn: Turn, end: LogOffset, began_ms: int
+    ) -> None:
         """Have a turn's sends answered together, once replicas have them."""
         self._unacknowledged += 1
 
         def done(code: int, remark: str) -> None:
             self._unacknowledged -= 1
             if code in STORED:
-                self._answer_or_refuse(turn, code)
+                self._answer_or_refuse(turn, code, began_ms)
             else:
                 self._refuse(turn, RequestRejected(code, remark))
             self._outgoing.flush()
@@ -309,7 +315,7 @@ class SendFastPath:
                 self._all_acknowledged = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._all_acknowledged)
 
-    async def _settle(self, turn: Turn, end: LogOffset) -> None:
+    async def _settle(self, turn: Turn, end: LogOffset, began_ms: int) -> None:
         try:
             code = await self._visibility.settled(end, wait=True)
         except StoreError as error:
@@ -317,23 +323,34 @@ class SendFastPath:
         except RequestRejected as error:
             self._refuse(turn, error)
         else:
-            self._answer_or_refuse(turn, code)
+            self._answer_or_refuse(turn, code, began_ms)
         self._outgoing.flush()
 
-    def _answer_or_refuse(self, turn: Turn, code: int) -> None:
+    def _answer_or_refuse(self, turn: Turn, code: int, began_ms: int) -> None:
         refusal = self._visibility.refused(code)
         if refusal is None:
-            self._answer(turn, code)
+            self._answer(turn, code, began_ms)
         else:
             self._refuse(turn, RequestRejected(*refusal))
 
-    def _answer(self, turn: Turn, code: int) -> None:
+    def _answer(self, turn: Turn, code: int, began_ms: int) -> None:
+        if self._stats is not None:
+            self._count(turn, code, self._stats.now_ms - began_ms)
         for peer, frames in turn.answers(code, self._host, self._tail):
             # The loop writes once a peer and turn, as long as nothing is to leave before.
             if peer.outbox:
                 peer.outbox.append(frames)
             else:
                 peer.write(frames)
+
+    def _count(self, turn: Turn, code: int, took_ms: int) -> None:
+        """Have metrics know how long the sends of a turn took."""
+        assert self._stats is not None
+        counts, batches = self._stats.counts, turn.batches
+        if batches:
+            counts.answered(_BATCH._replace(answer=code), took_ms, batches)
+        if single := len(turn) - batches:
+            counts.answered(_SENT if not code else _SENT._replace(answer=code), took_ms, single)
 
     def _refuse(self, turn: Turn, why: RequestRejected) -> None:
         for each in turn.asked:

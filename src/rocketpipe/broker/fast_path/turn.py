@@ -11,11 +11,11 @@ the compiled twin, which has no object for a message; see ``rocketpipe.compiled`
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rocketpipe import compiled
+from rocketpipe.broker.counts import sizes_of
 from rocketpipe.broker.intake.sent_properties import usual_key
 from rocketpipe.errors import FrameError
 from rocketpipe.model.flags import BORN_HOST_V6, INNER_BATCH, TRANSACTION_BITS
@@ -197,19 +197,20 @@ class Turn:
         self._placed = encoded.placed
         return encoded
 
-    def tally(self) -> Iterable[tuple[str, int, int]]:
-        """Topics, how many messages of each were stored, and the bytes of their records."""
-        topics = {group[0][0] for group in self._groups}
-        if len(topics) == 1:  # as it mostly is
-            first, last = self._placed[0][0], self._placed[-1][-1]
-            size = last.log_offset + last.size - first.log_offset
-            return [(topics.pop(), sum(map(len, self._groups)), size)]
-        counts: Counter[str] = Counter()
-        sizes: Counter[str] = Counter()
+    def tally(self) -> Iterable[tuple[str, int, int, list[int] | None]]:
+        """Topics, how many messages of each were stored, and the bytes of their records.
+
+        The last says how many are how large, as `counts.sizes_of` does.
+        """
+        sizes: dict[str, list[int]] = {}
         for stored in self._placed:
-            counts[stored[0].topic] += len(stored)
-            sizes[stored[0].topic] += sum([each.size for each in stored])
-        return [(topic, count, sizes[topic]) for topic, count in counts.items()]
+            sizes.setdefault(stored[0].topic, []).extend([each.size for each in stored])
+        return [(topic, len(each), sum(each), sizes_of(each)) for topic, each in sizes.items()]
+
+    @property
+    def batches(self) -> int:
+        """How many sends have several messages."""
+        return sum(len(group) > 1 for group in self._groups)
 
     def answers(self, code: int, host: bytes, tail: bytes) -> list[tuple[PeerConnection, bytes]]:
         """What to tell those who wait for an answer, of sends that were stored with this code.

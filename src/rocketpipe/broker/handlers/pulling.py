@@ -94,6 +94,7 @@ class PullHandlers:
             if reply.code == ResponseCode.PULL_NOT_FOUND:
                 wait_ms = self._planner.wait_ms(request)
                 if wait_ms > 0:
+                    call.waited = True
                     await self._wait(plan, request, wait_ms)
                     await call.peer.drained()  # others of its waits were answered meanwhile
                     plan = self.plan(request, code)

@@ -14,6 +14,7 @@ are those whose offset no op message names, whoever reads the two topics.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -51,6 +52,8 @@ class Half:
     immunity_ms: int | None
     #: Whether another run left it, which may have been one of Apache's brokers.
     inherited: bool = False
+    #: The topic that it is for.
+    topic: str = ""
     #: When this run first looked at it, on the monotonic clock, and how old it was then.
     seen_ms: int | None = None
     age_ms: int = 0
@@ -66,6 +69,7 @@ class Half:
             log_offset=record.log_offset,
             origin=record.queue_offset if origin is None else QueueOffset(origin),
             key=said.get(properties.UNIQ_KEY, ""),
+            topic=sys.intern(said.get(properties.REAL_TOPIC, "")),
             born_ms=record.born_ms,
             stored_ms=record.stored_ms,
             checks=_number(said.get(properties.TRANSACTION_CHECK_TIMES)) or 0,

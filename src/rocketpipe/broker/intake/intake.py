@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rocketpipe.broker.counts import sizes_of
 from rocketpipe.broker.intake.admission import Admission
+from rocketpipe.broker.intake.message_type import letter_of, message_type
 from rocketpipe.broker.intake.room import Room
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.broker.stats import Stats
@@ -28,6 +30,7 @@ from rocketpipe.errors import (
     StoreError,
 )
 from rocketpipe.model.ids import offset_id
+from rocketpipe.model.names import is_dlq_topic
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.store.errors import RecordTooLarge
@@ -149,7 +152,9 @@ class Intake:
     def _count(self, puts: Sequence[Put], placed: Sequence[Appended]) -> None:
         if self._stats is not None:
             for put, each in zip(puts, placed, strict=True):
-                self._stats.put(put.topic, 1, each.size)
+                self._stats.put(put.topic, 1, each.size, sizes_of((each.size,)), message_type(put))
+                if is_dlq_topic(put.topic):
+                    self._stats.counts.dead_letter(*letter_of(put))
 
     def ids(self, stored: Stored) -> str:
         """The offset ids of stored messages, joined by commas as a batch's answer has them."""

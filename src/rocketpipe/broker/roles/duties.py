@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from rocketpipe.auth.handlers import PlainAclHandlers, UserHandlers
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core, Feature, Loop
+from rocketpipe.broker.counts import Answered, Counts
 from rocketpipe.broker.delivery.deferral import Deferral
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.delivery.pull_plan import PullRules
@@ -47,6 +48,7 @@ from rocketpipe.broker.intake.open_transaction_limit import OpenTransactionLimit
 from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.store_steps import run_steps
 from rocketpipe.broker.tables.tables import Tables
+from rocketpipe.protocol.command import Command
 from rocketpipe.remoting.connection import Answer
 from rocketpipe.remoting.router import Router
 from rocketpipe.store.message_store import MessageStore
@@ -111,6 +113,10 @@ def role(core: Core, slaves: SlaveReads | None = None) -> Iterator[Role]:
         features = [feature(core) for feature in FEATURES]
         for feature in features:
             core.unfinished.update(feature.unfinished)
+            if feature.families is not None:
+                core.families.append(feature.families)
+            if feature.in_flight is not None:
+                core.in_flight.append(feature.in_flight)
         pulls = pull_handlers(core, PullHandlers, slaves)
         clients = client_handlers(core)
         topics = topic_handlers(core)
@@ -130,6 +136,8 @@ def role(core: Core, slaves: SlaveReads | None = None) -> Iterator[Role]:
             )
         finally:
             core.unfinished.clear()
+            core.families.clear()
+            core.in_flight.clear()
 
 
 def build_router(
@@ -158,7 +166,19 @@ def build_router(
         *user_handlers(core),
         *(handlers for feature in features for handlers in feature.handlers),
         guard=core.gate,
+        timed=partial(count_answer, core.stats.counts),
     )
+
+
+def count_answer(
+    counts: Counts,
+    asked: Command,
+    code: int,
+    waited: bool,
+    took_ms: int,
+) -> None:
+    """Count a request that a router answered."""
+    counts.answered(Answered(asked.code, code, waited, asked.is_oneway), took_ms)
 
 
 def user_handlers(core: Core) -> list[object]:

@@ -33,6 +33,7 @@ from rocketpipe.broker.handlers.topics import TopicStatsHandlers
 from rocketpipe.broker.roles.duties import (
     Role,
     client_handlers,
+    count_answer,
     pull_handlers,
     topic_handlers,
     user_handlers,
@@ -165,6 +166,7 @@ def follower_role(
             ),
             *user_handlers(core),
             guard=core.gate,
+            timed=partial(count_answer, core.stats.counts),
         )
         yield Role(
             router=router,

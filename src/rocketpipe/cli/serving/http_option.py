@@ -58,7 +58,7 @@ async def opened_for(
 
 def given_up(cores: Sequence[Core]) -> str | None:
     """Why the process is to end, if one of its brokers is to."""
-    from rocketpipe.broker.metrics import end_of
+    from rocketpipe.broker.metrics.problems import end_of
 
     return next((reason for core in cores if (reason := end_of(core)) is not None), None)
 
@@ -66,6 +66,7 @@ def given_up(cores: Sequence[Core]) -> str | None:
 def watch_broker(watched: Watched, core: Callable[[], Core]) -> None:
     """Have the port tell of a broker; ``core`` gives its parts of the moment."""
     # Only here: a NameServer has a port too, and loads no broker.
-    from rocketpipe.broker.metrics import families, problem_of
+    from rocketpipe.broker.metrics.families import families
+    from rocketpipe.broker.metrics.problems import problem_of
 
     watched.add(lambda: problem_of(core()), lambda: families(core()))

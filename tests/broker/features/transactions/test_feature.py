@@ -10,6 +10,7 @@ from tests.broker.support.sending_parts import HOST, SendingParts
 
 from rocketpipe.broker.config.live import LiveSettings
 from rocketpipe.broker.features.transactions.feature import transactions
+from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.protocol.requests.transactions import EndTransaction, ResumeChecks
 from rocketpipe.remoting.router import handled_requests
@@ -31,6 +32,7 @@ async def test_it_answers_decisions_and_asks_for_them(tmp_path: Path) -> None:
         tables=parts.tables,
         stamp=parts.stamp,
         connected=ClientTable(),
+        stats=Stats(parts.clock),
         clock=parts.clock,
     )
     feature = transactions(cast("Any", core))

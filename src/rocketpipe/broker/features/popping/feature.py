@@ -100,6 +100,7 @@ def popping(core: Core) -> Feature:
             "waiting pops": partial(waiting.keep_time, unblocking.look),
         },
         unfinished={"unfinishedPops": revive_log.flights.__len__},
+        in_flight=revive_log.flights.by_topic,
         on_close=waiting.wake_all,
         lane=AckLane(ack_handlers, acks),
     )

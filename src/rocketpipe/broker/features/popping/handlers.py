@@ -123,6 +123,7 @@ class PopHandlers:
                 return _reply(ResponseCode.POLLING_TIMEOUT, popped, request)
             if self._waiting.is_full(*line):
                 return _reply(ResponseCode.POLLING_FULL, popped, request)
+            call.waited = True
             found = await self._waiting.wait(*line, until_ms, ask.choice)
             await call.peer.drained()  # others of its waits were answered meanwhile
             if found:
@@ -185,6 +186,7 @@ class PopHandlers:
                 return NotificationReply(has_msg=False)
             if self._waiting.is_full(*line):
                 return NotificationReply(has_msg=False, polling_full=True)
+            call.waited = True
             if not await self._waiting.wait(*line, until_ms):
                 return NotificationReply(has_msg=self._pops.has_some(ask))
         # It took nothing: a pop that waits for the same is to have a look as well.

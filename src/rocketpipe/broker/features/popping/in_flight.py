@@ -22,6 +22,8 @@ from rocketpipe.model.offsets import QueueOffset
 MAX_POPS: Final = 200_000
 #: Pops that were acknowledged to the last: whoever acknowledges twice is not told off.
 MAX_FINISHED: Final = 20_000
+#: So many pops are counted one by one, for who asks: some milliseconds.
+MAX_COUNTED: Final = 20_000
 
 _SLACK: Final = 1000
 
@@ -159,6 +161,16 @@ class InFlight:
     def is_full(self, group: str) -> bool:
         """Whether a group may pop nothing more until it acknowledges, or something shows again."""
         return self._by_group[group] >= self.share(group)
+
+    def by_topic(self) -> Counter[tuple[str, str]] | None:
+        """How many messages groups have in flight, by group and topic; None if there are many."""
+        if len(self._flights) > MAX_COUNTED:
+            return None
+        found: Counter[tuple[str, str]] = Counter()
+        for flight in self._flights.values():
+            point = flight.point
+            found[point.group, point.topic] += len(flight.offsets) - flight.acked.bit_count()
+        return found
 
     def of_groups(self, groups: Collection[str]) -> list[tuple[Key, Flight]]:
         """What these groups have in flight."""

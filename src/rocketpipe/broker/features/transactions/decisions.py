@@ -69,8 +69,11 @@ class Decisions:
         done: Callable[[list[QueueOffset]], Put],
         park: Callable[[Put], Put],
         destinations: Destinations | None = None,
+        ended: Callable[[Half, Outcome], None] | None = None,
     ) -> None:
         """``done`` makes op messages; ``park`` has a message wait that is committed with a delay.
+
+        ``ended`` is told of every end that is stored.
 
         ``park`` raises ``RequestRejected`` if its delay is one that nobody can wait for.
         """
@@ -82,6 +85,7 @@ class Decisions:
         self._waiting = waiting
         self._done = done
         self._park = park
+        self._ended = ended
         #: Unique keys of what is about to be a half message again.
         self._resuming: set[str] = set()
 
@@ -174,6 +178,8 @@ class Decisions:
         finally:
             if ended.end is None:
                 ended.end = self._store.positions.written
+        if self._ended is not None:
+            self._ended(known, outcome)
         self._check_safe(stored.code)
 
     async def resume(self, message: RecordView) -> None:

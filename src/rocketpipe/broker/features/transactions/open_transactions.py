@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -101,6 +101,10 @@ class OpenTransactions:
     def __iter__(self) -> Iterator[Half]:
         """Those that wait, as they are now, the oldest first."""
         return iter(sorted(self._open.values(), key=lambda half: half.offset))
+
+    def by_topic(self) -> Counter[str]:
+        """How many wait, by the topic that they are for."""
+        return Counter(half.topic for half in self._open.values())
 
     def has_room(self, limit: int) -> bool:
         """Whether fewer than so many wait; asking costs next to nothing while few do."""

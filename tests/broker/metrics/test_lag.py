@@ -1,21 +1,20 @@
-"""What a broker measures, asked of one that runs."""
+"""How far groups are behind, asked of a broker that runs."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.broker.support.group_status import following, leading
+from tests.broker.metrics.conftest import Measured
+from tests.waiting import until
 
-from rocketpipe import Admin, Producer
+from rocketpipe import Admin, Producer, SimpleConsumer
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
-from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
 from rocketpipe.broker.core import Core
-from rocketpipe.broker.metrics import families, problem_of
+from rocketpipe.broker.metrics.families import families
 from rocketpipe.metrics import render
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.model.route import MessageQueue
@@ -24,45 +23,60 @@ from rocketpipe.namesrv.server import name_server
 from rocketpipe.protocol.requests.sending import SendMessageBack
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.config import StoreConfig
-from rocketpipe.store.errors import StoreFull
 
 pytestmark = pytest.mark.scenario
 
 
-async def test_what_goes_in_and_out_and_how_far_groups_are(tmp_path: Path) -> None:
-    seen: list[Core] = []
-    async with name_server(NamesrvConfig(port=0)) as names:
-        config = BrokerConfig(
-            data=tmp_path, name_servers=(names,), port=0, store=StoreConfig.embedded(tmp_path)
-        )
-        async with broker(config, watch=seen.append), Admin(names) as admin:
-            (core,) = seen
-            await admin.topics.create("orders", queues=1)
-            await admin.groups.create("spark-job")
-            async with Producer(names) as producer:
-                for number in range(5):
-                    await producer.send("orders", b"order %d" % number)
-                await admin.offsets.move_to_ends("spark-job", "orders", newest=False)
-                (place,) = await admin.offsets.of_group("spark-job", "orders")
-                await admin.offsets.commit("spark-job", {place.queue: 2})  # type: ignore[dict-item]
-                text = render(families(core))
-            who = 'cluster="DefaultCluster",node_type="broker",node_id="broker-a"'
-            assert f'rocketmq_messages_in_total{{{who},topic="orders"}} 5\n' in text
-            lag = f'{{{who},consumer_group="spark-job",topic="orders",queue="0"}}'
-            assert f"rocketmq_consumer_lag_messages{lag} 3\n" in text
-            (size,) = [line for line in text.splitlines() if f"consumer_lag_bytes{lag}" in line]
-            assert 0 < int(size.rpartition(" ")[2]) <= core.store.positions.written
-            assert f"rocketpipe_consumer_lag_seconds{lag}" in text
-            assert f"rocketmq_producer_connections{{{who}}} 1\n" in text
-            assert problem_of(core) is None
+async def test_queues_are_told_one_by_one_and_a_topic_as_their_sum(measured: Measured) -> None:
+    async with Admin(measured.names) as admin, Producer(measured.names) as producer:
+        await admin.topics.create("orders", queues=2)
+        await admin.groups.create("shop")
+        queues = [
+            MessageQueue(topic="orders", broker_name="broker-a", queue_id=number)
+            for number in range(2)
+        ]
+        for number in range(5):
+            await producer.send("orders", b"%d" % number, queue=queues[number % 2])
+        await admin.offsets.commit("shop", {queues[0]: QueueOffset(1)})
+        for queue, behind in (("0", 2), ("1", 2)):
+            told = measured.value(
+                "rocketpipe_consumer_lag_messages",
+                consumer_group="shop",
+                topic="orders",
+                queue=queue,
+            )
+            assert told == behind
+        of_topic = {"consumer_group": "shop", "topic": "orders", "is_retry": "false"}
+        assert measured.value("rocketmq_consumer_lag_messages", **of_topic) == 4
+        latency_ms = measured.value("rocketmq_consumer_lag_latency_milliseconds", **of_topic)
+        assert latency_ms is not None
+        assert latency_ms >= 0
+        # What a group that does not pop was given is not known.
+        assert measured.value("rocketmq_consumer_inflight_messages", **of_topic) is None
 
-            await admin.groups.delete("spark-job", offsets=True)
-            assert "spark-job" not in render(families(core))
 
-            core.store.health.full(StoreFull(tmp_path, 1, "the disk is full"))
-            problem = problem_of(core)
-            assert problem is not None
-            assert "the store is full" in problem
+async def test_what_was_popped_is_in_flight_and_lag_until_it_is_acknowledged(
+    measured: Measured,
+) -> None:
+    async with Admin(measured.names) as admin, Producer(measured.names) as producer:
+        await admin.topics.create("orders", queues=1)
+        for number in range(3):
+            await producer.send("orders", b"%d" % number)
+        async with SimpleConsumer(measured.names, group="pops") as consumer:
+            await consumer.subscribe("orders")
+            popped = await consumer.receive(max_messages=2)
+            assert popped
+            of_topic = {"consumer_group": "pops", "topic": "orders", "is_retry": "false"}
+            held, ready = len(popped), 3 - len(popped)
+            # A place is committed once the note of the pop is durable.
+            await until(
+                lambda: measured.value("rocketmq_consumer_ready_messages", **of_topic) == ready
+            )
+            assert measured.value("rocketmq_consumer_inflight_messages", **of_topic) == held
+            assert measured.value("rocketmq_consumer_lag_messages", **of_topic) == 3
+            await consumer.ack(popped[0])
+            assert measured.value("rocketmq_consumer_inflight_messages", **of_topic) == held - 1
+            assert measured.value("rocketmq_consumer_lag_messages", **of_topic) == 2
 
 
 async def test_the_lag_of_a_queue_without_an_offset_is_told_too(tmp_path: Path) -> None:
@@ -109,7 +123,9 @@ async def test_retries_of_a_group_whose_members_have_gone_are_lag(tmp_path: Path
             text = render(families(seen[0]))
     assert behind.lag == 1, "it waits in the topic of its retries"
     lag = [line for line in text.splitlines() if line.startswith("rocketmq_consumer_lag_messages{")]
-    assert [line.rpartition(" ")[2] for line in lag if "%RETRY%shop" in line] == ["1"], lag
+    (retries,) = [line for line in lag if "%RETRY%shop" in line]
+    assert retries.endswith(" 1")
+    assert 'is_retry="true"' in retries
 
 
 async def test_of_many_places_no_more_are_looked_at_than_are_told(
@@ -139,35 +155,8 @@ async def test_of_many_places_no_more_are_looked_at_than_are_told(
             assert len(looked) <= 101
             monkeypatch.undo()
     told = [
-        line for line in text.splitlines() if line.startswith("rocketmq_consumer_lag_messages{")
+        line for line in text.splitlines() if line.startswith("rocketpipe_consumer_lag_messages{")
     ]
     assert len(told) == 10_000
-    left_out = 'rocketpipe_series_left_out{name="rocketmq_consumer_lag_messages"}'
+    left_out = 'rocketpipe_series_left_out{name="rocketpipe_consumer_lag_messages"}'
     assert f"{left_out} {2000 + before}\n" in text
-
-
-async def test_replicas_are_measured_where_there_are_any(tmp_path: Path) -> None:
-    seen: list[Core] = []
-    config = BrokerConfig(data=tmp_path, port=0, store=StoreConfig.embedded(tmp_path))
-    async with broker(config, watch=seen.append):
-        (core,) = seen
-        assert "rocketpipe_replication" not in render(families(core))
-        group = replace(config, replication=ReplicationConfig(role=BrokerRole.SYNC_MASTER))
-        core = replace(core, config=group)
-        who = 'cluster="DefaultCluster",node_type="broker",node_id="broker-a"'
-        core.group.status = leading
-        text = render(families(core))
-        for name, value in (
-            (f'role{{{who},role="leading"}}', 1),
-            (f"epoch{{{who}}}", 3),
-            (f"confirm_offset{{{who}}}", 980),
-            (f"in_sync{{{who}}}", 2),
-            (f"min_in_sync{{{who}}}", 2),
-            (f'follower_lag_bytes{{{who},follower="3",in_sync="false"}}', 100),
-        ):
-            assert f"rocketpipe_replication_{name} {value}\n" in text
-        core.group.status = following
-        text = render(families(core))
-        assert f"rocketpipe_replication_behind_bytes{{{who}}} 100\n" in text
-        assert f"rocketpipe_replication_connected{{{who}}} 1\n" in text
-        assert "rocketpipe_replication_in_sync" not in text
