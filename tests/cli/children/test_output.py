@@ -72,3 +72,9 @@ async def test_a_line_without_end_is_passed_on_in_parts() -> None:
 
     assert len(written) > 1
     assert b"".join(written).count(b"x") == 1_000_000
+
+
+async def test_lines_of_json_stay_lines_of_json() -> None:
+    written: list[bytes] = []
+    await passed_on(LogLines("b", written.append), b'{"broker":"b"}\nplain\n')
+    assert b"".join(written) == b'{"broker":"b"}\n[b] plain\n'

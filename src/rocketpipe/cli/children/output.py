@@ -53,7 +53,10 @@ class LogFile:
 
 
 class LogLines:
-    """Hands on each line with the name of its process in front."""
+    """Hands on each line with the name of its process in front, but for those of JSON.
+
+    These say themselves of which broker they are.
+    """
 
     def __init__(self, name: str, write: Callable[[bytes], None]) -> None:
         self._mark = f"[{name}] ".encode()
@@ -83,7 +86,8 @@ class LogLines:
     def _pass_on(self, lines: list[bytes]) -> None:
         if not lines:
             return
-        self._write(b"".join(b"%b%b\n" % (self._mark, line) for line in lines))
+        marked = ((b"" if line.startswith(b"{") else self._mark) + line for line in lines)
+        self._write(b"".join(b"%b\n" % line for line in marked))
         for line in reversed(lines):
             # What is indented belongs to the line above it.
             if line and not line[:1].isspace():

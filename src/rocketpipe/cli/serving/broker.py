@@ -190,7 +190,7 @@ def _state_flags(options: argparse.Namespace) -> list[tuple[str, str | None, str
 
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
-    process.set_up_log(options.log_level)
+    process.set_up_log(options.log_level, options.log_format)
     given = settings.given_to(
         broker_settings(),
         files=tls_option.files(options),
@@ -215,6 +215,7 @@ def run(options: argparse.Namespace) -> int:
         )
         return 0
     config = loaded.config
+    process.log_as(config.name)
     settings.refuse_strangers(
         config.host,
         loaded.choice.origin("bindAddress"),

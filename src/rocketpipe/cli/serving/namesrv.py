@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
-    process.set_up_log(options.log_level)
+    process.set_up_log(options.log_level, options.log_format)
     given = settings.given_to(
         namesrv_settings(),
         files=tls_option.files(options),

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Final
 
 from rocketpipe.cli.serving.collecting import short_collections
+from rocketpipe.cli.serving.log_lines import JsonLines
 from rocketpipe.clock import SystemClock, within
 from rocketpipe.descriptors import raise_limit
 
@@ -31,7 +32,7 @@ Start = Callable[[AsyncExitStack], Awaitable[list[str]]]
 log = logging.getLogger(__name__)
 
 
-def set_up_log(level: str | None) -> None:
+def set_up_log(level: str | None, form: str = "text") -> None:
     """Send the log to standard error, from ``level`` on.
 
     Without one that is ``info``, but ``warning`` on a terminal, where the banner has what matters.
@@ -42,6 +43,16 @@ def set_up_log(level: str | None) -> None:
         level=(level or usual).upper(),
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
+    if form == "json":
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonLines())
+
+
+def log_as(broker: str) -> None:
+    """Have lines of JSON say which broker they are of."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, JsonLines):
+            handler.formatter.broker = broker
 
 
 def serve_until_signal(start: Start, failed: Callable[[], object | None] | None = None) -> int:

@@ -76,12 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
-    process.set_up_log(options.log_level)
+    process.set_up_log(options.log_level, options.log_format)
     loaded = _load_broker(options)
     names, names_choice = _load_namesrv(options, loaded)
     if options.print_config:
         settings.print_items(loaded.items())
         return 0
+    process.log_as(loaded.config.name)
     for host, choice in ((bound_host(names), names_choice), (loaded.config.host, loaded.choice)):
         settings.refuse_strangers(
             host,

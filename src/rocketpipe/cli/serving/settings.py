@@ -58,6 +58,12 @@ def add_shared_flags(parser: argparse.ArgumentParser) -> None:
         help="what the log on standard error begins with (info; on a terminal warning)",
     )
     parser.add_argument(
+        "--log-format",
+        choices=["text", "json"],
+        default="text",
+        help="log lines as text, or each as a JSON object with its facts as fields (text)",
+    )
+    parser.add_argument(
         "--print-config",
         action="store_true",
         help="print every setting and where it comes from, and end",

@@ -83,7 +83,8 @@ class Commands:
             str(member.root(config.data)),
         ]
         command += ["--bind", config.host, "--port", str(port), "--profile", config.profile]
-        command += ["--log-level", self._log_level, "-o", "json"]
+        command += ["--log-level", self._log_level, "--log-format", options.log_format]
+        command += ["-o", "json"]
         for each in options.config:
             command += ["-c", str(each)]
         command += tls_option.passed_on(options)
