@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
 from rocketpipe.auth.config import AuthConfig
@@ -17,11 +18,24 @@ from rocketpipe.store.files.disk import Disk
 
 log = logging.getLogger(__name__)
 
+#: How often files are looked at that other processes may change.
+LOOK_EVERY_MS: Final = 250
 
 #: Servers of one process that are told the same directory have the same tables.
 _opened: Final[WeakValueDictionary[tuple[str, int], UserTable | PolicyTable]] = (
     WeakValueDictionary()
 )
+
+
+async def keep_looking(gate: Gate, clock: Clock) -> NoReturn:
+    """Have what other processes of a directory change in force here soon after.
+
+    Who is new there is known at once: before somebody is refused the files are looked at.
+    """
+    while True:
+        await clock.sleep(LOOK_EVERY_MS)
+        for table in (gate.users, gate.policies):
+            await asyncio.to_thread(table.look)
 
 
 def open_tables(disk: Disk, directory: Path) -> tuple[UserTable, PolicyTable]:

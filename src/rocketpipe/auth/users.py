@@ -5,10 +5,14 @@
 
 HMAC needs the secret itself, so it is there to be read. A version that is older than the last one
 is never taken: it could bring back who was removed. A change is in force once the disk has it.
+
+Several processes may have the same directory, as the brokers of ``serve --brokers`` do: each looks
+every now and then whether another one has put a file in the place of the one it knows.
 """
 
 from __future__ import annotations
 
+import logging
 import stat
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +25,7 @@ from rocketpipe.auth.policy import Action, Decision, Entry, Part, Policy, Resour
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import OldSecret, User, UserStatus, UserType
 from rocketpipe.errors import RocketPipeError
-from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.files.snapshot import Snapshot, SnapshotDamaged
 
 USERS_FILE: Final = "users.json"
@@ -31,6 +35,8 @@ MAX_ENTRIES: Final = 100_000
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 ValueT = TypeVar("ValueT")
+
+log = logging.getLogger(__name__)
 
 
 class AuthFileUnusable(RocketPipeError):
@@ -59,6 +65,17 @@ class _KeptTable(Generic[ValueT]):
         #: Another object after each change, and how many there were.
         self.version: object = object()
         self.changes = 0
+        self._seen = self._stamp()
+        #: What changed and was not told to the replicas yet; None while there are none to tell.
+        self._news: set[str] | None = None
+        self._noting = threading.Lock()
+        #: Whether memory has what the disk has not, and whether somebody has gone since.
+        self._is_unsaved = self._is_less = False
+
+    @property
+    def place(self) -> Path | None:
+        """The directory of its file, if it is kept."""
+        return None if self._snapshot is None else self._snapshot.path.parent
 
     @classmethod
     def in_memory(cls, *values: ValueT) -> Any:
@@ -144,14 +161,110 @@ class _KeptTable(Generic[ValueT]):
             DiskError: If they could not be kept; nothing has changed then.
         """
         with self._changing:
+            self._reread()
             values = change(self._values)
             self._check(values)
-            if self._snapshot is not None:
-                for _ in range(times):
-                    self._snapshot.save(self._write(values))
-            self._values = values
-            self.version = object()
-            self.changes += 1
+            self._save(values, times)
+            self._take(values)
+
+    # Another process's changes
+
+    def look(self) -> bool:
+        """Take over what another process has put in the file's place; tells whether one has.
+
+        It costs nothing as long as none has.
+        """
+        if self._stamp() == self._seen or not self._changing.acquire(blocking=False):
+            return False
+        try:
+            return self._reread()
+        finally:
+            self._changing.release()
+
+    def _reread(self) -> bool:
+        seen = self._stamp()
+        if seen == self._seen or self._snapshot is None:
+            return False
+        self._seen = seen
+        try:
+            values = self._snapshot.load(self._read, fall_back=False)
+        except (SnapshotDamaged, DiskError) as error:
+            log.error("%s stay as they were: %s", self.what, error)
+            return False
+        if values is None:
+            log.error("%s stay as they were: %s is gone", self.what, self._snapshot.path)
+            return False
+        self._take(values)
+        return True
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._snapshot.path.stat() if self._snapshot is not None else None
+        except OSError:
+            found = None
+        return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
+
+    # Replicas
+
+    def watch(self, wanted: bool = True) -> None:
+        """Note from now on what changes, or no more."""
+        with self._noting:
+            self._news = set() if wanted else None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something changed since it was last asked."""
+        return bool(self._news)
+
+    def take_news(self) -> set[str]:
+        """The names of what changed since."""
+        with self._noting:
+            news, self._news = self._news, None if self._news is None else set()
+        return news or set()
+
+    def put_news_back(self, names: set[str]) -> None:
+        """Have them told again."""
+        with self._noting:
+            if self._news is not None:
+                self._news |= names
+
+    def replicate(self, put: Iterable[ValueT], gone: Iterable[str]) -> None:
+        """Have what a leader has, at once; `save_replicated` brings it to the disk."""
+        without = set(gone)
+        with self._changing:
+            left = {name: value for name, value in self._values.items() if name not in without}
+            values = {**left, **{self._name(value): value for value in put}}
+            if values == self._values:
+                return
+            self._is_less |= not self._values.keys() <= values.keys()
+            self._is_unsaved = True
+            self._take(values)
+
+    def save_replicated(self) -> None:
+        """Bring what was replicated to the disk.
+
+        Raises:
+            DiskError: It could not be; it is tried again the next time.
+        """
+        with self._changing:
+            if self._is_unsaved:
+                self._save(self._values, 2 if self._is_less else 1)
+
+    def _save(self, values: dict[str, ValueT], times: int) -> None:
+        if self._snapshot is not None:
+            for _ in range(times):
+                self._snapshot.save(self._write(values))
+        self._is_unsaved = self._is_less = False
+        self._seen = self._stamp()
+
+    def _take(self, values: dict[str, ValueT]) -> None:
+        before, self._values = self._values, values
+        self.version = object()
+        self.changes += 1
+        with self._noting:
+            if self._news is not None:
+                every = before.keys() | values.keys()
+                self._news |= {each for each in every if before.get(each) != values.get(each)}
 
     @staticmethod
     def _name(value: Any) -> str:

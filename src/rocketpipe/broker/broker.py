@@ -14,7 +14,7 @@ from functools import partial
 
 from rocketpipe.auth.gate import Gate
 from rocketpipe.auth.guarded_lane import GuardedLane
-from rocketpipe.auth.opening import open_gate
+from rocketpipe.auth.opening import keep_looking, open_gate
 from rocketpipe.background import running
 from rocketpipe.broker.assembly import build_core, open_store
 from rocketpipe.broker.config.advertise import advertised_address, check_advertised, host_of
@@ -79,6 +79,8 @@ async def broker(
             usual=StoreLayout(config.data).config,
             cluster=config.cluster,
         )
+        if gate is not None:
+            await stack.enter_async_context(running(keep_looking(gate, clock), "users"))
         credentials = config.inner_client()
         sign = credentials.sign if credentials is not None else None
         caller = await stack.enter_async_context(Caller(tls=outgoing, sign=sign))

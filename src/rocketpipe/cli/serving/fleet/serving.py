@@ -19,6 +19,7 @@ from rocketpipe.cli.serving.fleet.fleet import Fleet
 from rocketpipe.cli.serving.fleet.health import FleetHealth
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
+from rocketpipe.health.bearer import BearerToken
 from rocketpipe.store import roster
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.roster import Member, MemberState, Roster
@@ -49,8 +50,11 @@ def serve_fleet(
     async def start(stack: AsyncExitStack) -> list[str]:
         placement = dict(zip(names, pinned, strict=True))
         outgoing = config.tls.outgoing if config.tls else None
-        fleet = Fleet(config.data, wished, commands, clock, placement, outgoing)
-        health = FleetHealth(fleet, clock)
+        inner = config.inner_client() if config.authenticates else None
+        sign = inner.sign if inner is not None else None
+        fleet = Fleet(config.data, wished, commands, clock, placement, outgoing, sign)
+        token = options.http_token_file
+        health = FleetHealth(fleet, clock, BearerToken(token) if token is not None else None)
         tls = await tls_option.opened(stack, config.tls)
         http = await http_option.opened_for(stack, options, health, tls)
         name_server = await stack.enter_async_context(own.serving())
@@ -82,6 +86,8 @@ def serve_fleet(
             facts=facts,
             next_steps=banner.next_steps(name_server, found=_found(fleet), tls=config.tls),
         )
+        if own.secured is not None:
+            told = banner.secured(told, own.secured, name_server)
         return told.lines(options.output)
 
     with roster.claimed(config.data):
