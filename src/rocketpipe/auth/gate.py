@@ -271,6 +271,14 @@ class Gate:
         who = f"{SUBJECT_PREFIX}{shown} is not let in" if name else "nobody is let in unnamed"
         return RequestRejected(ResponseCode.NO_PERMISSION, f"{who}: {reason}.")
 
+    def secrets_of(self, user: User) -> list[Secret]:
+        """The secrets that are a user's now; none of one who is disabled."""
+        if not user.is_enabled:
+            return []
+        old = user.old
+        is_valid = old is not None and self._clock.now_ms() < old.until_ms
+        return [user.secret, *([old.secret] if old is not None and is_valid else [])]
+
     def _keys(self, found: _Known | None) -> tuple[SigningKey, ...]:
         if found is None or not found.user.is_enabled:
             return (self._nobody,)

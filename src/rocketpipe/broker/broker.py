@@ -23,6 +23,7 @@ from rocketpipe.broker.core import Core, Loop
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.presence.fast_port import fast_port
 from rocketpipe.broker.presence.registration import Registrar
+from rocketpipe.broker.replication.leading.challenged import Doorkeeper
 from rocketpipe.broker.replication.leading.ha_port import ha_port
 from rocketpipe.broker.roles.duties import background, role
 from rocketpipe.broker.roles.replicated import replicated
@@ -103,6 +104,8 @@ async def broker(
                 )
             )
         else:
+            plain_from = config.replication.plain_from
+            keeper = Doorkeeper(gate, plain_from) if gate is not None else None
             replica = await stack.enter_async_context(
                 replicated(
                     config,
@@ -119,7 +122,7 @@ async def broker(
                     watch=watch,
                     coordinator=coordinator,
                     gate=gate,
-                    ports=partial(ha_port, tls=tls),
+                    ports=partial(ha_port, tls=tls, keeper=keeper),
                 )
             )
             core = replica.run.core

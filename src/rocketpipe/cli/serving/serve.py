@@ -153,9 +153,8 @@ def _serve(
             settings.warn(
                 [f"{given.origin}: serve registers with its own NameServer, not with others"]
             )
-        serving = partial(name_server, names)
-        if secured is not None:
-            serving = secured.around(serving)
+        alone = partial(name_server, names)
+        serving = secured.around(alone) if secured is not None else alone
         own = OwnNameServer(serving, bound_host(names), boot_line, secured)
         directory.finish_leaving(loaded.config.data)
         with audit_option.written(loaded.config):
