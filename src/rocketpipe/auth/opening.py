@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from rocketpipe.auth.config import AuthConfig
 from rocketpipe.auth.gate import Gate
+from rocketpipe.auth.measured import measure
 from rocketpipe.auth.needs import Surroundings
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock
@@ -88,7 +89,7 @@ def open_gate(
             f"no user in {directory} may do everything, so nobody could make others: name one with "
             "its secret in initAuthenticationUser",
         )
-    return Gate(
+    gate = Gate(
         users,
         policies,
         authorizes=config.authorizes,
@@ -96,3 +97,5 @@ def open_gate(
         open_codes=config.codes_for_strangers(),
         clock=clock,
     )
+    measure(gate)
+    return gate

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocketpipe.auth import measured
 from rocketpipe.broker.config.advertise import is_loopback
 from rocketpipe.cli.serving import settings, tls_option
 from rocketpipe.errors import ConfigError
@@ -63,6 +64,7 @@ async def opened(
         ConfigError: If a file of the TLS settings is not what it should be.
     """
     watched = Watched()
+    watched.add(lambda: None, measured.families)
     secured = await tls_option.opened(stack, tls, watched)
     if getattr(options, "supervised", False):
         secured = None  # its parent asks there, on this machine

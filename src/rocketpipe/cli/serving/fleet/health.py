@@ -12,16 +12,20 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from rocketpipe.auth import measured
 from rocketpipe.cli.serving.fleet.fleet import Fleet
 from rocketpipe.clock import Clock, within
 from rocketpipe.health.bearer import BearerToken
 from rocketpipe.metrics import Family, Kind, Series, render
+from rocketpipe.remoting import tls
 from rocketpipe.remoting.caller import split_address
 
 #: So long a broker has for an answer, and so long the answer may be.
 _PATIENCE_MS: Final = 2000
 _MOST_BYTES: Final = 256 << 20
 _OK: Final = 200
+#: What the NameServer of this process is called among the brokers.
+NAME_SERVER: Final = "namesrv"
 
 
 class FleetHealth:
@@ -56,7 +60,8 @@ class FleetHealth:
             for name, answer in answers.items()
             if answer is not None and answer[0] == _OK
         }
-        return merged({**texts, "": render(self._families())})
+        own = render([*tls.families(), *measured.families()])
+        return merged({**texts, NAME_SERVER: own, "": render(self._families())})
 
     async def finish(self) -> None:
         """Nothing is collected when nobody asks."""
