@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config.advertise import advertised_address
+from rocketpipe.broker.config.advertise import advertised_address, local_address
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.draining import CLOSED, DRAINING
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
@@ -284,7 +284,7 @@ def serve_broker(
         served, before, boot, ready = config, _registered_with(config), [], {}
         if own is not None:
             names = await stack.enter_async_context(own.serving())
-            served = dataclasses.replace(config, name_servers=(names,))
+            served = dataclasses.replace(config, name_servers=(local_address(names),))
             before = Fact("NameServer", names, "name_servers", [names])
             boot, ready = [own.boot_line(names)], {"namesrv": names}
 

@@ -202,6 +202,19 @@ def add_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_flags(options: argparse.Namespace) -> None:
+    """Refuse flags that open what ``--secure`` closes.
+
+    Raises:
+        ConfigError: If there are.
+    """
+    if options.insecure:
+        raise ConfigError(FLAG, "and --insecure say the opposite: leave one of them out")
+    if options.tls_mode not in (None, "enforcing"):
+        raise ConfigError(FLAG, "tls.server.mode says otherwise: leave --tls-mode out")
+    options.tls_mode = None  # so it is anyway, once there is a certificate
+
+
 def place_of(data: Path) -> Path:
     """Where it is in a data directory."""
     return data.absolute() / "secure"

@@ -91,13 +91,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
     process.set_up_log(options.log_level)
+    if options.secure:
+        secure.check_flags(options)
     loaded = _load_broker(options)
     names, names_choice = _load_namesrv(options, loaded)
     if options.print_config:
         settings.print_items(loaded.items())
         return 0
-    if options.secure and options.insecure:
-        raise ConfigError(secure.FLAG, "and --insecure say the opposite: leave one of them out")
     if not options.secure:
         return _serve(options, loaded, names, names_choice)
     data = loaded.config.data

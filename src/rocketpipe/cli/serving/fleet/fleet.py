@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketpipe.background import running
+from rocketpipe.broker.config.advertise import local_address
 from rocketpipe.cli.children.child import Child, State
 from rocketpipe.cli.children.events import Event
 from rocketpipe.cli.children.output import LogLines
@@ -117,9 +118,9 @@ class Fleet:
         return self._commands.address(self.members[name])
 
     def _others(self, name: str) -> list[str]:
-        """Where those listen that serve beside one."""
+        """Where those are reached that serve beside one."""
         return [
-            self.address(each)
+            local_address(self.address(each))
             for each, child in self.children.items()
             if each != name and child.state is State.RUNNING
         ]
@@ -178,7 +179,7 @@ class Fleet:
         log.warning("%s", event.text)
         assert self._absences is not None
         if event.what == "serves":
-            self._absences.end(event.name, self.address(event.name))
+            self._absences.end(event.name, local_address(self.address(event.name)))
         if event.what != "died":
             return
         self._absences.begin(event.name)

@@ -8,6 +8,7 @@ import logging
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
+from rocketpipe.broker.config.advertise import local_address
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.loading import LoadedBroker
 from rocketpipe.cli.serving import banner, hints, http_option, process, settings, tls_option
@@ -59,9 +60,9 @@ def serve_fleet(
         http = await http_option.opened_for(stack, options, health, tls)
         name_server = await stack.enter_async_context(own.serving())
         directory.settle(config, wished)
-        await stack.enter_async_context(fleet.serving(name_server))
+        await stack.enter_async_context(fleet.serving(local_address(name_server)))
         health.started = True
-        served = dataclasses.replace(config, name_servers=(name_server,))
+        served = dataclasses.replace(config, name_servers=(local_address(name_server),))
         hosts = [own.host, config.host, *([options.http[0]] if options.http else [])]
         facts = [
             banner.version(),
