@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shlex
+import shutil
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import pytest
 
 from rocketpipe.auth.config import AuthConfig
 from rocketpipe.auth.opening import open_tables
+from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.users import UserTable
 from rocketpipe.cli.main import main
 from rocketpipe.cli.serving import secure
@@ -178,11 +180,21 @@ def test_who_was_removed_does_not_come_back_by_an_old_secret(
     # A secret that was changed elsewhere is not known here.
     known = users(tmp_path).get(FIRST_USER)
     assert known is not None
-    users(tmp_path).put(replace(known, secret=type(known.secret)("changed-elsewhere")))
+    users(tmp_path).put(replace(known, secret=Secret("changed-elsewhere")))
     with caplog.at_level(logging.WARNING):
         assert made(tmp_path).user == FIRST_USER
-    assert "has not the secret of admin any more" in caplog.text
+    assert "has not the secret of admin:" in caplog.text
     assert "changed-elsewhere" not in caplog.text
+
+
+def test_users_of_a_backup_know_the_servers_of_a_new_place(tmp_path: Path) -> None:
+    first = made(tmp_path)
+    shutil.rmtree(first.place)
+    again = made(tmp_path)
+    inner = json.loads((again.place / "inner.json").read_text())
+    known = users(tmp_path).get(INNER_USER)
+    assert known is not None
+    assert known.secret == Secret(inner["secretKey"])
 
 
 def test_what_the_user_has_is_used(tmp_path: Path) -> None:

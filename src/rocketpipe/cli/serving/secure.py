@@ -35,6 +35,7 @@ from rocketpipe.auth.config import AuthConfig
 from rocketpipe.auth.opening import open_tables
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import User, UserType
+from rocketpipe.auth.users import UserTable
 from rocketpipe.background import running
 from rocketpipe.broker.config.advertise import advertised_address
 from rocketpipe.cli.serving.banner import Fact
@@ -238,11 +239,12 @@ def set_up(data: Path, config: AuthConfig, tls: TlsConfig | None, hosts: Iterabl
             ca = place / "ca.pem"
         given = config.inner_client()
         inner = given.access_key if given is not None else INNER_USER
+        users = (config.auth_directory or StoreLayout(data).config).expanduser()
         if given is None:
             _write_once(place / "inner.json", _inner)
+            _inner_user(users, AuthConfig(inner_credentials_file=place / "inner.json"))
         _write_once(place / "http.token", lambda: secrets.token_urlsafe(32) + "\n")
-        users = config.auth_directory or StoreLayout(data).config
-        user = _first_user(users.expanduser(), place / "admin.key", inner)
+        user = _first_user(users, place / "admin.key", inner)
         made = Secured(data=data, hosts=names, ca=ca, own_certificate=own_certificate, user=user)
         write_file(made.conf, _conf(made, users, None if given else place / "inner.json"), _OWN)
     return made
@@ -350,13 +352,29 @@ def _inner() -> str:
     return json.dumps({"accessKey": INNER_USER, "secretKey": secret}) + "\n"
 
 
+def _inner_user(users: Path, config: AuthConfig) -> None:
+    """Have the servers known to each other, also where users are older: those of a backup."""
+    credentials = config.inner_client()
+    assert credentials is not None
+    table = _users(users)
+    known = table.get(credentials.access_key)
+    if known is None or known.secret != credentials.secret or not known.is_super:
+        table.put(User(name=credentials.access_key, secret=credentials.secret, type=UserType.SUPER))
+
+
+def _users(users: Path) -> UserTable:
+    users.mkdir(mode=0o700, parents=True, exist_ok=True)
+    table, _ = open_tables(Disk(), users)
+    table.look()
+    return table
+
+
 def _first_user(users: Path, key: Path, inner: str) -> str | None:
     """Make the first user, unless somebody is there who may do everything; gives its name.
 
     Who was removed does not come back by the secret that it had: there is a new one.
     """
-    users.mkdir(mode=0o700, parents=True, exist_ok=True)
-    table, _ = open_tables(Disk(), users)
+    table = _users(users)
     known = table.get(FIRST_USER)
     able = {user.name for user in table.all() if user.is_super and user.is_enabled} - {inner}
     if able:
@@ -365,7 +383,7 @@ def _first_user(users: Path, key: Path, inner: str) -> str | None:
         kept = key.read_text().strip() if key.exists() else ""
         if known.secret != Secret(kept):
             log.warning(
-                "%s has not the secret of %s any more: put the new one there", key, FIRST_USER
+                "%s has not the secret of %s: put it there, or clients find none", key, FIRST_USER
             )
         return FIRST_USER
     secret = Secret.generate()
