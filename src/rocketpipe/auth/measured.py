@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from weakref import WeakSet
 
@@ -27,22 +27,22 @@ def families() -> Iterator[Family]:
     reasons: Counter[str] = Counter()
     for gate in gates:
         reasons.update(gate.failures.totals)
+    denied = sum(gate.denied for gate in gates)
+    yield from measured(reasons, denied, max(len(gate.users) for gate in gates))
+
+
+def measured(reasons: Mapping[str, int], denied: int, users: int) -> Iterator[Family]:
+    """The same of numbers that are known."""
     yield Family(
         "rocketpipe_auth_failures_total",
         Kind.COUNTER,
         "Requests refused for want of a login, by reason.",
-        [Series(count, {"reason": reason}) for reason, count in sorted(reasons.items())]
-        or [Series(0, {"reason": "none"})],
+        [Series(count, {"reason": reason}) for reason, count in sorted(reasons.items())],
     )
     yield single(
         "rocketpipe_auth_denied_total",
         Kind.COUNTER,
         "Requests of known users refused for want of a right.",
-        sum(gate.denied for gate in gates),
+        denied,
     )
-    yield single(
-        "rocketpipe_auth_users",
-        Kind.GAUGE,
-        "Users that are known.",
-        max(len(gate.users) for gate in gates),
-    )
+    yield single("rocketpipe_auth_users", Kind.GAUGE, "Users that are known.", users)
