@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from rocketpipe.auth.credentials import Credentials
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import OldSecret
 from rocketpipe.broker.replication import challenge
+from rocketpipe.broker.replication.following.log_reader import LeaderLog, LeaderUnread
 from rocketpipe.errors import ConfigError, RequestRejected
 from rocketpipe.model.names import TABLES_TOPIC
 from rocketpipe.protocol.requests.users import (
@@ -32,7 +34,9 @@ from rocketpipe.protocol.requests.users import (
     UpdateUser,
     UserInfo,
 )
+from rocketpipe.remoting.authority import Authority
 from rocketpipe.remoting.caller import Caller, split_address
+from rocketpipe.remoting.tls_settings import Mode, TlsConfig, TlsSettings
 
 pytestmark = pytest.mark.scenario
 
@@ -203,6 +207,32 @@ async def test_named_addresses_follow_as_rocketmq_s_slaves_do(fixed: ReplicaGrou
     while b"seen by a slave of Apache's" not in found:
         found += await reader.read(1 << 16)
     writer.close()
+
+
+@pytest.mark.parametrize("mode", ["enforcing", "permissive"])
+async def test_replicas_prove_who_they_are_behind_tls_too(
+    fixed: ReplicaGroup, tmp_path: Path, mode: Mode
+) -> None:
+    authority = Authority.opened(tmp_path / "certs")
+    pair = authority.server([])
+    tls = TlsConfig(tls_mode=mode, tls_cert=pair.cert, tls_key=pair.key, tls_ca=authority.ca_file)
+    # NameServers of these tests are in the clear: the slave is told where its master is.
+    fixed.settings = {**guarded(), "tls": tls, "name_servers": ()}
+    master = await fixed.master()
+    place = master.core.group.status().ha_address
+    slave = await fixed.slave(master=place)
+    async with Caller(tls=TlsSettings(ca_file=authority.ca_file), sign=INNER.sign) as caller:
+        await caller.call(master.address, message("t", b"over TLS"))
+    await until(lambda: slave.log_end == master.log_end > 0)
+    outgoing = tls.outgoing or TlsSettings(ca_file=authority.ca_file)
+    read = partial(LeaderLog, place, None, 0, outgoing)
+    found = await asyncio.to_thread(read, lambda _: INNER)
+    try:
+        assert b"over TLS" in await asyncio.to_thread(found.read, 0, 1 << 20)
+    finally:
+        found.close()
+    with pytest.raises(LeaderUnread):
+        await asyncio.to_thread(read)
 
 
 async def test_replicas_need_credentials_and_rotated_ones_do(fixed: ReplicaGroup) -> None:

@@ -172,12 +172,17 @@ class KeptTable(Generic[ValueT]):
 
     # Another process's changes
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether another process has put a file in the place of the one that is known."""
+        return self._stamp() != self._seen
+
     def look(self) -> bool:
         """Take over what another process has put in the file's place; tells whether one has.
 
         It costs nothing as long as none has.
         """
-        if self._stamp() == self._seen or not self._changing.acquire(blocking=False):
+        if not self.is_behind or not self._changing.acquire(blocking=False):
             return False
         try:
             return self._reread()

@@ -36,7 +36,8 @@ async def keep_looking(gate: Gate, clock: Clock) -> NoReturn:
     while True:
         await clock.sleep(LOOK_EVERY_MS)
         for table in (gate.users, gate.policies):
-            await asyncio.to_thread(table.look)
+            if table.is_behind:
+                await asyncio.to_thread(table.look)
 
 
 def open_tables(disk: Disk, directory: Path) -> tuple[UserTable, PolicyTable]:

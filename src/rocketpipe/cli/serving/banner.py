@@ -243,6 +243,14 @@ def access(hosts: Iterable[str], config: AuthConfig) -> Fact:
     return Fact("Access", text, "access", told, alarming=True)
 
 
+def audit(config: AuthConfig) -> list[Fact]:
+    """Where it stands who did what, if that is a file of its own."""
+    if config.audit_file is None or not config.authenticates:
+        return []
+    path = str(config.audit_file.expanduser().absolute())
+    return [Fact("Audit", path, "audit", path)]
+
+
 def advertised(known_as: str, address: str) -> list[Fact]:
     """Where clients are told to connect, if that is not where the broker listens."""
     if known_as == address:

@@ -345,6 +345,7 @@ def _banner(
         banner.durability(config.store or StoreConfig(root=config.data)),
         *tls_option.fact(config.tls),
         banner.access(hosts, config),
+        *banner.audit(config),
         *after,
     ]
     return Banner(

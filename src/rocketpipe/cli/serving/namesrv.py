@@ -102,6 +102,7 @@ def run(options: argparse.Namespace) -> int:
                 ),
                 *tls_option.fact(config.tls),
                 banner.access([config.host, *([options.http[0]] if options.http else [])], config),
+                *banner.audit(config),
                 *hints.faster(),
             ],
             next_steps=banner.next_steps(address, ours=False, tls=config.tls),

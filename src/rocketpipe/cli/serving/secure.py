@@ -150,6 +150,8 @@ class Secured:
         if self.user is not None:
             text = f"{self.user}, who may do everything; the secret is in {self.key}"
             facts.append(Fact("First user", text, "first_user", self.user))
+        text = f"/metrics and /version want the one in {self.token}"
+        facts.append(Fact("Token", text, "http_token_file", str(self.token)))
         facts.append(
             Fact("Clients", f"{self.client_env} has all they need", "client", str(self.client_env))
         )

@@ -100,8 +100,16 @@ async def test_users_without_rights_and_disabled_ones_are_refused() -> None:
 
 async def test_a_named_address_is_taken_as_it_is_and_no_other() -> None:
     meeting = Meeting(keeper("10.0.0.0/24", "::1"))
+    meeting.challenged.data_received((0).to_bytes(8, "big"))
     assert meeting.peer.transport is meeting.wire
+    assert meeting.peer.data == bytes(8)
     assert meeting.wire.sent == b""
+    # One of ours proves who it is there too, so that the setting can go, replica by replica.
+    ours, answers = Meeting(keeper("10.0.0.0/24")), FollowerAnswers(root())
+    ours.challenged.data_received(answers.hello())
+    ours.challenged.data_received(answers.receive(ours.wire.sent))
+    assert ours.peer.transport is ours.wire
+    assert len(ours.wire.sent) == 72
     elsewhere = Meeting(keeper("10.0.1.0/24"))
     elsewhere.challenged.data_received((0).to_bytes(8, "big"))
     assert elsewhere.wire.aborted

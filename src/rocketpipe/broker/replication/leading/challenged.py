@@ -9,7 +9,7 @@ from typing import Any, cast
 from rocketpipe.auth.gate import Gate, host_of
 from rocketpipe.auth.policy import is_from
 from rocketpipe.auth.secret import Secret
-from rocketpipe.broker.replication.challenge import PATIENCE_S, LeaderAsks, NotProven
+from rocketpipe.broker.replication.challenge import MAGIC, PATIENCE_S, LeaderAsks, NotProven
 from rocketpipe.remoting.accepting import address_text
 
 
@@ -17,7 +17,10 @@ class Doorkeeper:
     """Says who may follow: those who ask as a user that may do everything."""
 
     def __init__(self, gate: Gate, plain_from: Sequence[str] = ()) -> None:
-        """``plain_from`` are addresses that need not prove anything: Apache's brokers cannot."""
+        """``plain_from`` are addresses that need not prove anything: Apache's brokers cannot.
+
+        Who comes from there and can, has to.
+        """
         self._gate = gate
         self._plain_from = tuple(plain_from)
 
@@ -66,19 +69,22 @@ class Challenged(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._address = "unconnected"
         self._is_over = False
+        self._takes_plain = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._address = address_text(transport.get_extra_info("peername"))
-        if self._keeper.takes_plain(self._address):
-            self._hand_on(b"")
-            return
+        self._takes_plain = self._keeper.takes_plain(self._address)
         self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, self._late)
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:
             return
         assert self._transport is not None
+        if self._takes_plain and not data.startswith(MAGIC[: len(data)]):
+            self._hand_on(data)
+            return
+        self._takes_plain = False  # it can prove who it is, and so it has to
         try:
             sent, rest = self._asks.receive(data)
         except NotProven as error:
@@ -109,6 +115,9 @@ class Challenged(asyncio.Protocol):
             self._peer.data_received(rest)
 
     def _late(self) -> None:
+        if self._takes_plain:
+            self._hand_on(b"")  # Apache's say nothing before they have to
+            return
         self._fail(f"no proof of who it is within {PATIENCE_S:g} s")
 
     def _fail(self, reason: str) -> None:

@@ -75,6 +75,7 @@ def serve_fleet(
             banner.durability(config.store or StoreConfig(root=config.data)),
             *tls_option.fact(config.tls),
             banner.access(hosts, config),
+            *banner.audit(config),
             *hints.faster(),
         ]
         told = Banner(
