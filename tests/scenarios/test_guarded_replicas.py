@@ -23,6 +23,8 @@ from rocketpipe.broker.replication import challenge
 from rocketpipe.broker.replication.following.log_reader import LeaderLog, LeaderUnread
 from rocketpipe.errors import ConfigError, RequestRejected
 from rocketpipe.model.names import TABLES_TOPIC
+from rocketpipe.namesrv.config import NamesrvConfig
+from rocketpipe.namesrv.server import name_server
 from rocketpipe.protocol.requests.users import (
     AclInfo,
     CreateAcl,
@@ -216,23 +218,24 @@ async def test_replicas_prove_who_they_are_behind_tls_too(
     authority = Authority.opened(tmp_path / "certs")
     pair = authority.server([])
     tls = TlsConfig(tls_mode=mode, tls_cert=pair.cert, tls_key=pair.key, tls_ca=authority.ca_file)
-    # NameServers of these tests are in the clear: the slave is told where its master is.
-    fixed.settings = {**guarded(), "tls": tls, "name_servers": ()}
-    master = await fixed.master()
-    place = master.core.group.status().ha_address
-    slave = await fixed.slave(master=place)
-    async with Caller(tls=TlsSettings(ca_file=authority.ca_file), sign=INNER.sign) as caller:
-        await caller.call(master.address, message("t", b"over TLS"))
-    await until(lambda: slave.log_end == master.log_end > 0)
-    outgoing = tls.outgoing or TlsSettings(ca_file=authority.ca_file)
-    read = partial(LeaderLog, place, None, 0, outgoing)
-    found = await asyncio.to_thread(read, lambda _: INNER)
-    try:
-        assert b"over TLS" in await asyncio.to_thread(found.read, 0, 1 << 20)
-    finally:
-        found.close()
-    with pytest.raises(LeaderUnread):
-        await asyncio.to_thread(read)
+    async with name_server(NamesrvConfig(port=0, tls=tls)) as names:
+        fixed.settings = {**guarded(), "tls": tls, "name_servers": (names,)}
+        master = await fixed.master()
+        slave = await fixed.slave()
+        async with Caller(tls=TlsSettings(ca_file=authority.ca_file), sign=INNER.sign) as caller:
+            await caller.call(master.address, message("t", b"over TLS"))
+        await until(lambda: slave.log_end == master.log_end > 0)
+        outgoing = tls.outgoing or TlsSettings(ca_file=authority.ca_file)
+        read = partial(LeaderLog, master.core.group.status().ha_address, None, 0, outgoing)
+        found = await asyncio.to_thread(read, lambda _: INNER)
+        try:
+            assert b"over TLS" in await asyncio.to_thread(found.read, 0, 1 << 20)
+        finally:
+            found.close()
+        with pytest.raises(LeaderUnread):
+            await asyncio.to_thread(read)
+        for each in (slave, master):
+            await each.stop()
 
 
 async def test_replicas_need_credentials_and_rotated_ones_do(fixed: ReplicaGroup) -> None:
