@@ -24,6 +24,7 @@ import rocketpipe.strategies
 import rocketpipe.tables
 import rocketpipe.testing
 from rocketpipe import errors
+from rocketpipe.auth.measured import measured as measured_of_users
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core
@@ -296,7 +297,11 @@ def metrics_page() -> Iterator[str]:
     measured += _of_replicas()
     measured += [
         (family.name, str(family.kind), family.help, _labels(family))
-        for family in (*processes({"broker-a-0": (True, 1)}), *tls.measured({"done": 1}, [0]))
+        for family in (
+            *processes({"broker-a-0": (True, 1)}),
+            *tls.measured({"done": 1}, [0]),
+            *measured_of_users({"no AccessKey": 1}, 0, 1),
+        )
     ]
     yield from _rows(measured)
     yield QUERY_METRICS

@@ -36,6 +36,20 @@ REFUSALS_A_MINUTE: Final = 60
 _MAX_TEXT: Final = 200
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/@%*+,|\[\]-]+")
 
+#: What makes, changes and removes users and rights.
+CHANGES_OF_USERS: Final[frozenset[type[Request[Any]]]] = frozenset(
+    {
+        users.CreateUser,
+        users.UpdateUser,
+        users.DeleteUser,
+        users.CreateAcl,
+        users.UpdateAcl,
+        users.DeleteAcl,
+        users.UpdatePlainAccount,
+        users.DeletePlainAccount,
+        users.UpdateGlobalWhiteAddresses,
+    }
+)
 #: What is told of in the audit, whoever does it.
 CHANGES: Final[frozenset[type[Request[Any]]]] = frozenset(
     {
@@ -67,15 +81,7 @@ CHANGES: Final[frozenset[type[Request[Any]]]] = frozenset(
         kv.DeleteKeyValue,
         kv.UpdateNamesrvConfig,
         transactions.ResumeChecks,
-        users.CreateUser,
-        users.UpdateUser,
-        users.DeleteUser,
-        users.CreateAcl,
-        users.UpdateAcl,
-        users.DeleteAcl,
-        users.UpdatePlainAccount,
-        users.DeletePlainAccount,
-        users.UpdateGlobalWhiteAddresses,
+        *CHANGES_OF_USERS,
     }
 )
 

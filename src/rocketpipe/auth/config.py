@@ -69,6 +69,23 @@ class AuthConfig:
         help="codes that are answered to strangers; 105 alone can be",
     )
 
+    audit_file: Path | None = setting(
+        "auditLogPath",
+        default=None,
+        help="the file of who did what; without one its lines are in the log, of the logger "
+        "`rocketpipe.audit`",
+    )
+    audit_bytes: int = setting(
+        "auditLogMaxBytes",
+        default=64 << 20,
+        unit="bytes",
+        least=4 << 10,
+        help="how long that file becomes before another is begun",
+    )
+    audit_files: int = setting(
+        "auditLogMaxFiles", default=10, least=1, most=1000, help="how many of them are kept"
+    )
+
     @property
     def authenticates(self) -> bool:
         """Whether requests are checked."""

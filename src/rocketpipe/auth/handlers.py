@@ -7,11 +7,12 @@ so keeps the one it has.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from rocketpipe.auth.changing import Changing
 from rocketpipe.auth.gate import Gate, Principal
 from rocketpipe.auth.infos import (
     acl_info,
@@ -67,18 +68,27 @@ _ACCOUNT_NOT_DELETED: Final = 210
 _ADDRESSES_NOT_UPDATED: Final = 211
 
 
+async def _nobody_waits() -> None:
+    """No replica has to have it too."""
+
+
 class UserHandlers:
     """Makes, changes and tells of users and of what they may do."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, settled: Callable[[], Awaitable[None]] = _nobody_waits) -> None:
+        """``settled`` waits until whoever takes over has what was changed."""
         self.gate = gate
         self._users = gate.users
         self._policies = gate.policies
-        self._changing = asyncio.Lock()
+        self._changing = Changing(gate.users, gate.policies)
+        self._settled = settled
 
     @handles(CreateUser)
     async def create_user(self, request: CreateUser, call: Call) -> None:
-        """Make a user; one that is there already is refused."""
+        """Make a user; one that is there already is refused, unless it is the very same.
+
+        The servers of one directory are each told, and who was not answered asks again.
+        """
         with _refusing():
             name, info = check_user(request.username), request.user
             secret = check_secret(info.password or "", least=LEAST_ON_THE_WIRE)
@@ -86,9 +96,17 @@ class UserHandlers:
             status = read_status(info.user_status) or UserStatus.ENABLE
         self._refuse_promotion(call.by, kind)
         async with self._changing:
-            if self._users.get(name) is not None:
-                raise _no(f"{SUBJECT_PREFIX}{name} is there already.")
-            await _kept(self._users.put, User(name=name, secret=secret, type=kind, status=status))
+            user, known = (
+                User(name=name, secret=secret, type=kind, status=status),
+                self._users.get(name),
+            )
+            if known is not None:
+                self._refuse_above(call.by, known)
+            if known != user:
+                if known is not None:
+                    raise _no(f"{SUBJECT_PREFIX}{name} is there already.")
+                await _kept(self._users.put, user)
+        await self._settled()
 
     @handles(UpdateUser)
     async def update_user(self, request: UpdateUser, call: Call) -> None:
@@ -115,6 +133,7 @@ class UserHandlers:
             if not (changed.is_super and changed.is_enabled):
                 self._refuse_last(user)
             await _kept(self._users.put, changed)
+        await self._settled()
 
     @handles(DeleteUser)
     async def delete_user(self, request: DeleteUser, call: Call) -> None:
@@ -123,6 +142,7 @@ class UserHandlers:
             name = check_user(request.username)
         async with self._changing:
             await self._remove(name, call.by)
+        await self._settled()
 
     async def put_account(self, request: UpdatePlainAccount, by: Principal | None) -> None:
         """Make or change a user as an account of RocketMQ 4.9 says, rights and all."""
@@ -148,6 +168,7 @@ class UserHandlers:
             if policy.entries:
                 await _kept(self._policies.put, policy)
             await _kept(self._users.put, user)
+        await self._settled()
 
     async def _remove(self, name: str, by: Principal | None) -> None:
         user = self._users.get(name)
@@ -194,6 +215,7 @@ class UserHandlers:
             for part, entries in parts:
                 policy = policy.with_entries(part, entries)
             await _kept(self._policies.put, policy)
+        await self._settled()
 
     @handles(DeleteAcl)
     async def delete_acl(self, request: DeleteAcl, call: Call) -> None:
@@ -212,6 +234,7 @@ class UserHandlers:
                 await _kept(self._policies.remove, subject)
             else:
                 await _kept(self._policies.put, policy)
+        await self._settled()
 
     @handles(GetAcl)
     async def get_acl(self, request: GetAcl, call: Call) -> AclReply:

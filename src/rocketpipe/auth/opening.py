@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
 from rocketpipe.auth.config import AuthConfig
 from rocketpipe.auth.gate import Gate
+from rocketpipe.auth.measured import measure
 from rocketpipe.auth.needs import Surroundings
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock
@@ -17,11 +19,25 @@ from rocketpipe.store.files.disk import Disk
 
 log = logging.getLogger(__name__)
 
+#: How often files are looked at that other processes may change.
+LOOK_EVERY_MS: Final = 250
 
 #: Servers of one process that are told the same directory have the same tables.
 _opened: Final[WeakValueDictionary[tuple[str, int], UserTable | PolicyTable]] = (
     WeakValueDictionary()
 )
+
+
+async def keep_looking(gate: Gate, clock: Clock) -> NoReturn:
+    """Have what other processes of a directory change in force here soon after.
+
+    Who is new there is known at once: before somebody is refused the files are looked at.
+    """
+    while True:
+        await clock.sleep(LOOK_EVERY_MS)
+        for table in (gate.users, gate.policies):
+            if table.is_behind:
+                await asyncio.to_thread(table.look)
 
 
 def open_tables(disk: Disk, directory: Path) -> tuple[UserTable, PolicyTable]:
@@ -74,7 +90,7 @@ def open_gate(
             f"no user in {directory} may do everything, so nobody could make others: name one with "
             "its secret in initAuthenticationUser",
         )
-    return Gate(
+    gate = Gate(
         users,
         policies,
         authorizes=config.authorizes,
@@ -82,3 +98,5 @@ def open_gate(
         open_codes=config.codes_for_strangers(),
         clock=clock,
     )
+    measure(gate)
+    return gate

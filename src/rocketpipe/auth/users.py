@@ -9,165 +9,22 @@ is never taken: it could bring back who was removed. A change is in force once t
 
 from __future__ import annotations
 
-import stat
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
+from rocketpipe.auth.kept_table import AuthFileUnusable, AuthTableFull, KeptTable
 from rocketpipe.auth.policy import Action, Decision, Entry, Part, Policy, Resource
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import OldSecret, User, UserStatus, UserType
-from rocketpipe.errors import RocketPipeError
-from rocketpipe.store.files.disk import Disk
-from rocketpipe.store.files.snapshot import Snapshot, SnapshotDamaged
 
 USERS_FILE: Final = "users.json"
 ACLS_FILE: Final = "acls.json"
+__all__ = ["AuthFileUnusable", "AuthTableFull", "PolicyTable", "UserTable"]
+
 MAX_USERS: Final = 10_000
 MAX_ENTRIES: Final = 100_000
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-
-ValueT = TypeVar("ValueT")
-
-
-class AuthFileUnusable(RocketPipeError):
-    """A file of users or policies that a server must not start with."""
-
-    def __init__(self, path: Path, reason: str, hint: str) -> None:
-        super().__init__(f"{path}: {reason}: {hint}")
-        self.path = path
-        self.hint = hint
-
-
-class AuthTableFull(RocketPipeError):
-    """One more user or entry than there may be."""
-
-
-class _KeptTable(Generic[ValueT]):
-    """Values by name, in memory and on the disk; changes may come from any thread."""
-
-    file_name: str
-    what: str
-
-    def __init__(self, values: Mapping[str, ValueT], snapshot: Snapshot | None) -> None:
-        self._values = dict(values)
-        self._snapshot = snapshot
-        self._changing = threading.Lock()
-        #: Another object after each change, and how many there were.
-        self.version: object = object()
-        self.changes = 0
-
-    @classmethod
-    def in_memory(cls, *values: ValueT) -> Any:
-        """A table that nobody keeps."""
-        return cls({cls._name(value): value for value in values}, None)
-
-    @classmethod
-    def opened(cls, disk: Disk, directory: Path) -> Any:
-        """Read the table of a directory; an empty one if there is none.
-
-        Raises:
-            AuthFileUnusable: If it is damaged, or others may read it.
-            DiskError: If the disk refuses.
-        """
-        path = directory / cls.file_name
-        try:
-            mode = path.stat().st_mode
-        except OSError:
-            mode = 0
-        if mode & _OTHERS:
-            raise AuthFileUnusable(
-                path,
-                f"others may read or change it (mode {stat.S_IMODE(mode):04o})",
-                f"chmod 600 {path}, and change the secrets that somebody may have seen",
-            )
-        snapshot = Snapshot(disk, path)
-        try:
-            values = snapshot.load(cls._read, fall_back=False)
-        except SnapshotDamaged as damage:
-            raise AuthFileUnusable(
-                path,
-                str(damage),
-                f"mend it, restore a copy of your own, or take {path.name}.bak if nobody was "
-                "removed since",
-            ) from damage
-        return cls(values or {}, snapshot)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, name: str) -> ValueT | None:
-        return self._values.get(name)
-
-    def all(self) -> list[ValueT]:
-        """Every value, in the order of their names."""
-        return [value for _, value in sorted(self._values.items())]
-
-    def put(self, value: ValueT) -> None:
-        """Take a value in, in the place of the one of that name.
-
-        Raises:
-            AuthTableFull: If there is no room for it.
-            DiskError: If it could not be kept; nothing has changed then.
-        """
-        self.change(lambda values: {**values, self._name(value): value})
-
-    def put_all(self, values: Iterable[ValueT]) -> None:
-        """Take values in, all or none; see `put`."""
-        new = {self._name(value): value for value in values}
-        self.change(lambda known: {**known, **new})
-
-    def remove(self, name: str) -> bool:
-        """Forget a value; tells whether there was one.
-
-        Raises:
-            DiskError: If that could not be kept; nothing has changed then.
-        """
-        if name not in self._values:
-            return False
-        # Twice: else the version before would keep what was removed.
-        self.change(
-            lambda values: {each: value for each, value in values.items() if each != name}, times=2
-        )
-        return True
-
-    def change(
-        self, change: Callable[[dict[str, ValueT]], dict[str, ValueT]], *, times: int = 1
-    ) -> None:
-        """Put other values in the place of these; in force once they are on the disk.
-
-        Raises:
-            AuthTableFull: If they are too many.
-            DiskError: If they could not be kept; nothing has changed then.
-        """
-        with self._changing:
-            values = change(self._values)
-            self._check(values)
-            if self._snapshot is not None:
-                for _ in range(times):
-                    self._snapshot.save(self._write(values))
-            self._values = values
-            self.version = object()
-            self.changes += 1
-
-    @staticmethod
-    def _name(value: Any) -> str:
-        raise NotImplementedError
-
-    @staticmethod
-    def _check(values: dict[str, Any]) -> None:
-        raise NotImplementedError
-
-    @staticmethod
-    def _read(text: bytes) -> dict[str, Any]:
-        raise NotImplementedError
-
-    @staticmethod
-    def _write(values: Mapping[str, Any]) -> bytes:
-        raise NotImplementedError
 
 
 class _KeptUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -185,7 +42,7 @@ class _UsersFile(msgspec.Struct, frozen=True):
     users: dict[str, _KeptUser]
 
 
-class UserTable(_KeptTable[User]):
+class UserTable(KeptTable[User]):
     """Users by name."""
 
     file_name = USERS_FILE
@@ -249,7 +106,7 @@ class _AclsFile(msgspec.Struct, frozen=True):
     acls: dict[str, dict[Part, list[_KeptEntry]]]
 
 
-class PolicyTable(_KeptTable[Policy]):
+class PolicyTable(KeptTable[Policy]):
     """Policies by their subjects."""
 
     file_name = ACLS_FILE

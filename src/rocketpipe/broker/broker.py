@@ -14,7 +14,7 @@ from functools import partial
 
 from rocketpipe.auth.gate import Gate
 from rocketpipe.auth.guarded_lane import GuardedLane
-from rocketpipe.auth.opening import open_gate
+from rocketpipe.auth.opening import keep_looking, open_gate
 from rocketpipe.background import running
 from rocketpipe.broker.assembly import build_core, open_store
 from rocketpipe.broker.config.advertise import advertised_address, check_advertised, host_of
@@ -23,6 +23,7 @@ from rocketpipe.broker.core import Core, Loop
 from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.presence.fast_port import fast_port
 from rocketpipe.broker.presence.registration import Registrar
+from rocketpipe.broker.replication.leading.challenged import Doorkeeper
 from rocketpipe.broker.replication.leading.ha_port import ha_port
 from rocketpipe.broker.roles.duties import background, role
 from rocketpipe.broker.roles.replicated import replicated
@@ -79,6 +80,8 @@ async def broker(
             usual=StoreLayout(config.data).config,
             cluster=config.cluster,
         )
+        if gate is not None:
+            await stack.enter_async_context(running(keep_looking(gate, clock), "users"))
         credentials = config.inner_client()
         sign = credentials.sign if credentials is not None else None
         caller = await stack.enter_async_context(Caller(tls=outgoing, sign=sign))
@@ -101,6 +104,8 @@ async def broker(
                 )
             )
         else:
+            plain_from = config.replication.plain_from
+            keeper = Doorkeeper(gate, plain_from) if gate is not None else None
             replica = await stack.enter_async_context(
                 replicated(
                     config,
@@ -117,7 +122,7 @@ async def broker(
                     watch=watch,
                     coordinator=coordinator,
                     gate=gate,
-                    ports=partial(ha_port, tls=tls),
+                    ports=partial(ha_port, tls=tls, keeper=keeper),
                 )
             )
             core = replica.run.core

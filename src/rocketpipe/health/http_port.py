@@ -5,6 +5,9 @@
     /metrics    Prometheus text
     /version    what runs here, as JSON
 
+Where there is a token, the last two want it (``Authorization: Bearer …``): they name topics and
+groups.
+
 It answers GET and HEAD without a body, one request a connection: enough for probes and scrapers,
 and too little for anything else. Whoever comes is answered: when the connections are too many, the
 one goes that has been there longest without a request, or else without taking its answer.
@@ -24,6 +27,7 @@ from rocketpipe import compiled
 from rocketpipe._version import __version__
 from rocketpipe.clock import Clock, SystemClock, within
 from rocketpipe.errors import PortUnavailable
+from rocketpipe.health.bearer import BearerToken
 from rocketpipe.metrics import CONTENT_TYPE, Family, pieces
 from rocketpipe.remoting.door import Door
 from rocketpipe.remoting.tls import ServerTls
@@ -37,6 +41,8 @@ REMEMBERED_MS: Final = 2000
 
 _PLAIN: Final = "text/plain; charset=utf-8"
 _END: Final = b"\r\n\r\n"
+_GUARDED: Final = ("/metrics", "/version")
+_NO_TOKEN: Final = b"this page wants the token of --http-token-file: Authorization: Bearer ...\n"
 
 log = logging.getLogger(__name__)
 
@@ -124,13 +130,16 @@ async def health_port(
     *,
     clock: Clock | None = None,
     tls: ServerTls | None = None,
+    token: BearerToken | None = None,
 ) -> AsyncIterator[str]:
     """Answer on a port inside the block, which is given the address; by HTTPS with ``tls``.
+
+    Measurements and the version are for those who show the ``token``, if there is one.
 
     Raises:
         PortUnavailable: If the port is taken, or the address is not this machine's.
     """
-    answering = _Answering(watched, clock or SystemClock())
+    answering = _Answering(watched, clock or SystemClock(), token)
     loop = asyncio.get_running_loop()
 
     #: Of whom it is not known yet whether they speak TLS; who came first stands first.
@@ -167,8 +176,9 @@ async def health_port(
 
 
 class _Answering:
-    def __init__(self, watched: Told, clock: Clock) -> None:
+    def __init__(self, watched: Told, clock: Clock, token: BearerToken | None) -> None:
         self._watched = watched
+        self._token = token
         self._clock = clock
         self._peers: set[asyncio.Task[object]] = set()
         #: Who has not asked yet, and whose answer is under way; who came first stands first.
@@ -218,15 +228,23 @@ class _Answering:
                 del self._silent[writer]
                 self._asked[writer] = None
             method, path = _asked(head)
-            status, kind, body = await self._page(method, path)
+            if path in _GUARDED and not self._may_have_it(head):
+                status, kind, body = HTTPStatus.UNAUTHORIZED, _PLAIN, _NO_TOKEN
+            else:
+                status, kind, body = await self._page(method, path)
         headers = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n"
         )
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers += "Allow: GET, HEAD\r\n"
+        if status is HTTPStatus.UNAUTHORIZED:
+            headers += "WWW-Authenticate: Bearer\r\n"
         writer.write(headers.encode() + b"\r\n" + (b"" if method == "HEAD" else body))
         await writer.drain()
+
+    def _may_have_it(self, head: bytes) -> bool:
+        return self._token is None or self._token.is_shown_in(head.decode("latin-1"))
 
     async def _page(self, method: str, path: str) -> tuple[HTTPStatus, str, bytes]:
         if not method:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from rocketpipe.auth.handlers import UserHandlers
-from rocketpipe.auth.opening import open_gate
+from rocketpipe.auth.opening import keep_looking, open_gate
 from rocketpipe.background import running
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.namesrv.config import LiveSettings, NamesrvConfig
@@ -60,11 +60,14 @@ async def name_server(config: NamesrvConfig, *, clock: Clock | None = None) -> A
         )
         try:
             async with (
+                AsyncExitStack() as stack,
                 ServerTls.opened(config.tls, clock) as tls,
                 Server.bound(config.host, config.port) as server,
                 server.serving(router.answer, membership.lose, clock=clock, tls=tls),
                 running(_expire_silent(membership, settings, clock), "expiry of silent brokers"),
             ):
+                if gate is not None:
+                    await stack.enter_async_context(running(keep_looking(gate, clock), "users"))
                 log.info("name server started address=%s", server.address)
                 yield server.address
         finally:

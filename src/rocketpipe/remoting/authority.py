@@ -67,20 +67,24 @@ class Authority:
         cert_file, key_file = directory / "ca.pem", directory / "ca-key.pem"
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if cert_file.exists() != key_file.exists():
+            # One that was killed over it leaves its key, and nothing that the key has signed.
+            begun = set(directory.glob("[!.]*.pem")) == {key_file}
+            if cert_file.exists() != key_file.exists() and not begun:
                 missing = key_file if cert_file.exists() else cert_file
                 raise ConfigError(
                     str(directory), f"{missing.name} is missing: bring it back, or begin elsewhere"
                 )
+            key: Any = None
+            if key_file.exists():
+                key = serialization.load_pem_private_key(key_file.read_bytes(), None)
             if cert_file.exists():
                 certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
-                key = serialization.load_pem_private_key(key_file.read_bytes(), None)
                 return cls(directory, certificate, key)
         except OSError as error:
             raise ConfigError(str(directory), f"cannot be used ({error.strerror})") from error
         except ValueError as error:
             raise ConfigError(str(directory), f"its CA cannot be read ({error})") from error
-        key = _new_key()
+        key = key or _new_key()
         name = _name(f"rocketpipe CA {secrets.token_hex(3)}")
         builder = _builder(name, name, key, CA_DAYS).add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
@@ -88,8 +92,9 @@ class Authority:
         builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
         certificate = _signed(builder, key, key)
         made = cls(directory, certificate, key)
-        _write(key_file, _pem_of(key), 0o600)
-        _write(cert_file, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+        if not begun:
+            write_file(key_file, _pem_of(key), 0o600)
+        write_file(cert_file, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
         return made
 
     def server(self, hosts: Sequence[str], *, name: str = "server", days: int = PAIR_DAYS) -> Pair:
@@ -125,8 +130,8 @@ class Authority:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         certificate = _signed(builder, key, self._key)
         pair = self.pair(file)
-        _write(pair.key, _pem_of(key), 0o600)
-        _write(pair.cert, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+        write_file(pair.key, _pem_of(key), 0o600)
+        write_file(pair.cert, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
         return pair
 
 
@@ -228,8 +233,12 @@ def _general_name(host: str) -> GeneralName:
     return x509.DNSName(name)
 
 
-def _write(path: Path, data: bytes, mode: int) -> None:
-    """Replace a file as a whole; its mode is so before anything is in it."""
+def write_file(path: Path, data: bytes, mode: int) -> None:
+    """Replace a file as a whole; its mode is so before anything is in it.
+
+    Raises:
+        ConfigError: If it cannot be written; what was there is there still.
+    """
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -11,6 +11,7 @@ from rocketpipe.broker.config.advertise import (
     advertised_address,
     check_advertised,
     host_of,
+    local_address,
     problem_with,
 )
 from rocketpipe.broker.tables.clients import ClientTable
@@ -78,6 +79,12 @@ async def found(server: Members | None) -> str | None:
     async with Server.bound("127.0.0.1", 0) as listening, Caller() as caller:
         async with listening.serving(router.answer):
             return await problem_with(listening.address, caller, group="g-1", client_id="us")
+
+
+def test_this_machine_comes_by_an_address_that_certificates_have() -> None:
+    assert local_address("0.0.0.0:9876") == "127.0.0.1:9876"
+    assert local_address("[::]:9876") == "[::1]:9876"
+    assert local_address("10.0.0.5:9876") == "10.0.0.5:9876"
 
 
 async def test_an_address_that_leads_to_us_is_fine() -> None:

@@ -40,8 +40,6 @@ class ElectedGroup(ReplicaGroup):
         self.ensemble = ensemble
         self.replicas: dict[int, Running] = {}
         self.coordinators: dict[int, SimCoordinator] = {}
-        #: What else each replica's settings say.
-        self.settings: dict[str, Any] = {}
         #: And those of each replica's store.
         self.store_settings: dict[str, Any] = {}
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
@@ -43,6 +44,8 @@ class ReplicaGroup:
         self.root = root
         self.name_server = name_server
         self._stack = stack
+        #: What else the settings of those say that are started from now on.
+        self.settings: dict[str, Any] = {}
 
     def config(
         self,
@@ -72,6 +75,7 @@ class ReplicaGroup:
     async def start(self, config: BrokerConfig) -> Running:
         cores: list[Core] = []
         stack = AsyncExitStack()
+        config = replace(config, **self.settings)
         address = await stack.enter_async_context(broker(config, watch=cores.append))
         self._stack.push_async_callback(stack.aclose)
         return Running(address, cores, stack)

@@ -58,3 +58,16 @@ def test_a_backup_is_complete_with_who_they_are_or_not_at_all(data: Path, tmp_pa
     with locked(Disk(), StoreLayout(data / "b-1")), pytest.raises(StoreLocked):
         back_up_all(Disk(), data, stores, tmp_path / "backup", SystemClock())
     assert roster.load(tmp_path / "backup") is None
+
+
+def test_whom_all_of_them_let_in_is_in_the_backup(tmp_path: Path) -> None:
+    data, backup, again = tmp_path / "data", tmp_path / "backup", tmp_path / "again"
+    (data / "config").mkdir(parents=True)
+    roster.begun("b", taken=False).grown(2).save(data)
+    for name in ("users.json", "acls.json"):
+        (data / "config" / name).write_text("{}")
+    back_up_all(Disk(), data, {}, backup, SystemClock())
+    restore_all(Disk(), backup, again)
+    for name in ("users.json", "acls.json"):
+        assert (again / "config" / name).read_text() == "{}"
+        assert (again / "config" / name).stat().st_mode & 0o777 == 0o600

@@ -53,6 +53,15 @@ def advertised_address(advertise: str | None, bound: str) -> str:
     return _joined(host, port)
 
 
+def local_address(bound: str) -> str:
+    """Where this machine itself reaches a server that is bound to ``bound``.
+
+    "Any" is an address to listen on, and in no certificate.
+    """
+    host, port = split_address(bound)
+    return _joined("::1" if ":" in host else "127.0.0.1", port) if _is_any(host) else bound
+
+
 async def host_of(address: str) -> Host:
     """The advertised address as records and message ids have it: clients connect to it too.
 

@@ -86,6 +86,8 @@ def replication_of(choice: Choice, broker: Mapping[str, Any]) -> ReplicationConf
         return None
     if zookeepers := values.get("zookeepers"):
         values["zookeepers"] = _comma_separated(zookeepers)
+    if plain_from := values.get("plain_from"):
+        values["plain_from"] = _comma_separated(plain_from)
     _check_told_address(choice)
     config = choice.build(ReplicationConfig, **values)
     _check_id(choice, config, broker.get("broker_id", 0))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from rocketpipe.auth.credentials import Credentials
+from rocketpipe.auth.policy import check_source, is_from
 from rocketpipe.config.setting import setting
 from rocketpipe.remoting.caller import split_address
 from rocketpipe.remoting.tls_settings import TlsSettings
@@ -26,8 +28,9 @@ class ReplicationConfig:
         ValueError: If settings do not fit together.
     """
 
-    #: How it connects to the others: not a setting of its own.
+    #: How it connects to the others, and as whom: not settings of their own.
     tls: TlsSettings | None = None
+    inner: Credentials | None = None
     role: BrokerRole | None = setting(
         "brokerRole",
         default=None,
@@ -147,6 +150,14 @@ class ReplicationConfig:
         help="where a coordinator elects, slaves of Apache's may listen in too",
     )
 
+    plain_from: tuple[str, ...] = setting(
+        "haAllowPlainFrom",
+        default=(),
+        help="with access control: addresses and networks of replicas that need not prove who they "
+        "are, `address;address`, as RocketMQ's own cannot. What comes from there is believed, and "
+        "goes there as it is",
+    )
+
     @property
     def elected(self) -> bool:
         """Whether a coordinator decides who leads."""
@@ -165,6 +176,12 @@ class ReplicationConfig:
             return self.ha_port
         return port + 1 if port else 0
 
+    def proves_to(self, leader: str) -> Credentials | None:
+        """By what a leader at this host is told who follows; None if it is not to be told."""
+        if any(is_from(leader, each) for each in self.plain_from):
+            return None
+        return self.inner
+
     def __post_init__(self) -> None:
         for key, address in (
             *(("zookeeperAddr", each) for each in self.zookeepers),
@@ -174,6 +191,11 @@ class ReplicationConfig:
                 split_address(address)
             except ValueError as error:
                 raise ValueError(f"{key}: {error}") from error
+        for source in self.plain_from:
+            try:
+                check_source(source)
+            except ValueError as error:
+                raise ValueError(f"haAllowPlainFrom: {error}") from error
         if self.silence_ms <= self.heartbeat_ms:
             raise ValueError(
                 f"haHousekeepingInterval: {self.silence_ms} is not longer than "

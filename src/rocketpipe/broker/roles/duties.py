@@ -185,8 +185,14 @@ def user_handlers(core: Core) -> list[object]:
     """Answer about the core's users, where it has any."""
     if core.gate is None:
         return []
-    users, config = UserHandlers(core.gate), core.config
+    users, config = UserHandlers(core.gate, partial(_with_replicas, core.tables)), core.config
     return [users, PlainAclHandlers(users, config.name, core.address, config.cluster)]
+
+
+async def _with_replicas(tables: Tables) -> None:
+    """Wait until whoever leads next knows the same users."""
+    if tables.replicas is not None:
+        await tables.replicas.settled()
 
 
 _PullsT = TypeVar("_PullsT", bound=PullHandlers)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+from rocketpipe.auth.audit import CHANGES_OF_USERS
 from rocketpipe.auth.handlers import PlainAclHandlers, UserHandlers
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core
@@ -187,7 +188,9 @@ def _answers(
     pass_on = PassOn(core.caller, leader)
     pulls = frozenset(map(int, pulling.PullMessage.codes))
     alone = (ReplicationHandlers, UserHandlers, PlainAclHandlers)
-    served = codes_of([*SERVED, *(kind for each in alone for kind in handled_requests(each))])
+    # Users change where the leader is: a follower has those that stand in the log.
+    own = {kind for each in alone for kind in handled_requests(each)} - CHANGES_OF_USERS
+    served = codes_of([*SERVED, *own])
     passed = _by_code(PASSED_ON)
     sends = _by_code(SENDS)
     known = frozenset(map(int, RequestCode))

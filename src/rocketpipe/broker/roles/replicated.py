@@ -74,7 +74,14 @@ async def replicated(
         RocketPipeError: If the data is another replica's.
     """
     outgoing = config.tls.outgoing if config.tls else None
-    replication = dataclasses.replace(replication, tls=outgoing)
+    inner = config.inner_client() if gate is not None else None
+    if gate is not None and inner is None:
+        raise ConfigError(
+            "innerClientAuthenticationCredentials",
+            "is missing: replicas prove to each other who they are: add "
+            '{"accessKey":"…","secretKey":"…"}, the same at all of them',
+        )
+    replication = dataclasses.replace(replication, tls=outgoing, inner=inner)
     async with AsyncExitStack() as stack:
         ha = await stack.enter_async_context(
             ports(config.host, replication.listen_port(config.port))
@@ -139,7 +146,14 @@ async def replicated(
             offline=Offline(
                 cut=partial(cut, store_config(config), disk, clock),
                 drop=partial(drop_log, store_config(config), disk),
-                mend=partial(mend_from_leader, store_config(config), disk, clock, tls=outgoing),
+                mend=partial(
+                    mend_from_leader,
+                    store_config(config),
+                    disk,
+                    clock,
+                    tls=outgoing,
+                    proves_to=replication.proves_to,
+                ),
             ),
         )
         replica.status = partial(status_of, replica)

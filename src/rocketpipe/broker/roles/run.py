@@ -17,6 +17,7 @@ from rocketpipe.broker.core import Core, Loop
 from rocketpipe.broker.replication.epochs import EpochTable
 from rocketpipe.broker.replication.following.kept_log import KeptLog
 from rocketpipe.broker.replication.joined import JOINED_FILE, JoinedEpoch
+from rocketpipe.broker.replication.tables.sealed_users import SealedUsers
 from rocketpipe.broker.replication.tables.table_log import TableLog
 from rocketpipe.broker.roles.duties import Role
 from rocketpipe.broker.roles.switchboard import Switchboard
@@ -58,6 +59,7 @@ class Run:
             pins=core.pins,
             keep_from=self.kept_log.keep_from,
             host=core.store_host,
+            users=_sealed_users(core),
         )
 
     def _append(self, puts: Sequence[Put]) -> LogOffset:
@@ -148,6 +150,11 @@ async def saved(tables: Tables, every_ms: int) -> AsyncIterator[None]:
             yield
     finally:
         tables.save()
+
+
+def _sealed_users(core: Core) -> SealedUsers | None:
+    inner = core.config.inner_client() if core.gate is not None else None
+    return None if core.gate is None or inner is None else SealedUsers(core.gate, inner)
 
 
 def _is_clean(store: MessageStore, joined: JoinedEpoch, now: str) -> bool:

@@ -2,6 +2,7 @@
 
     BACKUP/broker-a-0/       what `store backup` makes of one
     BACKUP/broker-a-1/
+    BACKUP/config/           whom all of them let in, with access control
     BACKUP/brokers.json      who they are; written last, so without it the backup is not complete
 
 What the NameServer keeps (``DIR/namesrv``) is no store: it is copied as any file.
@@ -11,10 +12,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rocketpipe.auth.users import ACLS_FILE, USERS_FILE
 from rocketpipe.clock import Clock
 from rocketpipe.errors import ConfigError
 from rocketpipe.store import roster
 from rocketpipe.store.files.disk import Disk
+from rocketpipe.store.files.whole_file import write_whole
 from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.roster import WHOLE, Member, Roster
 from rocketpipe.store.state.run_files import locked
@@ -52,6 +55,8 @@ def back_up_all(
         with locked(disk, StoreLayout(root)):
             made[name] = back_up(disk, root, target / name, clock=clock)
     disk.make_directory(target)
+    if not any(member.directory == WHOLE for member in known.brokers):
+        _copy_users(disk, data, target)  # else they were among that one's tables
     Roster(prefix=known.prefix, next=known.next, brokers=known.brokers).save(target, disk)
     return made
 
@@ -73,8 +78,20 @@ def restore_all(disk: Disk, backup: Path, data: Path) -> dict[Path, Backup]:
         if _is_there(backup, member):
             made[member.root(data)] = restore(disk, backup / member.name, member.root(data))
     disk.make_directory(data)
+    _copy_users(disk, backup, data)
     known.save(data, disk)
     return made
+
+
+def _copy_users(disk: Disk, source: Path, target: Path) -> None:
+    """Copy whom the brokers of a directory let in, if they ask anybody."""
+    here, there = StoreLayout(source).config, StoreLayout(target).config
+    for name in (USERS_FILE, ACLS_FILE):
+        if (here / name).is_file():
+            disk.make_directory(there)
+            text = (here / name).read_bytes()
+            write_whole(disk, there / name, text, there / f"{name}.tmp")
+            disk.sync_directory(there)
 
 
 def _known(disk: Disk, data: Path) -> Roster:

@@ -23,6 +23,7 @@ from rocketpipe.cli.terminal.arguments import count
 from rocketpipe.cli.terminal.printing import Printer, add_format_flags, moment
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.client.admin.findings import counted
+from rocketpipe.client.credentials import credentials_of
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
 from rocketpipe.model.offsets import LogOffset
@@ -320,7 +321,15 @@ def _repair(options: argparse.Namespace) -> int:
         except ValueError as error:
             reason = f"{text!r} is neither a store's directory nor HOST:PORT"
             raise ConfigError("--from", reason) from error
-        done = mend_from_leader(config, disk, clock, text, tls=TlsSettings.of(None))
+        credentials = credentials_of()
+        done = mend_from_leader(
+            config,
+            disk,
+            clock,
+            text,
+            tls=TlsSettings.of(None),
+            proves_to=lambda _: credentials,
+        )
     printer = Printer.of(options)
     if printer.form == "table":
         for each in done.ranges:

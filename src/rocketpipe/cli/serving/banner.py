@@ -13,7 +13,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -33,6 +33,7 @@ from rocketpipe.store.layout import StoreLayout
 
 if TYPE_CHECKING:  # a NameServer has no broker, and need not wait for one to be loaded
     from rocketpipe.broker.core import Core
+    from rocketpipe.cli.serving.secure import Secured
 
 _LABEL_WIDTH: Final = 12
 _LEAST_WIDTH: Final = 40
@@ -70,6 +71,8 @@ class Banner:
     facts: Sequence[Fact]
     #: Two commands to try next.
     next_steps: Sequence[str] = field(default=())
+    #: Lines that are to be copied as they are, by what they are written in.
+    examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def lines(self, form: str = "text", out: TextIO | None = None) -> list[str]:
         """The lines to print: ``json``, or ``text`` as ``out`` can show it."""
@@ -77,11 +80,15 @@ class Banner:
         if form == "json":
             facts = {fact.key: fact.value for fact in self.facts}
             told = {"event": "ready", **self.ready, **facts, "next": list(self.next_steps)}
+            if self.examples:
+                told["examples"] = {name: list(some) for name, some in self.examples.items()}
             return [json.dumps(told, ensure_ascii=False)]
         if out.isatty():
             shown = self._for_people(colours=has_colours(out))
         else:
             shown = [*self.boot, *(f"{fact.label}: {fact.text}" for fact in self.facts)]
+            for name, some in self.examples.items():
+                shown += [f"{name}: {line}" for line in some]
             shown += [f"Try: {step}" for step in self.next_steps]
         return [*shown, "ready " + " ".join(f"{name}={at}" for name, at in self.ready.items())]
 
@@ -92,10 +99,15 @@ class Banner:
         for fact in self.facts:
             style = "warn" if fact.alarming else None
             lines += _entry(fact.label, fact.text, wide, style, colours=colours)
-        for number, step in enumerate(self.next_steps):
-            # Not wrapped: it is to be copied.
-            label = painted(f"{'' if number else 'Try':<{_LABEL_WIDTH}}", "head", colours=colours)
-            lines.append(f"  {label}{painted(step, 'good', colours=colours)}")
+        for name, some in {**self.examples, "Try": self.next_steps}.items():
+            for number, line in enumerate(some):
+                # Not wrapped: it is to be copied.
+                label = f"{'' if number else name:<{_LABEL_WIDTH}}"
+                style = "good" if name == "Try" else None
+                lines.append(
+                    f"  {painted(label, 'head', colours=colours)}"
+                    f"{painted(line, style, colours=colours)}"
+                )
         return [*lines, ""]
 
 
@@ -231,6 +243,14 @@ def access(hosts: Iterable[str], config: AuthConfig) -> Fact:
     return Fact("Access", text, "access", told, alarming=True)
 
 
+def audit(config: AuthConfig) -> list[Fact]:
+    """Where it stands who did what, if that is a file of its own."""
+    if config.audit_file is None or not config.authenticates:
+        return []
+    path = str(config.audit_file.expanduser().absolute())
+    return [Fact("Audit", path, "audit", path)]
+
+
 def advertised(known_as: str, address: str) -> list[Fact]:
     """Where clients are told to connect, if that is not where the broker listens."""
     if known_as == address:
@@ -313,6 +333,16 @@ def next_steps(
             f"rocketpipe message send orders 'order 1' --tag paid --key A1{flag}",
         ]
     return [f"rocketpipe topic list --stats{flag}", f"rocketpipe doctor{flag}"]
+
+
+def secured(told: Banner, made: Secured, name_server: str) -> Banner:
+    """The same, with what ``--secure`` has set up and how clients get in."""
+    return replace(
+        told,
+        facts=[*told.facts, *made.facts()],
+        examples=made.examples(name_server),
+        next_steps=made.next_steps(),
+    )
 
 
 def size_text(count: int) -> str:

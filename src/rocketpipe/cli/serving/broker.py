@@ -10,13 +10,14 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from rocketpipe.broker.broker import broker
-from rocketpipe.broker.config.advertise import advertised_address
+from rocketpipe.broker.config.advertise import advertised_address, local_address
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.draining import CLOSED, DRAINING
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
 from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.core import Core
 from rocketpipe.cli.serving import (
+    audit_option,
     banner,
     hints,
     host_checks,
@@ -27,6 +28,7 @@ from rocketpipe.cli.serving import (
 )
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
 from rocketpipe.cli.serving.fleet import cores, directory
+from rocketpipe.cli.serving.secure import Secured
 from rocketpipe.descriptors import raise_limit
 from rocketpipe.errors import ConfigError
 from rocketpipe.store.config import StoreConfig
@@ -83,6 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_group_flags(parser)
     add_broker_flags(parser, "broker")
     settings.add_shared_flags(parser)
+    http_option.add_flags(parser)
     banner.add_flag(parser)
     parser.add_argument(
         "-p",
@@ -105,6 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     # Of a child of `serve --brokers`: what that has said already need not be said again.
     parser.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--auth-directory", help=argparse.SUPPRESS)
     # Of one that `broker drain` empties: it starts again as it was.
     parser.add_argument("--state", choices=list(MemberState), help=argparse.SUPPRESS)
     parser.set_defaults(run=run)
@@ -200,6 +204,8 @@ def run(options: argparse.Namespace) -> int:
             *broker_flags(options),
             *_group_flags(options),
             *_state_flags(options),
+            *audit_option.flags(options),
+            ("authConfigPath", options.auth_directory, "--auth-directory"),
             ("namesrvAddr", options.namesrvAddr, "-n"),
             ("bindAddress", options.bind, "--bind"),
             ("listenPort", options.port, "--port"),
@@ -228,11 +234,13 @@ def run(options: argparse.Namespace) -> int:
         if not options.supervised:
             settings.tell_of(loaded.choice)
             settings.warn_of_no_access_control(config)
+            settings.warn_of_replay([config.host], config, config.tls)
         if not config.name_servers:
             settings.warn(
                 ["no NameServer to register with, so no client finds this broker: add -n"]
             )
-        return serve_broker(options, config)
+        with audit_option.written(config):
+            return serve_broker(options, config)
 
 
 def _refuse_lost_slave(loaded: LoadedBroker) -> None:
@@ -254,6 +262,8 @@ class OwnNameServer(NamedTuple):
     serving: Callable[[], AbstractAsyncContextManager[str]]
     host: str
     boot_line: Callable[[str], str]
+    #: What ``--secure`` has set up.
+    secured: Secured | None = None
 
 
 def serve_broker(
@@ -275,7 +285,7 @@ def serve_broker(
         served, before, boot, ready = config, _registered_with(config), [], {}
         if own is not None:
             names = await stack.enter_async_context(own.serving())
-            served = dataclasses.replace(config, name_servers=(names,))
+            served = dataclasses.replace(config, name_servers=(local_address(names),))
             before = Fact("NameServer", names, "name_servers", [names])
             boot, ready = [own.boot_line(names)], {"namesrv": names}
 
@@ -297,6 +307,8 @@ def serve_broker(
             http=http,
             found=found,
         )
+        if own is not None and own.secured is not None:
+            told = banner.secured(told, own.secured, ready["namesrv"])
         return told.lines(options.output)
 
     return process.serve_until_signal(start, partial(http_option.given_up, parts))
@@ -334,6 +346,7 @@ def _banner(
         banner.durability(config.store or StoreConfig(root=config.data)),
         *tls_option.fact(config.tls),
         banner.access(hosts, config),
+        *banner.audit(config),
         *after,
     ]
     return Banner(

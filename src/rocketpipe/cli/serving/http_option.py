@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocketpipe.auth import measured
+from rocketpipe.broker.config.advertise import is_loopback
 from rocketpipe.cli.serving import settings, tls_option
+from rocketpipe.errors import ConfigError
+from rocketpipe.health.bearer import BearerToken
 from rocketpipe.health.http_port import Told, Watched, health_port
 from rocketpipe.remoting.tls import ServerTls
 from rocketpipe.remoting.tls_settings import TlsConfig
@@ -16,14 +21,37 @@ if TYPE_CHECKING:
     from rocketpipe.broker.core import Core
 
 
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add where the port is, and who may ask there."""
+    parser.add_argument(
+        "--http",
+        type=settings.address,
+        metavar="HOST:PORT",
+        help="answer /healthz, /readyz, /metrics and /version there; port 0 takes a free one",
+    )
+    parser.add_argument(
+        "--http-token-file",
+        type=Path,
+        metavar="FILE",
+        help="/metrics and /version are for those who show the token in its first line: "
+        "Authorization: Bearer TOKEN",
+    )
+
+
 def refuse_strangers(options: argparse.Namespace) -> None:
-    """Let the port be where others reach it only if the user insists.
+    """Let the port be where others reach it only if they show a token, or the user insists.
 
     Raises:
         ConfigError: If they can, and the user does not.
     """
-    if options.http is not None:
-        settings.refuse_strangers(options.http[0], "--http", insecure=options.insecure)
+    if options.http is None or options.insecure or options.http_token_file is not None:
+        return
+    if not is_loopback(options.http[0]):
+        raise ConfigError(
+            "--http",
+            f"{options.http[0]} can be reached from other machines, and whoever asks is told of "
+            "topics and groups: add --http-token-file FILE, or --insecure if you mean it",
+        )
 
 
 async def opened(
@@ -36,6 +64,7 @@ async def opened(
         ConfigError: If a file of the TLS settings is not what it should be.
     """
     watched = Watched()
+    watched.add(lambda: None, measured.families)
     secured = await tls_option.opened(stack, tls, watched)
     if getattr(options, "supervised", False):
         secured = None  # its parent asks there, on this machine
@@ -49,11 +78,14 @@ async def opened_for(
 
     Raises:
         OSError: If the port is taken.
+        ConfigError: If there is no token in its file.
     """
     if options.http is None:
         return None
     host, port = options.http
-    return await stack.enter_async_context(health_port(host, port, told, tls=tls))
+    file = options.http_token_file
+    token = BearerToken(file) if file is not None else None
+    return await stack.enter_async_context(health_port(host, port, told, tls=tls, token=token))
 
 
 def given_up(cores: Sequence[Core]) -> str | None:

@@ -6,7 +6,15 @@ import argparse
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from rocketpipe.cli.serving import banner, hints, http_option, process, settings, tls_option
+from rocketpipe.cli.serving import (
+    audit_option,
+    banner,
+    hints,
+    http_option,
+    process,
+    settings,
+    tls_option,
+)
 from rocketpipe.cli.serving.banner import Banner, Fact
 from rocketpipe.config.known_keys import NAMESRV_KEYS
 from rocketpipe.config.load import Choice, Given
@@ -37,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "prod keeps key-values in ~/namesrv, as RocketMQ does; dev for as long as it runs",
     )
     settings.add_shared_flags(parser)
+    http_option.add_flags(parser)
     banner.add_flag(parser)
     parser.set_defaults(run=run)
 
@@ -50,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
         tables=("namesrv",),
         flags=[
             *tls_option.flags(options),
+            *audit_option.flags(options),
             ("listenPort", options.port, "--port"),
             ("bindAddress", options.bind, "--bind"),
             ("profile", options.profile, "--profile"),
@@ -68,6 +78,7 @@ def run(options: argparse.Namespace) -> int:
     http_option.refuse_strangers(options)
     settings.tell_of(choice)
     settings.warn_of_no_access_control(config)
+    settings.warn_of_replay([config.host], config, config.tls)
 
     async def start(stack: AsyncExitStack) -> list[str]:
         watched, http = await http_option.opened(stack, options, config.tls)
@@ -91,13 +102,15 @@ def run(options: argparse.Namespace) -> int:
                 ),
                 *tls_option.fact(config.tls),
                 banner.access([config.host, *([options.http[0]] if options.http else [])], config),
+                *banner.audit(config),
                 *hints.faster(),
             ],
             next_steps=banner.next_steps(address, ours=False, tls=config.tls),
         )
         return told.lines(options.output)
 
-    return process.serve_until_signal(start)
+    with audit_option.written(config):
+        return process.serve_until_signal(start)
 
 
 def namesrv_settings() -> tuple[Setting, ...]:

@@ -7,8 +7,17 @@ import dataclasses
 from functools import partial
 
 from rocketpipe.auth.config import AuthConfig
+from rocketpipe.broker.config.advertise import advertised_address
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
-from rocketpipe.cli.serving import banner, http_option, process, settings, tls_option
+from rocketpipe.cli.serving import (
+    audit_option,
+    banner,
+    http_option,
+    process,
+    secure,
+    settings,
+    tls_option,
+)
 from rocketpipe.cli.serving.broker import (
     OwnNameServer,
     add_broker_flags,
@@ -23,10 +32,13 @@ from rocketpipe.cli.serving.namesrv import (
     load_namesrv,
     namesrv_settings,
 )
+from rocketpipe.cli.serving.secure import Secured
 from rocketpipe.config.load import Choice, Given
 from rocketpipe.errors import ConfigError
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
+from rocketpipe.remoting.caller import split_address
+from rocketpipe.store.layout import StoreLayout
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_broker_flags(parser, "serve")
     settings.add_shared_flags(parser)
+    http_option.add_flags(parser)
+    secure.add_flag(parser)
     banner.add_flag(parser)
     parser.set_defaults(run=run)
 
@@ -77,12 +91,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
     process.set_up_log(options.log_level, options.log_format)
+    if options.secure:
+        secure.check_flags(options)
     loaded = _load_broker(options)
     names, names_choice = _load_namesrv(options, loaded)
     if options.print_config:
         settings.print_items(loaded.items())
         return 0
     process.log_as(loaded.config.name)
+    if not options.secure:
+        return _serve(options, loaded, names, names_choice)
+    data = loaded.config.data
+    with settings.claimed_directory(data, loaded.choice.origin("storePathRootDir")):
+        secured = _secured(options, loaded, names)
+        loaded = _load_broker(options)
+        names, names_choice = _load_namesrv(options, loaded)
+        secure.check(loaded.config, loaded.config.tls)
+        secure.check(names, names.tls)
+        return _serve(options, loaded, names, names_choice, secured)
+
+
+def _secured(options: argparse.Namespace, loaded: LoadedBroker, names: NamesrvConfig) -> Secured:
+    """Set everything up, and have the options say so.
+
+    Raises:
+        ConfigError: If something cannot be made.
+    """
+    config = loaded.config
+    hosts = [bound_host(names), config.host, *([options.http[0]] if options.http else [])]
+    if config.advertise is not None:
+        known_as, _ = split_address(advertised_address(config.advertise, "127.0.0.1:1"))
+        hosts.insert(0, known_as)
+    made = secure.set_up(config.data, config, config.tls, hosts)
+    # First: what the user's own files say counts more.
+    options.config = [made.conf, *options.config]
+    options.http_token_file = options.http_token_file or made.token
+    if config.audit_file is None and options.audit_log is None:
+        options.audit_log = str(config.data.absolute() / "logs" / "audit.log")
+    return made
+
+
+def _serve(
+    options: argparse.Namespace,
+    loaded: LoadedBroker,
+    names: NamesrvConfig,
+    names_choice: Choice,
+    secured: Secured | None = None,
+) -> int:
     for host, choice in ((bound_host(names), names_choice), (loaded.config.host, loaded.choice)):
         settings.refuse_strangers(
             host,
@@ -93,21 +148,20 @@ def run(options: argparse.Namespace) -> int:
     with settings.claimed_directory(loaded.config.data, loaded.choice.origin("storePathRootDir")):
         settings.tell_of(names_choice, loaded.choice)
         settings.warn_of_no_access_control(loaded.config)
+        hosts = [bound_host(names), loaded.config.host]
+        settings.warn_of_replay(hosts, loaded.config, loaded.config.tls)
         if given := loaded.choice.given("namesrvAddr"):
             settings.warn(
                 [f"{given.origin}: serve registers with its own NameServer, not with others"]
             )
-        own = OwnNameServer(partial(name_server, names), bound_host(names), boot_line)
+        alone = partial(name_server, names)
+        serving = secured.around(alone) if secured is not None else alone
+        own = OwnNameServer(serving, bound_host(names), boot_line, secured)
         directory.finish_leaving(loaded.config.data)
-        if (wished := directory.wanted(loaded.config, options.brokers)) is not None:
-            if loaded.config.authenticates:
-                raise ConfigError(
-                    loaded.choice.origin("authenticationEnabled"),
-                    "several brokers in one directory have no access control yet: serve one, or "
-                    "start each by `rocketpipe broker`",
-                )
-            return serve_fleet(options, loaded, wished, own)
-        return serve_broker(options, loaded.config, own)
+        with audit_option.written(loaded.config):
+            if (wished := directory.wanted(loaded.config, options.brokers)) is not None:
+                return serve_fleet(options, loaded, wished, own)
+            return serve_broker(options, loaded.config, own)
 
 
 def _brokers(text: str) -> int | str:
@@ -127,6 +181,7 @@ def _load_broker(options: argparse.Namespace) -> LoadedBroker:
         flags=[
             *tls_option.flags(options),
             *broker_flags(options),
+            *audit_option.flags(options),
             ("bindAddress", host, "--broker"),
             ("listenPort", None if port is None else str(port), "--broker"),
         ],
@@ -170,7 +225,8 @@ def _guarded(names: NamesrvConfig, loaded: LoadedBroker) -> NamesrvConfig:
     config = loaded.config
     if config.authenticates and not names.authenticates:
         same = {each.name: getattr(config, each.name) for each in dataclasses.fields(AuthConfig)}
-        same |= {"auth_directory": config.data / "namesrv" / "auth"}
+        # The same directory: who is made, changed or removed at one of them is so at all.
+        same |= {"auth_directory": config.auth_directory or StoreLayout(config.data).config}
         names = dataclasses.replace(names, auth_cluster=config.cluster, **same)
     if names.authenticates and config.inner_client() is None:
         raise ConfigError(

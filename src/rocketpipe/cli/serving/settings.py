@@ -18,6 +18,7 @@ from rocketpipe.config.load import Choice, Given, given_in_environment, given_in
 from rocketpipe.config.setting import Setting
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import split_address
+from rocketpipe.remoting.tls_settings import TlsConfig
 
 #: The profile of a server that is told none: `serve` is for trying, the others for deployments.
 USUAL_PROFILE: Final = {"serve": "dev", "broker": "prod", "namesrv": "prod"}
@@ -47,10 +48,9 @@ def add_shared_flags(parser: argparse.ArgumentParser) -> None:
     )
     tls_option.add_flags(parser)
     parser.add_argument(
-        "--http",
-        type=address,
-        metavar="HOST:PORT",
-        help="answer /healthz, /readyz, /metrics and /version there; port 0 takes a free one",
+        "--audit-log",
+        metavar="FILE",
+        help="who did what administrative thing, a line each; begun anew when it is long",
     )
     parser.add_argument(
         "--log-level",
@@ -129,7 +129,8 @@ def refuse_strangers(host: str, origin: str, *, insecure: bool) -> None:
     raise ConfigError(
         origin,
         f"{host} can be reached from other machines, and there is no access control: "
-        "use 127.0.0.1, set authenticationEnabled, or add --insecure if you mean it",
+        "use 127.0.0.1, `rocketpipe serve --secure` or authenticationEnabled, or add --insecure "
+        "if you mean it",
     )
 
 
@@ -186,6 +187,17 @@ def tell_of(*choices: Choice) -> None:
             log.info("%s", line)
 
 
+def warn_of_replay(hosts: Iterable[str], config: AuthConfig, tls: TlsConfig | None) -> None:
+    """Say that signatures alone do not help where others can listen."""
+    outside = sorted({host for host in hosts if not is_loopback(host)})
+    if outside and config.authenticates and (tls is None or tls.mode != "enforcing"):
+        log.warning(
+            "requests to %s go without TLS: whoever listens on the way reads them all, and can "
+            "send a signed one again; see `rocketpipe tls init`, or serve --secure",
+            ", ".join(outside),
+        )
+
+
 def warn_of_no_access_control(config: AuthConfig) -> None:
     """Have the log say it of a server that asks nobody who they are.
 
@@ -201,10 +213,11 @@ def print_items(items: Iterable[tuple[str, str, str]]) -> None:
     for key, text, origin in sorted(items, key=lambda item: item[0].lower()):
         if origin != "default":
             lines.append(f"# {origin}")
-        lines.append(f"{key}={_conf_value(text)}")
+        lines.append(f"{key}={conf_value(text)}")
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
-def _conf_value(text: str) -> str:
+def conf_value(text: str) -> str:
+    """A value as it stands in a ``.conf`` file."""
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
     return "\\" + escaped if escaped.startswith(" ") else escaped

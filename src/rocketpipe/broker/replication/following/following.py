@@ -13,10 +13,12 @@ from typing import Final
 
 from rocketpipe.background import running
 from rocketpipe.broker.config.replication import ReplicationConfig
+from rocketpipe.broker.replication.challenge import NotProven
 from rocketpipe.broker.replication.epochs import EpochTable
 from rocketpipe.broker.replication.following.agreement import EpochStale
 from rocketpipe.broker.replication.following.incoming import Incoming
 from rocketpipe.broker.replication.following.leader_clock import LeaderClock
+from rocketpipe.broker.replication.following.proving import Proving
 from rocketpipe.broker.replication.frames import Dialect, HaProtocolError
 from rocketpipe.broker.replication.joined import JoinedEpoch
 from rocketpipe.broker.replication.status import FollowingStatus
@@ -178,15 +180,28 @@ class Following:
 
     async def _followed(self, incoming: Incoming) -> Exception:
         """Follow on one connection; gives what ended it."""
-        host, port = split_address(self._leader_ha)
-        connecting = connected(incoming, host, port, self._tls)
         late = ConnectionLost(self._leader_ha, f"no connection within {CONNECT_MS} ms")
         try:
-            await in_time(self._clock, CONNECT_MS, connecting, lambda: late)
-        except (OSError, ConnectionLost) as error:
+            await in_time(self._clock, CONNECT_MS, self._connected(incoming), lambda: late)
+        except (OSError, ConnectionLost, NotProven) as error:
             return error
         async with running(self._keep(incoming), "following"):
             return await incoming.ended
+
+    async def _connected(self, incoming: Incoming) -> None:
+        """Connect, and with access control have both sides prove who they are."""
+        host, port = split_address(self._leader_ha)
+        credentials = self._config.proves_to(host)
+        if credentials is None:
+            await connected(incoming, host, port, self._tls)
+            return
+        proving = Proving(incoming, credentials, self._leader_ha)
+        try:
+            await connected(proving, host, port, self._tls)
+            await proving.proven
+        except BaseException:
+            proving.abort()
+            raise
 
     async def _keep(self, incoming: Incoming) -> None:
         """Look at the time every now and then, for one connection."""

@@ -8,9 +8,11 @@ A reader takes part in nothing: nobody waits for it, and what it reports counts 
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from rocketpipe.auth.credentials import Credentials
+from rocketpipe.broker.replication.challenge import FollowerAnswers
 from rocketpipe.broker.replication.epochs import EpochEntry, EpochTable
 from rocketpipe.broker.replication.frames import (
     READER_ID,
@@ -47,6 +49,7 @@ class LeaderLog:
         mine: EpochTable | None,
         mine_end: int,
         tls: TlsSettings | None = None,
+        proves_to: Callable[[str], Credentials | None] = lambda _: None,
     ) -> None:
         """Connect, and see up to where both logs are one, by the epochs of ``mine``.
 
@@ -56,6 +59,7 @@ class LeaderLog:
         self.name = address
         self._host, self._port = split_address(address)
         self._tls = None if tls is None else ClientTls(tls)
+        self._proves_to = proves_to
         self._socket: socket.socket | None = None
         self._side = FollowerSide(Dialect.EPOCHS)
         #: What came and was not asked for yet, and the offset of its first byte.
@@ -122,6 +126,8 @@ class LeaderLog:
             self._socket = socket.create_connection((self._host, self._port), READ_TIMEOUT_S)
             if self._tls is not None:
                 self._socket = self._tls.wrapped(self._socket, self._host)
+            if (credentials := self._proves_to(self._host)) is not None:
+                self._prove(credentials)
             self._socket.sendall(self._side.handshake(READER_ID, learner=True))
             while True:
                 for event in self._side.receive(self._received()):
@@ -129,6 +135,14 @@ class LeaderLog:
                         return event
         except (OSError, HaProtocolError) as error:
             raise self._failed(error) from error
+
+    def _prove(self, credentials: Credentials) -> None:
+        """Have both sides show who they are."""
+        assert self._socket is not None
+        answers = FollowerAnswers(credentials)
+        self._socket.sendall(answers.hello())
+        while not answers.is_done:
+            self._socket.sendall(answers.receive(self._received()))
 
     def _received(self) -> bytes:
         assert self._socket is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from rocketpipe.auth.credentials import Credentials
 from rocketpipe.broker.replication.epochs import EpochTable
 from rocketpipe.broker.replication.following.log_reader import LeaderLog, common_end
 from rocketpipe.clock import Clock
@@ -23,10 +25,12 @@ def mend_from_leader(
     around: int | None = None,
     *,
     tls: TlsSettings | None = None,
+    proves_to: Callable[[str], Credentials | None] = lambda _: None,
 ) -> MendReport:
     """Mend a log that nobody uses with that of the leader at an HA address; it may take long.
 
-    ``around`` is where damage is known to be; see `mend`.
+    ``around`` is where damage is known to be; see `mend`. ``proves_to`` gives by what a leader at
+    a host is told who asks.
 
     Raises:
         LeaderUnread: The leader cannot be read.
@@ -34,7 +38,7 @@ def mend_from_leader(
         StoreError: A file here cannot be read or written, or the store is in use.
     """
     epochs, end = _known(disk, config.root)
-    leader = LeaderLog(address, epochs, end, tls)
+    leader = LeaderLog(address, epochs, end, tls, proves_to)
     try:
         return mend(config, disk, clock, leader, around=around)
     finally:

@@ -1,6 +1,7 @@
 """The port where followers connect, one for a broker's life.
 
-    accepted → the leader of this moment welcomes it → a connection that takes part
+    accepted → the leader of this moment welcomes it → with access control, it proves who it is
+             → a connection that takes part
              → nobody leads here, or too many are here → closed at once
 
 Whoever has not shown that it has the log, or takes it in, is a stranger; of those there are few,
@@ -16,6 +17,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
+from rocketpipe.broker.replication.leading.challenged import Challenged, Doorkeeper
 from rocketpipe.errors import PortUnavailable
 from rocketpipe.remoting.accepting import Accepting, prepare
 from rocketpipe.remoting.door import Door
@@ -58,9 +60,15 @@ class Outgoings(Protocol):
 class HaPort:
     """A listening socket, bound before anybody leads: its number is known from the start."""
 
-    def __init__(self, listening: socket.socket, tls: ServerTls | None = None) -> None:
+    def __init__(
+        self,
+        listening: socket.socket,
+        tls: ServerTls | None = None,
+        keeper: Doorkeeper | None = None,
+    ) -> None:
         self._listening = listening
         self._tls = tls
+        self._keeper = keeper
         self._loop = asyncio.get_running_loop()
         self._leader: Callable[[], Outgoings | None] = lambda: None
         #: In the order of their coming.
@@ -68,6 +76,8 @@ class HaPort:
         self._arriving: set[asyncio.Task[None]] = set()
         #: Of whom it is not known yet whether they speak TLS: they go with their connections.
         self._doors: dict[HaConnection, Door] = {}
+        #: Of whom it is not known yet whether they may follow.
+        self._challenged: dict[HaConnection, Challenged] = {}
         self._accepting = Accepting(
             listening,
             lambda connected, address: self._take(connected, f"{address[0]}:{address[1]}"),
@@ -132,16 +142,28 @@ class HaPort:
     async def _welcome(self, connected: socket.socket, connection: HaConnection) -> None:
         assert isinstance(connection, asyncio.Protocol)
         protocol: asyncio.Protocol = connection
+        if connection not in self._open:  # it had to make room already
+            connected.close()
+            return
+        if self._keeper is not None:
+
+            def refused(address: str, reason: str) -> None:
+                self._refuse(f"{address}: {reason}")
+                connection.abort()
+
+            protocol = self._challenged[connection] = Challenged(
+                connection,
+                self._keeper,
+                entered=lambda: self._proven(connection),
+                refuse=refused,
+            )
         if self._tls is not None:
-            if connection not in self._open:  # it had to make room already
-                connected.close()
-                return
 
             def entered(_: Door) -> None:
                 del self._doors[connection]
 
             protocol = self._doors[connection] = Door(
-                self._tls, connection, entered=entered, left=lambda _: connection.abort()
+                self._tls, protocol, entered=entered, left=lambda _: connection.abort()
             )
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, connected)
@@ -157,6 +179,11 @@ class HaPort:
         self._open.pop(connection, None)
         if (door := self._doors.pop(connection, None)) is not None:
             door.abort()
+        if (challenged := self._challenged.pop(connection, None)) is not None:
+            challenged.abort()
+
+    def _proven(self, connection: HaConnection) -> None:
+        self._challenged.pop(connection, None)
 
     def _refuse(self, reason: str) -> None:
         self.refused += 1
@@ -165,8 +192,12 @@ class HaPort:
 
 
 @asynccontextmanager
-async def ha_port(host: str, port: int, tls: ServerTls | None = None) -> AsyncIterator[HaPort]:
+async def ha_port(
+    host: str, port: int, tls: ServerTls | None = None, keeper: Doorkeeper | None = None
+) -> AsyncIterator[HaPort]:
     """Hold the port inside the block; nobody is accepted until it is told to `serve`.
+
+    With a ``keeper`` those alone get to the leader who have proven that they may follow.
 
     Raises:
         PortUnavailable: The port is taken, or the address is not this machine's.
@@ -178,7 +209,7 @@ async def ha_port(host: str, port: int, tls: ServerTls | None = None) -> AsyncIt
         raise PortUnavailable(error, f"{host}:{port}", "for followers ") from error
     with listening:
         listening.setblocking(False)
-        held = HaPort(listening, tls)
+        held = HaPort(listening, tls, keeper)
         try:
             yield held
         finally:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from rocketpipe.broker.replication.tables.sealed_users import SealedUsers, SeenUsers
 from rocketpipe.broker.replication.tables.table_records import TableRecord, read_record
 from rocketpipe.broker.tables.lock_journal import LockJournal, Owned
 from rocketpipe.broker.tables.order import OrderedPop
@@ -46,6 +47,7 @@ class _Snapshot:
         self.orders: set[tuple[str, str, int]] = set()
         self.modes: set[tuple[str, str]] = set()
         self.locks: set[Owned] = set()
+        self.auth = SeenUsers()
 
 
 class TableApplier:
@@ -61,6 +63,7 @@ class TableApplier:
         owners: LockJournal,
         begin_queue: Callable[[str, int, QueueOffset], None],
         keep_from: Callable[[LogOffset], None],
+        users: SealedUsers | None = None,
     ) -> None:
         """``begin_queue`` has a queue that is not known here begin behind what has expired.
 
@@ -70,6 +73,7 @@ class TableApplier:
         self._owners = owners
         self._begin_queue = begin_queue
         self._keep_from = keep_from
+        self._users = users
         #: Whether queues were begun that may not be on the disk yet.
         self.has_begun_queues = False
         self._snapshot: _Snapshot | None = None
@@ -103,8 +107,12 @@ class TableApplier:
         self._take_groups(record, snapshot)
         self._take_places(record, snapshot)
         self._take_rest(record, snapshot)
+        if self._users is not None and record.auth:
+            self._users.apply(record.auth, None if snapshot is None else snapshot.auth)
         if snapshot is not None and record.snapshot is not None and record.snapshot[2]:
             self._finish(snapshot)
+            if self._users is not None and record.auth_all:
+                self._users.keep_only(snapshot.auth)
             self._snapshot = None
 
     def _part(self, record: TableRecord, at: QueueOffset) -> _Snapshot | None:

@@ -1,6 +1,7 @@
 """The broker's tables in its replicated log, as records of ``rmq_sys_TABLES``.
 
-    leader      topics, groups, request modes      at once, and answered when acknowledged
+    leader      topics, groups, request modes,     at once, and answered when acknowledged
+                users and rights, sealed
                 owners of queues                   at once, and told when acknowledged
                 places of groups, delay levels,    each second; at once and answered when
                 pops in order                      acknowledged with ``offsetCommit=sync``
@@ -24,6 +25,7 @@ from functools import partial
 from typing import Final, NoReturn
 
 from rocketpipe.broker.replication.joined import JoinedEpoch
+from rocketpipe.broker.replication.tables.sealed_users import SealedUsers
 from rocketpipe.broker.replication.tables.table_applying import TableApplier
 from rocketpipe.broker.replication.tables.table_records import MAX_BODY_BYTES, TableScribe
 from rocketpipe.broker.store_steps import run_steps
@@ -74,6 +76,7 @@ class TableLog:
         keep_from: Callable[[LogOffset], None],
         host: bytes,
         most: int = MAX_BODY_BYTES,
+        users: SealedUsers | None = None,
     ) -> None:
         """Take over where the last run was; nothing may have been followed in this one yet.
 
@@ -98,8 +101,10 @@ class TableLog:
             most=min(most, segment // 4),
             spent=store.spent_queues,
             first_offset=lambda: store.first_offset,
+            users=users,
         )
-        self._applier = TableApplier(tables, owners, store.begin_queue, keep_from)
+        self._users = users
+        self._applier = TableApplier(tables, owners, store.begin_queue, keep_from, users)
         #: Where the queue is applied up to. What lies behind its end was cut off, and comes anew.
         self._at = QueueOffset(min(joined.tables_applied, store.max_offset(TABLES_TOPIC, 0)))
         joined.save(tables_applied=self._at)
@@ -159,7 +164,7 @@ class TableLog:
             self._pin = None
 
     async def settled(self) -> None:
-        """Wait until the topics, groups and request modes of this moment are acknowledged.
+        """Wait until topics, groups, request modes and users of this moment are acknowledged.
 
         Raises:
             RequestRejected: It is not known whether they are, or this broker leads no longer.
@@ -437,4 +442,6 @@ class TableLog:
             return
         await self._tables.all_saved()
         await self._owners.saved()
+        if self._users is not None:
+            await asyncio.to_thread(self._users.save)
         await asyncio.to_thread(partial(self._joined.save, tables_applied=applied))

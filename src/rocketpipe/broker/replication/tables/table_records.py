@@ -11,6 +11,7 @@ harm, and the last one about a thing counts:
      "locks":[["billing","orders","broker-a",3,"10.0.0.7@4711"]],
      "spent":[["orders",3,4096]],    queues whose messages have all expired, and their next offset
      "first_offset":8192,            where the leader's log begins
+     "auth":[["inner","…"]],         users and rights, sealed: see ``sealed_users``
      "topics_version":{…}, …}
 
 A snapshot is all of them, in parts: ``"snapshot":[7,0,false]`` is the first part of the seventh,
@@ -27,6 +28,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rocketpipe.broker.replication.tables.sealed_users import SealedUsers
 from rocketpipe.broker.tables.lock_journal import LockJournal, Owned
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.model.body import Int32, Int64
@@ -67,6 +69,9 @@ class TableRecord(msgspec.Struct, frozen=True, kw_only=True):
     spent: list[tuple[str, Int32, Int64]] = []
     #: Versions before this field do not tell.
     first_offset: Int64 | None = None
+    auth: list[tuple[str, str]] = []
+    #: Of the last part of a snapshot: it had all users and rights. Who has none does not say so.
+    auth_all: bool = False
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -153,6 +158,7 @@ class TableScribe:
         most: int = MAX_BODY_BYTES,
         spent: Callable[[], Iterable[tuple[str, int, int]]] = tuple,
         first_offset: Callable[[], int] = int,
+        users: SealedUsers | None = None,
     ) -> None:
         """Make no body longer than ``most``, unless a single entry is.
 
@@ -161,6 +167,7 @@ class TableScribe:
         log begins.
         """
         self._tables = tables
+        self._users = users
         self._spent = spent
         self._first_offset = first_offset
         self._owners = owners
@@ -175,12 +182,15 @@ class TableScribe:
             table.watch(wanted)
         for other in (tables.orders, tables.modes, self._owners):
             other.watch(wanted)
+        if self._users is not None:
+            self._users.watch(wanted)
 
     @property
     def has_settings(self) -> bool:
-        """Whether topics, groups or request modes changed."""
-        tables = self._tables
-        return tables.topics.has_news or tables.groups.has_news or tables.modes.has_news
+        """Whether topics, groups, request modes, users or rights changed."""
+        tables, users = self._tables, self._users
+        changed = tables.topics.has_news or tables.groups.has_news or tables.modes.has_news
+        return changed or (users is not None and users.has_news)
 
     @property
     def rounds(self) -> int:
@@ -196,6 +206,7 @@ class TableScribe:
         modes, locks = tables.modes.take_news(), owners.take_news(ENTRIES_AT_ONCE)
         places = tables.offsets.take_news(ENTRIES_AT_ONCE)
         orders, delays = tables.orders.take_news(ENTRIES_AT_ONCE), tables.delays.take_news()
+        users = self._users.take_news() if self._users is not None else {}
         before = self._stated
 
         def put_back() -> None:
@@ -206,6 +217,8 @@ class TableScribe:
             tables.orders.put_news_back(orders)
             tables.delays.put_news_back(delays)
             owners.put_news_back(locks)
+            if self._users is not None:
+                self._users.put_news_back(users)
             self._stated = before
 
         bodies = _Bodies(self._most)
@@ -214,6 +227,7 @@ class TableScribe:
         self._groups(bodies, groups)
         self._modes(bodies, modes)
         self._locks(bodies, locks)
+        self._auth(bodies, users)
         if delays:
             self._delays(bodies)
         if places:
@@ -261,6 +275,12 @@ class TableScribe:
             self._groups(bodies, names)
             yield bodies.take()
         self._modes(bodies, tables.modes.keys())
+        if self._users is not None:
+            for what, known in self._users.all_names().items():
+                for some in _some(known, ENTRIES_AT_ONCE // 10):
+                    self._auth(bodies, {what: set(some)})
+                    yield bodies.take()
+            bodies.set("auth_all", True)
         self._delays(bodies)
         self._state(bodies, written={})
         bodies.close(last=True)
@@ -305,6 +325,11 @@ class TableScribe:
         for topic, group in keys:
             if (mode := self._tables.modes.get(topic, group)) is not None:
                 bodies.add("modes", mode)
+
+    def _auth(self, bodies: _Bodies, names: dict[str, set[str]]) -> None:
+        if self._users is not None:
+            for entry in self._users.entries(names):
+                bodies.add("auth", entry)
 
     def _delays(self, bodies: _Bodies) -> None:
         table = self._tables.delays

@@ -6,12 +6,14 @@ What was said to `serve` in files and in the environment is said to each; flags 
     --port            that of all, and ten further for each number: between them there is room for
                       the second port, two below, and the one for replicas behind it
     --advertise       the same, if a port was given
+    --auth-directory  the one of all: who is made, changed or removed at one of them is so at all
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Final
 
 from rocketpipe.broker.config.advertise import advertised_address
@@ -20,6 +22,7 @@ from rocketpipe.cli.children.ports import LastingPorts
 from rocketpipe.cli.serving import tls_option
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import split_address
+from rocketpipe.store.layout import StoreLayout
 from rocketpipe.store.roster import Member, MemberState, Roster
 
 PORT_STEP: Final = 10
@@ -96,10 +99,23 @@ class Commands:
             command.append("--no-fast-port")
         if options.http is not None:
             command += ["--http", "127.0.0.1:0"]
+            if options.http_token_file is not None:
+                command += ["--http-token-file", str(options.http_token_file)]
+        if config.authenticates:
+            command += ["--auth-directory", str(users_of(config))]
+        if config.audit_file is not None:
+            # A file of its own: what two processes write is begun anew by one of them.
+            file = config.audit_file
+            command += ["--audit-log", str(file.with_name(f"{file.stem}-{member.name}.log"))]
         if member.state is not MemberState.SERVING:
             command += ["--state", member.state]
         command += [flag for flag in ("--small-files", "--insecure") if _given(options, flag)]
         return command
+
+
+def users_of(config: BrokerConfig) -> Path:
+    """The directory of users that the brokers have in common, with their NameServer."""
+    return config.auth_directory or StoreLayout(config.data.absolute()).config
 
 
 def _advertised(advertise: str, port: int, number: int) -> str:

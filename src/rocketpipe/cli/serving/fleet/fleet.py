@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketpipe.background import running
+from rocketpipe.broker.config.advertise import local_address
 from rocketpipe.cli.children.child import Child, State
 from rocketpipe.cli.children.events import Event
 from rocketpipe.cli.children.output import LogLines
@@ -30,6 +31,7 @@ from rocketpipe.cli.serving.fleet.absences import Absences
 from rocketpipe.cli.serving.fleet.commands import Commands
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError, StoreError
+from rocketpipe.protocol.command import Sign
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.tls_settings import TlsSettings
 from rocketpipe.store import roster
@@ -66,6 +68,7 @@ class Fleet:
         clock: Clock,
         placement: Mapping[str, int | None],
         tls: TlsSettings | None = None,
+        sign: Sign | None = None,
     ) -> None:
         """Take who is to run where, which core each gets, and how they are asked."""
         self.members = {member.name: member for member in brokers.brokers}
@@ -75,6 +78,7 @@ class Fleet:
         self._clock = clock
         self._placement = placement
         self._tls = tls
+        self._sign = sign
         #: Who has died since all were started for the first time, and of what.
         self._died = {name: asyncio.Event() for name in self.members}
         self._last_words: dict[str, str] = {}
@@ -93,7 +97,7 @@ class Fleet:
             pipe, pipe_end = os.pipe()
             stack.callback(os.close, pipe)
             stack.callback(os.close, pipe_end)
-            caller = await stack.enter_async_context(Caller(tls=self._tls))
+            caller = await stack.enter_async_context(Caller(tls=self._tls, sign=self._sign))
             self._absences = Absences(caller, self._clock, self._others)
             await stack.enter_async_context(self._absences.watched())
             for name, member in self.members.items():
@@ -114,9 +118,9 @@ class Fleet:
         return self._commands.address(self.members[name])
 
     def _others(self, name: str) -> list[str]:
-        """Where those listen that serve beside one."""
+        """Where those are reached that serve beside one."""
         return [
-            self.address(each)
+            local_address(self.address(each))
             for each, child in self.children.items()
             if each != name and child.state is State.RUNNING
         ]
@@ -175,7 +179,7 @@ class Fleet:
         log.warning("%s", event.text)
         assert self._absences is not None
         if event.what == "serves":
-            self._absences.end(event.name, self.address(event.name))
+            self._absences.end(event.name, local_address(self.address(event.name)))
         if event.what != "died":
             return
         self._absences.begin(event.name)

@@ -12,22 +12,29 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from rocketpipe.auth import measured
 from rocketpipe.cli.serving.fleet.fleet import Fleet
 from rocketpipe.clock import Clock, within
+from rocketpipe.health.bearer import BearerToken
 from rocketpipe.metrics import Family, Kind, Series, render
+from rocketpipe.remoting import tls
 from rocketpipe.remoting.caller import split_address
 
 #: So long a broker has for an answer, and so long the answer may be.
 _PATIENCE_MS: Final = 2000
 _MOST_BYTES: Final = 256 << 20
 _OK: Final = 200
+#: What the NameServer of this process is called among the brokers.
+NAME_SERVER: Final = "namesrv"
 
 
 class FleetHealth:
     """Asks the brokers when it is asked."""
 
-    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+    def __init__(self, fleet: Fleet, clock: Clock, token: BearerToken | None = None) -> None:
+        """``token`` is what the brokers want to see."""
         self._fleet = fleet
+        self._token = token
         self._clock = clock
         self.started = False
 
@@ -53,7 +60,8 @@ class FleetHealth:
             for name, answer in answers.items()
             if answer is not None and answer[0] == _OK
         }
-        return merged({**texts, "": render(self._families())})
+        own = render([*tls.families(), *measured.families()])
+        return merged({**texts, NAME_SERVER: own, "": render(self._families())})
 
     async def finish(self) -> None:
         """Nothing is collected when nobody asks."""
@@ -69,7 +77,10 @@ class FleetHealth:
             for name, child in self._fleet.children.items()
             if name not in but
         }
-        answers = await asyncio.gather(*(_answer(at, path, self._clock) for at in ports.values()))
+        shown = self._token.text if self._token is not None else None
+        answers = await asyncio.gather(
+            *(_answer(at, path, self._clock, shown) for at in ports.values())
+        )
         return dict(zip(ports, answers, strict=True))
 
 
@@ -120,20 +131,23 @@ def _labelled(line: str, broker: str) -> str:
     return f"{name}{{{label}}} {value}"
 
 
-async def _answer(address: str, path: str, clock: Clock) -> tuple[int, str] | None:
+async def _answer(
+    address: str, path: str, clock: Clock, token: str | None
+) -> tuple[int, str] | None:
     """The status and text of an answer; None if there is none in time."""
     found: list[tuple[int, str]] = []
     try:
-        await within(clock, _PATIENCE_MS, _get(address, path, found))
+        await within(clock, _PATIENCE_MS, _get(address, path, token, found))
     except (OSError, ValueError, asyncio.IncompleteReadError):
         return None
     return found[0] if found else None
 
 
-async def _get(address: str, path: str, found: list[tuple[int, str]]) -> None:
+async def _get(address: str, path: str, token: str | None, found: list[tuple[int, str]]) -> None:
     reader, writer = await asyncio.open_connection(*split_address(address))
     try:
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+        shown = f"Authorization: Bearer {token}\r\n" if token is not None else ""
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\n{shown}\r\n".encode())
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         lines = head.split("\r\n")
         sizes = [line.partition(":")[2] for line in lines if line.startswith("Content-Length:")]

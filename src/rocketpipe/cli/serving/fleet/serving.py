@@ -8,6 +8,7 @@ import logging
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
+from rocketpipe.broker.config.advertise import local_address
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.loading import LoadedBroker
 from rocketpipe.cli.serving import banner, hints, http_option, process, settings, tls_option
@@ -19,6 +20,7 @@ from rocketpipe.cli.serving.fleet.fleet import Fleet
 from rocketpipe.cli.serving.fleet.health import FleetHealth
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
+from rocketpipe.health.bearer import BearerToken
 from rocketpipe.store import roster
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.roster import Member, MemberState, Roster
@@ -49,15 +51,18 @@ def serve_fleet(
     async def start(stack: AsyncExitStack) -> list[str]:
         placement = dict(zip(names, pinned, strict=True))
         outgoing = config.tls.outgoing if config.tls else None
-        fleet = Fleet(config.data, wished, commands, clock, placement, outgoing)
-        health = FleetHealth(fleet, clock)
+        inner = config.inner_client() if config.authenticates else None
+        sign = inner.sign if inner is not None else None
+        fleet = Fleet(config.data, wished, commands, clock, placement, outgoing, sign)
+        token = options.http_token_file
+        health = FleetHealth(fleet, clock, BearerToken(token) if token is not None else None)
         tls = await tls_option.opened(stack, config.tls)
         http = await http_option.opened_for(stack, options, health, tls)
         name_server = await stack.enter_async_context(own.serving())
         directory.settle(config, wished)
-        await stack.enter_async_context(fleet.serving(name_server))
+        await stack.enter_async_context(fleet.serving(local_address(name_server)))
         health.started = True
-        served = dataclasses.replace(config, name_servers=(name_server,))
+        served = dataclasses.replace(config, name_servers=(local_address(name_server),))
         hosts = [own.host, config.host, *([options.http[0]] if options.http else [])]
         facts = [
             banner.version(),
@@ -70,6 +75,7 @@ def serve_fleet(
             banner.durability(config.store or StoreConfig(root=config.data)),
             *tls_option.fact(config.tls),
             banner.access(hosts, config),
+            *banner.audit(config),
             *hints.faster(),
         ]
         told = Banner(
@@ -82,6 +88,8 @@ def serve_fleet(
             facts=facts,
             next_steps=banner.next_steps(name_server, found=_found(fleet), tls=config.tls),
         )
+        if own.secured is not None:
+            told = banner.secured(told, own.secured, name_server)
         return told.lines(options.output)
 
     with roster.claimed(config.data):
