@@ -104,14 +104,10 @@ class UserHandlers:
             self._refuse_above(call.by, user)
             if kind is not None:
                 self._refuse_promotion(call.by, kind)
-            changed = replace(
-                user,
-                secret=secret or user.secret,
-                # Whoever gives another secret this way wants the last one gone.
-                old=None if secret is not None else user.old,
-                type=kind or user.type,
-                status=status or user.status,
-            )
+            changed = replace(user, type=kind or user.type, status=status or user.status)
+            if secret is not None:
+                # Without a time, whoever gives another secret wants the last one gone.
+                changed = changed.with_secret(secret, info.old_password_until)
             if not (changed.is_super and changed.is_enabled):
                 self._refuse_last(user)
             await _kept(self._users.put, changed)

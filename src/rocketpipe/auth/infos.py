@@ -23,6 +23,7 @@ def user_info(user: User) -> UserInfo:
         password=HIDDEN,
         user_type=user.type.value,
         user_status=user.status.value,
+        old_password_until=user.old.until_ms if user.old is not None else None,
     )
 
 
