@@ -23,7 +23,7 @@ from rocketpipe.auth.infos import (
 )
 from rocketpipe.auth.plain_perms import perm_entries, perm_entry
 from rocketpipe.auth.policy import Kind, Part, Policy, Resource, check_source
-from rocketpipe.auth.secret import HIDDEN, check_secret
+from rocketpipe.auth.secret import HIDDEN, LEAST_ON_THE_WIRE, check_secret
 from rocketpipe.auth.subject import (
     SUBJECT_PREFIX,
     User,
@@ -59,8 +59,6 @@ from rocketpipe.protocol.requests.users import (
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.files.disk import DiskError
 
-#: As 4.9 had it: peers of ours and Apache's tools choose secrets that are no longer.
-LEAST_ON_THE_WIRE: Final = 7
 #: What 4.9 answers where accounts, and addresses, could not be changed.
 _ACCOUNT_NOT_UPDATED: Final = 209
 _ACCOUNT_NOT_DELETED: Final = 210

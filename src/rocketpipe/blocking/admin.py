@@ -18,9 +18,11 @@ from rocketpipe.client.admin.groups import GroupAdmin as AsyncGroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin as AsyncMessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin as AsyncNameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin as AsyncOffsetAdmin
+from rocketpipe.client.admin.policies import PolicyAdmin as AsyncPolicyAdmin
 from rocketpipe.client.admin.progress import ProgressAdmin as AsyncProgressAdmin
 from rocketpipe.client.admin.replicas import ReplicaAdmin as AsyncReplicaAdmin
 from rocketpipe.client.admin.topics import TopicAdmin as AsyncTopicAdmin
+from rocketpipe.client.admin.users import UserAdmin as AsyncUserAdmin
 from rocketpipe.client.admin.waiting import WaitingAdmin as AsyncWaitingAdmin
 
 
@@ -163,6 +165,31 @@ class DeadLetterAdmin(Blocking[AsyncDeadLetterAdmin]):
     replayed = blocking(AsyncDeadLetterAdmin.replayed)
 
 
+class UserAdmin(Blocking[AsyncUserAdmin]):
+    """Creates, lists, rotates, disables and deletes users, at every server that has some."""
+
+    all = blocking(AsyncUserAdmin.all)
+    show = blocking(AsyncUserAdmin.show)
+    find = blocking(AsyncUserAdmin.find)
+    create = blocking(AsyncUserAdmin.create)
+    rotate = blocking(AsyncUserAdmin.rotate)
+    enable = blocking(AsyncUserAdmin.enable)
+    disable = blocking(AsyncUserAdmin.disable)
+    delete = blocking(AsyncUserAdmin.delete)
+    set_type = blocking(AsyncUserAdmin.set_type)
+
+
+class PolicyAdmin(Blocking[AsyncPolicyAdmin]):
+    """Grants, revokes, lists and explains what users may do, at every server that has some."""
+
+    all = blocking(AsyncPolicyAdmin.all)
+    of = blocking(AsyncPolicyAdmin.of)
+    grant = blocking(AsyncPolicyAdmin.grant)
+    put = blocking(AsyncPolicyAdmin.put)
+    revoke = blocking(AsyncPolicyAdmin.revoke)
+    explain = blocking(AsyncPolicyAdmin.explain)
+
+
 class Admin(Client[AsyncAdmin]):
     """Looks after a cluster: ``with Admin("127.0.0.1:9876") as admin``."""
 
@@ -187,3 +214,5 @@ class Admin(Client[AsyncAdmin]):
         self.clients = ClientAdmin(inner.clients, life)
         self.waiting = WaitingAdmin(inner.waiting, life)
         self.replicas = ReplicaAdmin(inner.replicas, life)
+        self.users = UserAdmin(inner.users, life)
+        self.policies = PolicyAdmin(inner.policies, life)
