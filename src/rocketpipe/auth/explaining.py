@@ -117,6 +117,8 @@ def _why(
         return _before(entry, second)
     if part is Part.DEFAULT and own:
         return "no entry of the user's own counts, so the default one does"
+    if any(each.counts(wanted, source) for each in _default(policy, part)):
+        return "an entry of the user's own counts before those by default"
     return "the only entry that counts"
 
 
@@ -126,6 +128,11 @@ def _before(entry: Entry, second: Entry) -> str:
     if entry.decision is not second.decision:
         return "of two that are alike, Deny counts before Allow"
     return "all entries that count say the same"
+
+
+def _default(policy: Policy | None, part: Part | None) -> tuple[Entry, ...]:
+    """Entries by default, where it is not one of them that decides."""
+    return () if part is Part.DEFAULT else _entries(policy, Part.DEFAULT)
 
 
 def _concerns(entry: Entry, wanted: Wanted) -> bool:

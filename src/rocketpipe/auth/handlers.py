@@ -32,7 +32,7 @@ from rocketpipe.auth.subject import (
     check_user,
     user_of_subject,
 )
-from rocketpipe.auth.users import AuthTableFull
+from rocketpipe.auth.users import AuthLent, AuthTableFull
 from rocketpipe.errors import InvalidName, RequestRejected
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.users import (
@@ -343,7 +343,7 @@ async def _kept(change: Callable[..., Any], value: Any) -> None:
     """Make a change on a thread that may wait for the disk, to its end whatever happens here."""
     try:
         await asyncio.shield(asyncio.to_thread(change, value))
-    except AuthTableFull as error:
+    except (AuthTableFull, AuthLent) as error:
         raise _no(str(error)) from error
     except DiskError as error:
         raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"not kept: {error}") from error

@@ -64,12 +64,13 @@ class Remark:
 class PlainAclRefused(RocketPipeError):
     """A file that is not taken, with everything that is wrong with it."""
 
-    def __init__(self, origin: str, faults: Sequence[Remark]) -> None:
+    def __init__(self, origin: str, faults: Sequence[Remark], hint: str = "") -> None:
         shown = [f"{origin} {each}" for each in faults[:_MAX_NAMED]]
         if len(faults) > _MAX_NAMED:
             shown.append(f"{origin}: {len(faults) - _MAX_NAMED} more")
-        super().__init__("\n".join(shown))
+        super().__init__("\n".join([*shown, *filter(None, [hint])]))
         self.faults = tuple(faults)
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,7 @@ class _Reader:
             given.line, lambda: check_secret(given.value or "", least=LEAST_ON_THE_WIRE), what
         )
         is_super = self._truth(node, "admin")
-        sources = self._sources(node, what)
+        sources = self._sources(node, what, is_super=is_super)
         entries = {
             Part.CUSTOM: [
                 *self._perms(node, "topicPerms", Kind.TOPIC, sources, what),
@@ -194,7 +195,7 @@ class _Reader:
             is_weak=is_weak,
         )
 
-    def _sources(self, node: Fields, what: str) -> tuple[str, ...]:
+    def _sources(self, node: Fields, what: str, *, is_super: bool) -> tuple[str, ...]:
         given = self._text(node, "whiteRemoteAddress")
         if not (given.value or "").strip():
             return ()
@@ -209,12 +210,9 @@ class _Reader:
                 Remark(given.line, f"{shown}: whoever named this account was let in unsigned")
             )
             return ()
+        now = "wherever it is" if is_super else "and has its rights from nowhere else"
         self._remarks.append(
-            Remark(
-                given.line,
-                f"{shown}: from there nobody had to sign; now this user signs, and comes from "
-                "nowhere else",
-            )
+            Remark(given.line, f"{shown}: from there nobody had to sign; now it signs, {now}")
         )
         return found
 

@@ -19,7 +19,7 @@ import msgspec
 
 from rocketpipe.auth.policy import Action, Decision, Entry, Part, Policy, Resource
 from rocketpipe.auth.secret import Secret
-from rocketpipe.auth.subject import OldSecret, User, UserStatus, UserType
+from rocketpipe.auth.subject import SUBJECT_PREFIX, OldSecret, User, UserStatus, UserType
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.files.snapshot import Snapshot, SnapshotDamaged
@@ -46,6 +46,13 @@ class AuthTableFull(RocketPipeError):
     """One more user or entry than there may be."""
 
 
+class AuthLent(RocketPipeError):
+    """A user, or rights, that a file has which others write: there alone they change."""
+
+    def __init__(self, name: str, lender: str) -> None:
+        super().__init__(f"{SUBJECT_PREFIX}{name} is an account of {lender}: change it there")
+
+
 class _KeptTable(Generic[ValueT]):
     """Values by name, in memory and on the disk; changes may come from any thread."""
 
@@ -53,7 +60,11 @@ class _KeptTable(Generic[ValueT]):
     what: str
 
     def __init__(self, values: Mapping[str, ValueT], snapshot: Snapshot | None) -> None:
-        self._values = dict(values)
+        self._own = dict(values)
+        #: What a file of somebody else says, which counts before what is kept here.
+        self._lent: dict[str, ValueT] = {}
+        self._lender = ""
+        self._values = dict(self._own)
         self._snapshot = snapshot
         self._changing = threading.Lock()
         #: Another object after each change, and how many there were.
@@ -106,11 +117,16 @@ class _KeptTable(Generic[ValueT]):
         """Every value, in the order of their names."""
         return [value for _, value in sorted(self._values.items())]
 
+    def kept(self) -> list[ValueT]:
+        """Those that are on our disk, in the order of their names."""
+        return [value for _, value in sorted(self._own.items())]
+
     def put(self, value: ValueT) -> None:
         """Take a value in, in the place of the one of that name.
 
         Raises:
             AuthTableFull: If there is no room for it.
+            AuthLent: If a file of others has it.
             DiskError: If it could not be kept; nothing has changed then.
         """
         self.change(lambda values: {**values, self._name(value): value})
@@ -128,6 +144,7 @@ class _KeptTable(Generic[ValueT]):
         """
         if name not in self._values:
             return False
+        self._refuse_lent([name])
         # Twice: else the version before would keep what was removed.
         self.change(
             lambda values: {each: value for each, value in values.items() if each != name}, times=2
@@ -141,17 +158,41 @@ class _KeptTable(Generic[ValueT]):
 
         Raises:
             AuthTableFull: If they are too many.
+            AuthLent: If a file of others has one that would change.
             DiskError: If they could not be kept; nothing has changed then.
         """
         with self._changing:
-            values = change(self._values)
+            values = change(self._own)
+            self._refuse_lent(
+                name for name in self._lent if values.get(name) is not self._own.get(name)
+            )
             self._check(values)
             if self._snapshot is not None:
                 for _ in range(times):
                     self._snapshot.save(self._write(values))
-            self._values = values
-            self.version = object()
-            self.changes += 1
+            self._own = values
+            self._changed()
+
+    def lend(self, values: Iterable[ValueT], lender: str) -> None:
+        """Have these count too, before those that are kept, until others are lent.
+
+        They are on no disk of ours: ``lender`` is the file that has them, and to change them here
+        is refused.
+        """
+        with self._changing:
+            self._lent = {self._name(value): value for value in values}
+            self._lender = lender
+            self._changed()
+
+    def _changed(self) -> None:
+        self._values = {**self._own, **self._lent}
+        self.version = object()
+        self.changes += 1
+
+    def _refuse_lent(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name in self._lent:
+                raise AuthLent(name.removeprefix(SUBJECT_PREFIX), self._lender)
 
     @staticmethod
     def _name(value: Any) -> str:

@@ -18,6 +18,7 @@ from rocketpipe.client.admin.groups import GroupAdmin as AsyncGroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin as AsyncMessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin as AsyncNameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin as AsyncOffsetAdmin
+from rocketpipe.client.admin.plain_accounts import PlainAccountAdmin as AsyncPlainAccountAdmin
 from rocketpipe.client.admin.policies import PolicyAdmin as AsyncPolicyAdmin
 from rocketpipe.client.admin.progress import ProgressAdmin as AsyncProgressAdmin
 from rocketpipe.client.admin.replicas import ReplicaAdmin as AsyncReplicaAdmin
@@ -70,6 +71,7 @@ class BrokerAdmin(Blocking[AsyncBrokerAdmin]):
 class NameServerAdmin(Blocking[AsyncNameServerAdmin]):
     """Reads and changes what NameServers keep beside routes."""
 
+    addresses = blocking(AsyncNameServerAdmin.addresses)
     settings = blocking(AsyncNameServerAdmin.settings)
     change = blocking(AsyncNameServerAdmin.change)
     put = blocking(AsyncNameServerAdmin.put)
@@ -190,6 +192,15 @@ class PolicyAdmin(Blocking[AsyncPolicyAdmin]):
     explain = blocking(AsyncPolicyAdmin.explain)
 
 
+class PlainAccountAdmin(Blocking[AsyncPlainAccountAdmin]):
+    """Makes and removes accounts as RocketMQ 4.9 has them, at brokers."""
+
+    update = blocking(AsyncPlainAccountAdmin.update)
+    delete = blocking(AsyncPlainAccountAdmin.delete)
+    versions = blocking(AsyncPlainAccountAdmin.versions)
+    set_white_addresses = blocking(AsyncPlainAccountAdmin.set_white_addresses)
+
+
 class Admin(Client[AsyncAdmin]):
     """Looks after a cluster: ``with Admin("127.0.0.1:9876") as admin``."""
 
@@ -216,3 +227,4 @@ class Admin(Client[AsyncAdmin]):
         self.replicas = ReplicaAdmin(inner.replicas, life)
         self.users = UserAdmin(inner.users, life)
         self.policies = PolicyAdmin(inner.policies, life)
+        self.plain_accounts = PlainAccountAdmin(inner.plain_accounts, life)

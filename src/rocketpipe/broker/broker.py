@@ -79,6 +79,8 @@ async def broker(
             usual=StoreLayout(config.data).config,
             cluster=config.cluster,
         )
+        if gate is not None and gate.accounts is not None:
+            await stack.enter_async_context(running(gate.follow(), "accounts"))
         credentials = config.inner_client()
         sign = credentials.sign if credentials is not None else None
         caller = await stack.enter_async_context(Caller(tls=outgoing, sign=sign))

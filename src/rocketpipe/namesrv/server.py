@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from rocketpipe.auth.handlers import UserHandlers
 from rocketpipe.auth.opening import open_gate
@@ -44,10 +44,15 @@ async def name_server(config: NamesrvConfig, *, clock: Clock | None = None) -> A
     routes = RouteTable(settings)
     gate = open_gate(config, disk=Disk(), clock=clock, usual=None, cluster=config.auth_cluster)
     credentials = config.inner_client()
-    async with Caller(
-        tls=config.tls.outgoing if config.tls else None,
-        sign=credentials.sign if credentials is not None else None,
-    ) as caller:
+    async with AsyncExitStack() as stack:
+        caller = await stack.enter_async_context(
+            Caller(
+                tls=config.tls.outgoing if config.tls else None,
+                sign=credentials.sign if credentials is not None else None,
+            )
+        )
+        if gate is not None and gate.accounts is not None:
+            await stack.enter_async_context(running(gate.follow(), "accounts"))
         notices = SmallestIdNotices(routes, settings, caller)
         membership = Membership(routes, clock, notices.changed)
         router = Router(

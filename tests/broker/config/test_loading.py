@@ -22,6 +22,8 @@ from rocketpipe.store.config import FlushMode, StoreConfig
 
 #: RocketMQ's keys have its names; these are ours, for what it does not have.
 OUR_OWN = {
+    "aclAllowWhiteList",
+    "plainAclFile",
     "initAuthenticationUserFile",
     "innerClientAuthenticationCredentialsFile",
     "profile",

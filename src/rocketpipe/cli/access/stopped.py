@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -63,6 +64,12 @@ class StoppedServers:
             name: _methods(UserHandlers(Gate(users, policies)))
             for name, (users, policies) in self.tables.items()
         }
+
+    def at(self, servers: Mapping[str, str]) -> StoppedServers:
+        """These alone."""
+        some = copy(self)
+        some.tables = {name: tables for name, tables in self.tables.items() if name in servers}
+        return some
 
     async def waves(self) -> list[list[str]]:
         """Name them, one after the other: a crash leaves no two of them half changed."""

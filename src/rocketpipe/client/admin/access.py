@@ -7,12 +7,13 @@ before followers, and read back, since a server that says yes need not have done
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from rocketpipe.client.admin.fleet import Fleet, PartlyDone, each
 from rocketpipe.errors import AccessDenied, RequestRejected, RocketPipeError
+from rocketpipe.model.route import LEADER_ID
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.request import Request
 
@@ -84,13 +85,22 @@ class AccessServers(Protocol):
     async def call(self, server: str, request: Request[ReplyT]) -> ReplyT:
         """Ask one of them."""
 
+    def at(self, servers: Mapping[str, str]) -> AccessServers:
+        """These alone, by name and address."""
+
 
 class ClusterServers:
-    """Every NameServer and broker of a cluster."""
+    """Every NameServer and broker of a cluster, or some of them."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, only: Mapping[str, str] | None = None) -> None:
+        """Take ``only`` some servers by name and address, or all that are found."""
         self._fleet = fleet
+        self._only = only
         self._addresses: dict[str, str] = {}
+
+    def at(self, servers: Mapping[str, str]) -> ClusterServers:
+        """These alone, by name and address."""
+        return ClusterServers(self._fleet, servers)
 
     async def waves(self) -> list[list[str]]:
         """NameServers and leaders, then followers.
@@ -98,6 +108,9 @@ class ClusterServers:
         Raises:
             ConnectionLost: If no NameServer answers.
         """
+        if self._only is not None:
+            self._addresses = dict(self._only)
+            return [list(self._only)]
         self._addresses = {
             f"NameServer {address}": address for address in self._fleet.name_servers.values()
         }
@@ -105,9 +118,9 @@ class ClusterServers:
         known = await self._fleet.everyone()
         for name, broker in sorted(known.brokers.items()):
             for number, address in sorted(broker.addresses.items()):
-                label = name if number == 0 else f"{name}/{number}"
+                label = name if number == LEADER_ID else f"{name}/{number}"
                 self._addresses[label] = address
-                (first if number == 0 else second).append(label)
+                (first if number == LEADER_ID else second).append(label)
         return [first, second] if second else [first]
 
     async def call(self, server: str, request: Request[ReplyT]) -> ReplyT:
@@ -118,27 +131,6 @@ class ClusterServers:
             ConnectionLost: If it is out of reach.
         """
         return await self._fleet.call(self._addresses[server], request)
-
-
-class ChosenServers:
-    """Servers that somebody chose, by name and address."""
-
-    def __init__(self, fleet: Fleet, servers: dict[str, str]) -> None:
-        self._fleet = fleet
-        self._servers = servers
-
-    async def waves(self) -> list[list[str]]:
-        """All of them, at once."""
-        return [list(self._servers)]
-
-    async def call(self, server: str, request: Request[ReplyT]) -> ReplyT:
-        """Ask one of them.
-
-        Raises:
-            RequestRejected: If it refuses.
-            ConnectionLost: If it is out of reach.
-        """
-        return await self._fleet.call(self._servers[server], request)
 
 
 async def ask_all(servers: AccessServers, request: Request[ReplyT]) -> dict[str, ReplyT]:

@@ -14,6 +14,7 @@ from rocketpipe.client.admin.groups import GroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin
+from rocketpipe.client.admin.plain_accounts import PlainAccountAdmin
 from rocketpipe.client.admin.policies import PolicyAdmin
 from rocketpipe.client.admin.progress import ProgressAdmin
 from rocketpipe.client.admin.replicas import ReplicaAdmin
@@ -54,6 +55,7 @@ class Admin(Lifetime):
         everywhere = ClusterServers(fleet)
         self.users = UserAdmin(everywhere)
         self.policies = PolicyAdmin(everywhere, self.users)
+        self.plain_accounts = PlainAccountAdmin(fleet)
 
     @property
     def is_open(self) -> bool:

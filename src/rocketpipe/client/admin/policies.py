@@ -7,7 +7,7 @@ take their place.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -115,6 +115,10 @@ class PolicyAdmin:
         self._servers = servers
         self._users = users
 
+    def at(self, servers: Mapping[str, str]) -> PolicyAdmin:
+        """The same, at these servers alone, which are given by name and address."""
+        return PolicyAdmin(self._servers.at(servers), self._users.at(servers))
+
     async def all(self, user: str = "", resource: str = "") -> list[GrantedEntry]:
         """Every entry, of one user or of all, whose resource contains something.
 
@@ -218,9 +222,12 @@ class PolicyAdmin:
         resources: Sequence[str] = (),
         actions: Sequence[str] = (),
         *,
+        part: Part | None = None,
         dry_run: bool = False,
     ) -> Change:
         """Take back what is said of resources, or some actions of it; without any, everything.
+
+        ``part`` is the part of policies that is meant; else it is both.
 
         Raises:
             ValueError: If a resource or an action is none.
@@ -232,22 +239,23 @@ class PolicyAdmin:
         these = frozenset(map(parse_action, actions))
         known = await self.of(user)
         await self._users.show(user)
+        parts = tuple(Part) if part is None else (part,)
         if not any(
             _without(entry, meant, these) != entry
             for policy in known.values()
-            for part in Part
-            for entry in policy.of(part)
+            for each in parts
+            for entry in policy.of(each)
         ):
             raise NothingToRevoke(user, resources, actions)
 
         def wanted(policy: Policy) -> Policy:
             kept = {
-                part: tuple(
+                each: tuple(
                     left
-                    for entry in policy.of(part)
-                    if (left := _without(entry, meant, these)) is not None
+                    for entry in policy.of(each)
+                    if (left := _without(entry, meant, these) if each in parts else entry)
                 )
-                for part in Part
+                for each in Part
             }
             return Policy(
                 subject=policy.subject, entries={part: some for part, some in kept.items() if some}

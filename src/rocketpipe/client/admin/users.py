@@ -68,6 +68,10 @@ class UserAdmin:
     def __init__(self, servers: AccessServers) -> None:
         self._servers = servers
 
+    def at(self, servers: Mapping[str, str]) -> UserAdmin:
+        """The same, at these servers alone, which are given by name and address."""
+        return UserAdmin(self._servers.at(servers))
+
     async def all(self, contains: str = "") -> list[UserState]:
         """Every user whose name contains something, by name.
 
