@@ -171,6 +171,7 @@ class UserAdmin(Blocking[AsyncUserAdmin]):
     """Creates, lists, rotates, disables and deletes users, at every server that has some."""
 
     all = blocking(AsyncUserAdmin.all)
+    all_with_servers = blocking(AsyncUserAdmin.all_with_servers)
     show = blocking(AsyncUserAdmin.show)
     find = blocking(AsyncUserAdmin.find)
     create = blocking(AsyncUserAdmin.create)

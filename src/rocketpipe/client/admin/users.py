@@ -79,16 +79,25 @@ class UserAdmin:
             NoAccessControl: If no server has users.
             RequestRejected: If one does not tell who asks.
         """
+        return (await self.all_with_servers(contains))[0]
+
+    async def all_with_servers(self, contains: str = "") -> tuple[list[UserState], list[str]]:
+        """The same, and the servers that have no access control.
+
+        Raises: as `all` does.
+        """
         replies = await ask_all(self._servers, ListUsers(filter=contains or None))
+        everyone = [server for wave in await self._servers.waves() for server in wave]
         told = {
             server: {info.username: info for info in reply.users or () if info.username}
             for server, reply in replies.items()
         }
         names = sorted({name for users in told.values() for name in users})
-        return [
+        states = [
             _state(name, {server: users.get(name) for server, users in told.items()})
             for name in names
         ]
+        return states, [server for server in everyone if server not in told]
 
     async def show(self, name: str) -> UserState:
         """One user.
