@@ -250,9 +250,10 @@ class AccessDenied(RequestRejected):
         self.user = user[1] if user else ""
         self.resource = resource[0] if resource else ""
         if self.resource:
+            kind, _, name = self.resource.partition(":")
             self.hint = (
-                f"ask who runs the cluster for it: mqadmin createAcl -s User:{self.user} "
-                f"-r {self.resource} -a … -d Allow"
+                f"ask who runs the cluster for it: rocketpipe acl grant {self.user} "
+                f"--{kind.lower()} {name} --actions …"
             )
         elif self.user:
             self.hint = "is its secret the right one, and is it enabled at this server?"

@@ -9,6 +9,7 @@ from rocketpipe.auth.infos import (
     acl_info,
     read_entries,
     read_part,
+    read_policy,
     read_status,
     read_type,
     user_info,
@@ -16,7 +17,8 @@ from rocketpipe.auth.infos import (
 from rocketpipe.auth.policy import Action, Decision, Part, Policy
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import User, UserStatus, UserType
-from rocketpipe.protocol.requests.users import PolicyEntryInfo, PolicyInfo
+from rocketpipe.errors import InvalidName
+from rocketpipe.protocol.requests.users import AclInfo, PolicyEntryInfo, PolicyInfo
 
 ENTRY = PolicyEntryInfo(
     resource="Topic:o*", actions=("Pub", "sub"), source_ips=("10.0.0.0/8",), decision="Allow"
@@ -70,3 +72,22 @@ def test_what_is_no_entry_is_refused(entry: dict[str, object]) -> None:
         read_entries(PolicyInfo(entries=(wrong,)))
     with pytest.raises(ValueError, match="at least one entry"):
         read_entries(PolicyInfo(entries=()))
+
+
+def test_a_policy_that_was_told_is_read_again() -> None:
+    told = AclInfo(
+        subject="User:alice",
+        policies=(
+            PolicyInfo(
+                policy_type="Default",
+                entries=(PolicyEntryInfo(resource="Topic:*", actions=("Sub",), decision="Deny"),),
+            ),
+            PolicyInfo(policy_type="Custom", entries=None),
+        ),
+    )
+    policy = read_policy(told)
+    assert [str(each) for each in policy.of(Part.DEFAULT)] == ["Deny Sub on Topic:*"]
+    assert read_policy(acl_info(policy)) == policy
+    for wrong in (AclInfo(subject="Group:alice"), AclInfo()):
+        with pytest.raises(InvalidName):
+            read_policy(wrong)

@@ -37,3 +37,16 @@ def test_a_secret_that_was_changed_is_good_for_a_while() -> None:
     assert [each.reveal() for each in turned.secrets_at(1000)] == ["second-secret"]
     assert turned.is_super
     assert "secret" not in repr(turned).replace("secret=", "")
+
+
+def test_another_secret_may_leave_the_last_one_valid_for_a_while() -> None:
+    user = User(name="alice", secret=Secret("first-secret-text"))
+    turned = user.with_secret(Secret("other-secret-text"), 10)
+    assert [each.reveal() for each in turned.secrets_at(9)] == [
+        "other-secret-text",
+        "first-secret-text",
+    ]
+    again = turned.with_secret(Secret("other-secret-text"), 20)
+    assert [len(again.secrets_at(now)) for now in (19, 20)] == [2, 1]
+    assert user.with_secret(user.secret, 10) == user, "no secret is its own predecessor"
+    assert turned.with_secret(Secret("third-secret-text"), None).old is None

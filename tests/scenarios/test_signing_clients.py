@@ -60,7 +60,7 @@ async def test_who_may_not_is_told_who_and_what(place: Place) -> None:
         with pytest.raises(AccessDenied) as error:
             await producer.send("other", b"x")
     assert (error.value.user, error.value.resource) == ("writer", "Topic:other")
-    assert "createAcl -s User:writer -r Topic:other" in error.value.hint
+    assert "rocketpipe acl grant writer --topic other" in error.value.hint
     wrong = Credentials("writer", place.core.gate.users.get("root").secret)  # type: ignore[union-attr]
     async with session(place, wrong) as mine, Producer(mine, group="pg") as producer:
         with pytest.raises(AccessDenied, match="User:writer"):

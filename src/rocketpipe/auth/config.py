@@ -37,6 +37,18 @@ class AuthConfig:
     acl_enabled: bool = setting(
         "aclEnable", default=False, help="RocketMQ 4.9's name for both of these together"
     )
+    plain_acl_file: Path | None = setting(
+        "plainAclFile",
+        default=None,
+        help="with `aclEnable`, RocketMQ 4.9's file of accounts, read at the start and when it "
+        "changes; if nothing is said, the `plain_acl.yml` beside the file that says `aclEnable`",
+    )
+    white_lists_ignored: bool = setting(
+        "aclAllowWhiteList",
+        default=False,
+        help="start with a `plain_acl.yml` that lets addresses in without a login; they are not "
+        "let in for all that",
+    )
     auth_directory: Path | None = setting(
         "authConfigPath",
         default=None,
@@ -107,6 +119,8 @@ class AuthConfig:
                 "authorizationEnabled",
                 "without authenticationEnabled everybody could say to be anybody: set both",
             )
+        if self.plain_acl_file is not None and not self.acl_enabled:
+            raise ConfigError("plainAclFile", "is read with aclEnable=true only: set both")
         self.codes_for_strangers()
 
     def codes_for_strangers(self) -> frozenset[int]:

@@ -19,6 +19,7 @@ from rocketpipe.auth.audit import CHANGES, Audit
 from rocketpipe.auth.failures import MAX_ON_CONNECTION, Failures
 from rocketpipe.auth.frames import read_signed
 from rocketpipe.auth.needs import Surroundings, publishing, reading, unlisted, wants
+from rocketpipe.auth.plain_file import PlainAclFile
 from rocketpipe.auth.policy import Wanted, decide
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.signature import (
@@ -111,8 +112,12 @@ class Gate:
         clock: Clock | None = None,
         failures: Failures | None = None,
         audit: Audit | None = None,
+        accounts: PlainAclFile | None = None,
     ) -> None:
-        """``open_codes`` are answered to strangers too, as far as everybody may have that."""
+        """``open_codes`` are answered to strangers too, as far as everybody may have that.
+
+        ``accounts`` is a file that lends users to the tables, to be followed while it serves.
+        """
         self.users = users
         self.policies = policies
         self.around = around or Surroundings()
@@ -121,11 +126,17 @@ class Gate:
         self._clock = clock or SystemClock()
         self.failures = failures or Failures(self._clock)
         self.audit = audit or Audit()
+        self.accounts = accounts
         #: Refused for want of a right, in all.
         self.denied = 0
         self._known: dict[str, _Known] = {}
         self._known_by: object = None
         self._nobody = SigningKey(Secret.generate())
+
+    async def follow(self) -> None:
+        """Take up what changes in files of others, for ever."""
+        if self.accounts is not None:
+            await self.accounts.follow(self._clock)
 
     def check_served(self, kinds: Iterable[type[Request[Any]]]) -> None:
         """Refuse a server that answers what nobody said the needs of.

@@ -24,7 +24,7 @@ from rocketpipe.auth.infos import (
 )
 from rocketpipe.auth.plain_perms import perm_entries, perm_entry
 from rocketpipe.auth.policy import Kind, Part, Policy, Resource, check_source
-from rocketpipe.auth.secret import HIDDEN, check_secret
+from rocketpipe.auth.secret import HIDDEN, LEAST_ON_THE_WIRE, check_secret
 from rocketpipe.auth.subject import (
     SUBJECT_PREFIX,
     User,
@@ -33,7 +33,7 @@ from rocketpipe.auth.subject import (
     check_user,
     user_of_subject,
 )
-from rocketpipe.auth.users import AuthTableFull
+from rocketpipe.auth.users import AuthLent, AuthTableFull
 from rocketpipe.errors import InvalidName, RequestRejected
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.users import (
@@ -60,8 +60,6 @@ from rocketpipe.protocol.requests.users import (
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.files.disk import DiskError
 
-#: As 4.9 had it: peers of ours and Apache's tools choose secrets that are no longer.
-LEAST_ON_THE_WIRE: Final = 7
 #: What 4.9 answers where accounts, and addresses, could not be changed.
 _ACCOUNT_NOT_UPDATED: Final = 209
 _ACCOUNT_NOT_DELETED: Final = 210
@@ -122,14 +120,10 @@ class UserHandlers:
             self._refuse_above(call.by, user)
             if kind is not None:
                 self._refuse_promotion(call.by, kind)
-            changed = replace(
-                user,
-                secret=secret or user.secret,
-                # Whoever gives another secret this way wants the last one gone.
-                old=None if secret is not None else user.old,
-                type=kind or user.type,
-                status=status or user.status,
-            )
+            changed = replace(user, type=kind or user.type, status=status or user.status)
+            if secret is not None:
+                # Without a time, whoever gives another secret wants the last one gone.
+                changed = changed.with_secret(secret, info.old_password_until)
             if not (changed.is_super and changed.is_enabled):
                 self._refuse_last(user)
             await _kept(self._users.put, changed)
@@ -372,7 +366,7 @@ async def _kept(change: Callable[..., Any], value: Any) -> None:
     """Make a change on a thread that may wait for the disk, to its end whatever happens here."""
     try:
         await asyncio.shield(asyncio.to_thread(change, value))
-    except AuthTableFull as error:
+    except (AuthTableFull, AuthLent) as error:
         raise _no(str(error)) from error
     except DiskError as error:
         raise RequestRejected(ResponseCode.SYSTEM_ERROR, f"not kept: {error}") from error

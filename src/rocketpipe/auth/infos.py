@@ -12,7 +12,13 @@ from rocketpipe.auth.policy import (
     parse_action,
 )
 from rocketpipe.auth.secret import HIDDEN
-from rocketpipe.auth.subject import User, UserStatus, UserType
+from rocketpipe.auth.subject import (
+    SUBJECT_PREFIX,
+    User,
+    UserStatus,
+    UserType,
+    user_of_subject,
+)
 from rocketpipe.protocol.requests.users import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 
 
@@ -23,6 +29,7 @@ def user_info(user: User) -> UserInfo:
         password=HIDDEN,
         user_type=user.type.value,
         user_status=user.status.value,
+        old_password_until=user.old.until_ms if user.old is not None else None,
     )
 
 
@@ -113,3 +120,17 @@ def read_entries(info: PolicyInfo) -> tuple[Part, list[Entry]]:
     if not entries:
         raise ValueError("a policy has at least one entry")
     return read_part(info.policy_type), entries
+
+
+def read_policy(info: AclInfo) -> Policy:
+    """Read all that a subject is allowed, as a server tells of it.
+
+    Raises:
+        ValueError: If something in it is none.
+        InvalidName: If the subject is no user.
+    """
+    policy = Policy(subject=SUBJECT_PREFIX + user_of_subject(info.subject or ""))
+    for each in info.policies or ():
+        if each.entries:
+            policy = policy.with_entries(*read_entries(each))
+    return policy

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+from rocketpipe.auth.subject import SUBJECT_PREFIX
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.files.snapshot import Snapshot, SnapshotDamaged
@@ -37,6 +38,13 @@ class AuthTableFull(RocketPipeError):
     """One more user or entry than there may be."""
 
 
+class AuthLent(RocketPipeError):
+    """A user, or rights, that a file has which others write: there alone they change."""
+
+    def __init__(self, name: str, lender: str) -> None:
+        super().__init__(f"{SUBJECT_PREFIX}{name} is an account of {lender}: change it there")
+
+
 class KeptTable(Generic[ValueT]):
     """Values by name, in memory and on the disk; changes may come from any thread."""
 
@@ -44,7 +52,11 @@ class KeptTable(Generic[ValueT]):
     what: str
 
     def __init__(self, values: Mapping[str, ValueT], snapshot: Snapshot | None) -> None:
-        self._values = dict(values)
+        self._own = dict(values)
+        #: What a file of somebody else says, which counts before what is kept here.
+        self._lent: dict[str, ValueT] = {}
+        self._lender = ""
+        self._values = dict(self._own)
         self._snapshot = snapshot
         self._changing = threading.Lock()
         #: Another object after each change, and how many there were.
@@ -104,9 +116,13 @@ class KeptTable(Generic[ValueT]):
     def get(self, name: str) -> ValueT | None:
         return self._values.get(name)
 
-    def names(self) -> list[str]:
-        """What there is of a name."""
-        return list(self._values)
+    def kept_names(self) -> list[str]:
+        """The names of those that are on our disk."""
+        return list(self._own)
+
+    def kept_as(self, name: str) -> ValueT | None:
+        """The value of a name that is on our disk, whatever a file of others says."""
+        return self._own.get(name)
 
     @classmethod
     def encode(cls, values: Mapping[str, ValueT]) -> bytes:
@@ -126,11 +142,16 @@ class KeptTable(Generic[ValueT]):
         """Every value, in the order of their names."""
         return [value for _, value in sorted(self._values.items())]
 
+    def kept(self) -> list[ValueT]:
+        """Those that are on our disk, in the order of their names."""
+        return [value for _, value in sorted(self._own.items())]
+
     def put(self, value: ValueT) -> None:
         """Take a value in, in the place of the one of that name.
 
         Raises:
             AuthTableFull: If there is no room for it.
+            AuthLent: If a file of others has it.
             DiskError: If it could not be kept; nothing has changed then.
         """
         self.change(lambda values: {**values, self._name(value): value})
@@ -148,6 +169,7 @@ class KeptTable(Generic[ValueT]):
         """
         if name not in self._values:
             return False
+        self._refuse_lent([name])
         # Twice: else the version before would keep what was removed.
         self.change(
             lambda values: {each: value for each, value in values.items() if each != name}, times=2
@@ -161,14 +183,34 @@ class KeptTable(Generic[ValueT]):
 
         Raises:
             AuthTableFull: If they are too many.
+            AuthLent: If a file of others has one that would change.
             DiskError: If they could not be kept; nothing has changed then.
         """
         with self._changing:
             self._reread()
-            values = change(self._values)
+            values = change(self._own)
+            self._refuse_lent(
+                name for name in self._lent if values.get(name) is not self._own.get(name)
+            )
             self._check(values)
             self._save(values, times)
             self._take(values)
+
+    def lend(self, values: Iterable[ValueT], lender: str) -> None:
+        """Have these count too, before those that are kept, until others are lent.
+
+        They are on no disk of ours, and at no replica: ``lender`` is the file that has them, and
+        to change them here is refused.
+        """
+        with self._changing:
+            self._lent = {self._name(value): value for value in values}
+            self._lender = lender
+            self._take(self._own)
+
+    def _refuse_lent(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name in self._lent:
+                raise AuthLent(name.removeprefix(SUBJECT_PREFIX), self._lender)
 
     # Another process's changes
 
@@ -240,11 +282,11 @@ class KeptTable(Generic[ValueT]):
         """Have what a leader has, at once; `save_replicated` brings it to the disk."""
         without = set(gone)
         with self._changing:
-            left = {name: value for name, value in self._values.items() if name not in without}
+            left = {name: value for name, value in self._own.items() if name not in without}
             values = {**left, **{self._name(value): value for value in put}}
-            if values == self._values:
+            if values == self._own:
                 return
-            self._is_less |= not self._values.keys() <= values.keys()
+            self._is_less |= not self._own.keys() <= values.keys()
             self._is_unsaved = True
             self._take(values)
 
@@ -256,7 +298,7 @@ class KeptTable(Generic[ValueT]):
         """
         with self._changing:
             if self._is_unsaved:
-                self._save(self._values, 2 if self._is_less else 1)
+                self._save(self._own, 2 if self._is_less else 1)
 
     def _save(self, values: dict[str, ValueT], times: int) -> None:
         if self._snapshot is not None:
@@ -266,7 +308,8 @@ class KeptTable(Generic[ValueT]):
         self._seen = self._stamp()
 
     def _take(self, values: dict[str, ValueT]) -> None:
-        before, self._values = self._values, values
+        before, self._own = self._own, values
+        self._values = {**values, **self._lent}
         self.version = object()
         self.changes += 1
         with self._noting:

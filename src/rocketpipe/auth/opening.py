@@ -12,6 +12,8 @@ from rocketpipe.auth.config import AuthConfig
 from rocketpipe.auth.gate import Gate
 from rocketpipe.auth.measured import measure
 from rocketpipe.auth.needs import Surroundings
+from rocketpipe.auth.plain_acl import PlainAclRefused
+from rocketpipe.auth.plain_file import PlainAclFile
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import ConfigError
@@ -80,6 +82,7 @@ def open_gate(
             "authConfigPath", "authentication is on: say in which directory users are kept"
         )
     users, policies = open_tables(disk, directory)
+    accounts = _accounts(config, users, policies)
     new = [user for user in config.first_users() if users.get(user.name) is None]
     if new:
         users.put_all(new)
@@ -97,6 +100,23 @@ def open_gate(
         around=Surroundings(cluster=cluster),
         open_codes=config.codes_for_strangers(),
         clock=clock,
+        accounts=accounts,
     )
     measure(gate)
     return gate
+
+
+def _accounts(config: AuthConfig, users: UserTable, policies: PolicyTable) -> PlainAclFile | None:
+    if config.plain_acl_file is None:
+        return None
+    accounts = PlainAclFile(
+        config.plain_acl_file.expanduser(),
+        users,
+        policies,
+        white_lists_ignored=config.white_lists_ignored,
+    )
+    try:
+        accounts.load()
+    except (PlainAclRefused, OSError) as error:
+        raise ConfigError("plainAclFile", str(error)) from error
+    return accounts

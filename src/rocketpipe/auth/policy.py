@@ -149,6 +149,11 @@ class Entry:
             and (not self.sources or any(is_from(source, each) for each in self.sources))
         )
 
+    def __str__(self) -> str:
+        actions = ",".join(each.value for each in Action if each in self.actions)
+        sources = f" from {','.join(self.sources)}" if self.sources else ""
+        return f"{self.decision.value} {actions} on {self.resource}{sources}"
+
     @property
     def rank(self) -> tuple[bool, int, int, bool]:
         """What sorts the deciding entry in front."""
@@ -236,6 +241,17 @@ def check_source(text: str) -> str:
     """
     if _network(text) is None:
         raise ValueError(f"{text[:60]!r} is neither an address nor a network (10.1.0.0/16)")
+    return text.strip()
+
+
+def check_address(text: str) -> str:
+    """Take one address.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if _address(text.strip()) is None:
+        raise ValueError(f"{text[:60]!r} is no address, such as 10.1.2.3")
     return text.strip()
 
 

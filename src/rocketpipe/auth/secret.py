@@ -9,6 +9,8 @@ from typing import Final
 HIDDEN: Final = "******"
 #: Fewer characters than this are guessed.
 LEAST_CHARACTERS: Final = 16
+#: As 4.9 had it: peers of ours and Apache's tools choose secrets that are no longer.
+LEAST_ON_THE_WIRE: Final = 7
 #: More than this no client would keep; every check hashes it once.
 MOST_CHARACTERS: Final = 1024
 _BYTES: Final = 24

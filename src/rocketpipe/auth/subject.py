@@ -80,6 +80,17 @@ class User:
         """The same user with another secret; the one it had is valid until then."""
         return replace(self, secret=secret, old=OldSecret(secret=self.secret, until_ms=until_ms))
 
+    def with_secret(self, secret: Secret, old_until_ms: int | None) -> User:
+        """The same user with this secret; the last one is gone, or good until then.
+
+        Told again, it changes nothing but the time: a secret is never its own predecessor.
+        """
+        if not old_until_ms:
+            return replace(self, secret=secret, old=None)
+        if secret != self.secret:
+            return self.rotated(secret, old_until_ms)
+        return replace(self, old=self.old and replace(self.old, until_ms=old_until_ms))
+
     def secrets_at(self, now_ms: int) -> list[Secret]:
         """Those that are valid now."""
         if self.old is not None and now_ms < self.old.until_ms:

@@ -14,14 +14,14 @@ from typing import Final
 
 import msgspec
 
-from rocketpipe.auth.kept_table import AuthFileUnusable, AuthTableFull, KeptTable
+from rocketpipe.auth.kept_table import AuthFileUnusable, AuthLent, AuthTableFull, KeptTable
 from rocketpipe.auth.policy import Action, Decision, Entry, Part, Policy, Resource
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import OldSecret, User, UserStatus, UserType
 
 USERS_FILE: Final = "users.json"
 ACLS_FILE: Final = "acls.json"
-__all__ = ["AuthFileUnusable", "AuthTableFull", "PolicyTable", "UserTable"]
+__all__ = ["AuthFileUnusable", "AuthLent", "AuthTableFull", "PolicyTable", "UserTable"]
 
 MAX_USERS: Final = 10_000
 MAX_ENTRIES: Final = 100_000

@@ -18,9 +18,12 @@ from rocketpipe.client.admin.groups import GroupAdmin as AsyncGroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin as AsyncMessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin as AsyncNameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin as AsyncOffsetAdmin
+from rocketpipe.client.admin.plain_accounts import PlainAccountAdmin as AsyncPlainAccountAdmin
+from rocketpipe.client.admin.policies import PolicyAdmin as AsyncPolicyAdmin
 from rocketpipe.client.admin.progress import ProgressAdmin as AsyncProgressAdmin
 from rocketpipe.client.admin.replicas import ReplicaAdmin as AsyncReplicaAdmin
 from rocketpipe.client.admin.topics import TopicAdmin as AsyncTopicAdmin
+from rocketpipe.client.admin.users import UserAdmin as AsyncUserAdmin
 from rocketpipe.client.admin.waiting import WaitingAdmin as AsyncWaitingAdmin
 
 
@@ -68,6 +71,7 @@ class BrokerAdmin(Blocking[AsyncBrokerAdmin]):
 class NameServerAdmin(Blocking[AsyncNameServerAdmin]):
     """Reads and changes what NameServers keep beside routes."""
 
+    addresses = blocking(AsyncNameServerAdmin.addresses)
     settings = blocking(AsyncNameServerAdmin.settings)
     change = blocking(AsyncNameServerAdmin.change)
     put = blocking(AsyncNameServerAdmin.put)
@@ -163,6 +167,41 @@ class DeadLetterAdmin(Blocking[AsyncDeadLetterAdmin]):
     replayed = blocking(AsyncDeadLetterAdmin.replayed)
 
 
+class UserAdmin(Blocking[AsyncUserAdmin]):
+    """Creates, lists, rotates, disables and deletes users, at every server that has some."""
+
+    all = blocking(AsyncUserAdmin.all)
+    all_with_servers = blocking(AsyncUserAdmin.all_with_servers)
+    show = blocking(AsyncUserAdmin.show)
+    find = blocking(AsyncUserAdmin.find)
+    create = blocking(AsyncUserAdmin.create)
+    rotate = blocking(AsyncUserAdmin.rotate)
+    enable = blocking(AsyncUserAdmin.enable)
+    disable = blocking(AsyncUserAdmin.disable)
+    delete = blocking(AsyncUserAdmin.delete)
+    set_type = blocking(AsyncUserAdmin.set_type)
+
+
+class PolicyAdmin(Blocking[AsyncPolicyAdmin]):
+    """Grants, revokes, lists and explains what users may do, at every server that has some."""
+
+    all = blocking(AsyncPolicyAdmin.all)
+    of = blocking(AsyncPolicyAdmin.of)
+    grant = blocking(AsyncPolicyAdmin.grant)
+    put = blocking(AsyncPolicyAdmin.put)
+    revoke = blocking(AsyncPolicyAdmin.revoke)
+    explain = blocking(AsyncPolicyAdmin.explain)
+
+
+class PlainAccountAdmin(Blocking[AsyncPlainAccountAdmin]):
+    """Makes and removes accounts as RocketMQ 4.9 has them, at brokers."""
+
+    update = blocking(AsyncPlainAccountAdmin.update)
+    delete = blocking(AsyncPlainAccountAdmin.delete)
+    versions = blocking(AsyncPlainAccountAdmin.versions)
+    set_white_addresses = blocking(AsyncPlainAccountAdmin.set_white_addresses)
+
+
 class Admin(Client[AsyncAdmin]):
     """Looks after a cluster: ``with Admin("127.0.0.1:9876") as admin``."""
 
@@ -187,3 +226,6 @@ class Admin(Client[AsyncAdmin]):
         self.clients = ClientAdmin(inner.clients, life)
         self.waiting = WaitingAdmin(inner.waiting, life)
         self.replicas = ReplicaAdmin(inner.replicas, life)
+        self.users = UserAdmin(inner.users, life)
+        self.policies = PolicyAdmin(inner.policies, life)
+        self.plain_accounts = PlainAccountAdmin(inner.plain_accounts, life)

@@ -82,6 +82,8 @@ async def broker(
         )
         if gate is not None:
             await stack.enter_async_context(running(keep_looking(gate, clock), "users"))
+            if gate.accounts is not None:
+                await stack.enter_async_context(running(gate.follow(), "accounts"))
         credentials = config.inner_client()
         sign = credentials.sign if credentials is not None else None
         caller = await stack.enter_async_context(Caller(tls=outgoing, sign=sign))

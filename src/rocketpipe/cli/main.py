@@ -69,6 +69,8 @@ NOUNS: Final = (
         "nouns.pipelines",
         "make, check, run, show and draw pipelines that are declared in a folder",
     ),
+    Noun("user", "access.users", "create, list, rotate, disable and delete users"),
+    Noun("acl", "access.acls", "grant, revoke, list, explain and import what users may do"),
     Noun("tls", "tls.commands", "make certificates, and see what a client would meet at a port"),
     Noun("bench", "nouns.bench", "measure how fast a cluster takes messages and hands them out"),
     Noun("doctor", "nouns.doctor", "look a cluster over, and say what to do about what is found"),

@@ -44,10 +44,15 @@ async def name_server(config: NamesrvConfig, *, clock: Clock | None = None) -> A
     routes = RouteTable(settings)
     gate = open_gate(config, disk=Disk(), clock=clock, usual=None, cluster=config.auth_cluster)
     credentials = config.inner_client()
-    async with Caller(
-        tls=config.tls.outgoing if config.tls else None,
-        sign=credentials.sign if credentials is not None else None,
-    ) as caller:
+    async with AsyncExitStack() as stack:
+        caller = await stack.enter_async_context(
+            Caller(
+                tls=config.tls.outgoing if config.tls else None,
+                sign=credentials.sign if credentials is not None else None,
+            )
+        )
+        if gate is not None and gate.accounts is not None:
+            await stack.enter_async_context(running(gate.follow(), "accounts"))
         notices = SmallestIdNotices(routes, settings, caller)
         membership = Membership(routes, clock, notices.changed)
         router = Router(

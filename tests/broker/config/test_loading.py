@@ -22,6 +22,8 @@ from rocketpipe.store.config import FlushMode, StoreConfig
 
 #: RocketMQ's keys have its names; these are ours, for what it does not have.
 OUR_OWN = {
+    "aclAllowWhiteList",
+    "plainAclFile",
     "initAuthenticationUserFile",
     "innerClientAuthenticationCredentialsFile",
     "profile",
@@ -304,3 +306,17 @@ def test_secrets_are_listed_as_stars(tmp_path: Path) -> None:
     ).items()
     assert "secret-text" not in str(rows)
     assert ("innerClientAuthenticationCredentials", "******") in {row[:2] for row in rows}
+
+
+def test_accounts_are_looked_for_beside_the_file_that_wants_them(tmp_path: Path) -> None:
+    conf, accounts = tmp_path / "broker.conf", tmp_path / "plain_acl.yml"
+    conf.write_text("aclEnable=true\n")
+    assert load_broker(given_in_file(conf)).config.plain_acl_file is None
+    accounts.write_text("")
+    assert load_broker(given_in_file(conf)).config.plain_acl_file == accounts
+    other = Given("plainAclFile", "elsewhere.yml", "--flag")
+    assert load_broker([*given_in_file(conf), other]).config.plain_acl_file == Path("elsewhere.yml")
+    said = Given("aclEnable", "true", "ROCKETPIPE_ACL_ENABLE")
+    assert load_broker([said]).config.plain_acl_file is None
+    with pytest.raises(ConfigError, match="is read with aclEnable=true only"):
+        load_broker([other])

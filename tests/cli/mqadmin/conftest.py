@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
+from tests.cli.access.support.guarded import guarded
 
 from rocketpipe.testing.servers import Servers, serving
 
@@ -17,6 +18,13 @@ _numbers = count(1)
 @pytest.fixture(scope="package")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     with serving(tmp_path_factory.mktemp("servers")) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def guarded_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Others, that ask who comes."""
+    with guarded(tmp_path_factory.mktemp("guarded")) as running:
         yield running
 
 

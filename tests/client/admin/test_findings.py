@@ -173,3 +173,18 @@ def test_transactions_are_forgotten_when_they_are_old_or_many() -> None:
     many = findings.transactions([1] * 10, 10)
     assert (many.level, many.detail.startswith("10 or more")) == (Level.WARNING, True)
     assert findings.transactions(None, 10).level is Level.UNKNOWN
+
+
+def test_users_are_looked_after_everywhere() -> None:
+    (fine,) = findings.users(["root", "ops"], {}, [])
+    assert (fine.level, fine.detail) == (Level.OK, "2 are enabled")
+    missing = {f"user-{number}": ["broker-b"] for number in range(5)}
+    found = list(findings.users(["root"], missing, ["NameServer n"]))
+    assert [each.level for each in found] == [
+        *[Level.WARNING] * 4,
+        Level.UNKNOWN,
+        Level.PROBLEM,
+    ]
+    assert "root alone" in found[0].detail
+    assert found[1].detail == "is not known at broker-b"
+    assert found[-1].what == "access to NameServer n"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from rocketpipe.auth.plain_acl import PLAIN_ACL
 from rocketpipe.broker.config.advertise import advertised_address, is_loopback
 from rocketpipe.broker.config.config import (
     NOT_READ_YET,
@@ -232,6 +233,8 @@ def load_broker(
     values["data"] = root
     _refuse_promises(choice, root)
     _check_advertised(choice)
+    if values.get("acl_enabled"):
+        _find_plain_acl(choice, values)
     store = _store_config(choice, StoreConfig(root=root))
     replication = replication_of(choice, values)
     config = choice.build(
@@ -338,6 +341,14 @@ def _check_advertised(choice: Choice) -> None:
             raise ConfigError(
                 given.origin, f"{given.name}={given.text!r}: HOST or HOST:PORT is expected"
             ) from error
+
+
+def _find_plain_acl(choice: Choice, values: dict[str, Any]) -> None:
+    """Take the file of accounts that is beside the one that switched access control on."""
+    origin = Path(choice.origin("aclEnable").partition(" line ")[0].partition(" [")[0])
+    beside = origin.with_name(PLAIN_ACL)
+    if "plain_acl_file" not in values and origin.is_file() and beside.is_file():
+        values["plain_acl_file"] = beside.absolute()
 
 
 def _check_auth(choice: Choice, config: BrokerConfig) -> None:

@@ -15,9 +15,11 @@ from rocketpipe.cli.mqadmin import (
     groups,
     messages,
     name_servers,
+    plain_accounts,
     replicas,
     topics,
     upkeep,
+    users,
 )
 from rocketpipe.cli.mqadmin.elsewhere import ELSEWHERE
 from rocketpipe.cli.mqadmin.flags import OriginalVerbs
@@ -42,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     if isinstance(parser, Parser):
         parser.elsewhere = ELSEWHERE
     verbs = OriginalVerbs(parser)
-    for noun in (brokers, upkeep, replicas, topics, groups, clients, messages, name_servers):
+    nouns = (brokers, upkeep, replicas, topics, groups, clients, messages, name_servers)
+    for noun in (*nouns, users, plain_accounts):
         noun.add_verbs(verbs)
 
 

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Final
 
 _LOOK: Final = "nothing here has what it is about"
-_NO_ACCESS_CONTROL: Final = "use RocketMQ's own mqadmin for users and rights"
 _NO_CONTROLLER: Final = "there is no controller: rocketpipe cluster status shows who leads"
 _BENCH: Final = "try rocketpipe bench produce TOPIC"
 _EXPORT: Final = "try rocketpipe topic list -o json, rocketpipe group list -o json"
@@ -21,6 +20,7 @@ ELSEWHERE: Final = MappingProxyType(
         "clusterRT": _BENCH,
         "consumeMessage": "try rocketpipe message tail TOPIC",
         "consumerStatus": "try rocketpipe client list --group GROUP, rocketpipe client show",
+        "getAclConfig": "no broker tells secrets: try listUser, listAcl, or rocketpipe acl list",
         "exportConfigs": "try rocketpipe broker config NAME -o json",
         "exportMetadata": _EXPORT,
         "exportMetrics": "try /metrics of a server with --http, or rocketpipe broker show NAME",
@@ -33,28 +33,6 @@ ELSEWHERE: Final = MappingProxyType(
         "statsAll": "try rocketpipe topic list --stats, rocketpipe group list",
         "updateSubGroupList": "try updateSubGroup, once for each",
         "updateTopicList": "try updateTopic, once for each",
-        **dict.fromkeys(
-            (
-                "clusterAclConfigVersion",
-                "copyAcl",
-                "copyUser",
-                "createAcl",
-                "createUser",
-                "deleteAcl",
-                "deleteAclConfig",
-                "deleteUser",
-                "getAcl",
-                "getAclConfig",
-                "getUser",
-                "listAcl",
-                "listUser",
-                "updateAcl",
-                "updateAclConfig",
-                "updateGlobalWhiteAddr",
-                "updateUser",
-            ),
-            _NO_ACCESS_CONTROL,
-        ),
         **dict.fromkeys(
             (
                 "cleanBrokerMetadata",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from rocketpipe.client.admin.access import ClusterServers
 from rocketpipe.client.admin.brokers import BrokerAdmin
 from rocketpipe.client.admin.clients import ClientAdmin
 from rocketpipe.client.admin.dead_letters import DeadLetterAdmin
@@ -13,9 +14,12 @@ from rocketpipe.client.admin.groups import GroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin
+from rocketpipe.client.admin.plain_accounts import PlainAccountAdmin
+from rocketpipe.client.admin.policies import PolicyAdmin
 from rocketpipe.client.admin.progress import ProgressAdmin
 from rocketpipe.client.admin.replicas import ReplicaAdmin
 from rocketpipe.client.admin.topics import TopicAdmin
+from rocketpipe.client.admin.users import UserAdmin
 from rocketpipe.client.admin.waiting import WaitingAdmin
 from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.session import Session
@@ -48,6 +52,10 @@ class Admin(Lifetime):
         self.clients = ClientAdmin(fleet)
         self.waiting = WaitingAdmin(fleet)
         self.replicas = ReplicaAdmin(fleet)
+        everywhere = ClusterServers(fleet)
+        self.users = UserAdmin(everywhere)
+        self.policies = PolicyAdmin(everywhere, self.users)
+        self.plain_accounts = PlainAccountAdmin(fleet)
 
     @property
     def is_open(self) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from rocketpipe.client.admin import findings, replica_findings
+from rocketpipe.client.admin.access import NoAccessControl
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.clients import ConnectedGroup, NotOnline
 from rocketpipe.client.admin.findings import Finding, Level, Wants, ok, problem, unknown, warning
@@ -77,6 +78,8 @@ class Diagnosis:
         if not seen.known:
             return
         async for finding in self._brokers(seen):
+            yield finding
+        async for finding in self._users():
             yield finding
         async for finding in self._topics(seen):
             yield finding
@@ -218,6 +221,23 @@ class Diagnosis:
     def _only_here(self, address: str) -> bool:
         """Whether a broker is at this machine only, to which some NameServer does not belong."""
         return _is_local(address) and not all(map(_is_local, self._fleet.name_servers))
+
+    # Users
+
+    async def _users(self) -> AsyncIterator[Finding]:
+        try:
+            known, without = await self._admin.users.all_with_servers()
+        except NoAccessControl:
+            return  # whoever serves says so at the start
+        except RocketPipeError as error:
+            yield unknown("users", str(error))
+            return
+        for finding in findings.users(
+            [one.name for one in known if one.is_super and one.is_enabled],
+            {one.name: one.missing for one in known if one.missing},
+            without,
+        ):
+            yield finding
 
     # Topics
 

@@ -324,6 +324,38 @@ def dead_letters(group: str, letters: int | None, replayed: int | None) -> Findi
     )
 
 
+def users(
+    supers: Collection[str], missing: Mapping[str, Collection[str]], open_to_all: Collection[str]
+) -> Iterator[Finding]:
+    """Whether users can be looked after, are known everywhere, and are asked for everywhere.
+
+    ``supers`` are enabled and may do everything; ``missing`` are users by name, with the servers
+    that lack them; ``open_to_all`` are servers without access control.
+    """
+    if len(supers) < 2:
+        yield warning(
+            "users who may do everything",
+            f"{next(iter(supers), 'none')} alone: without its secret nobody could make another",
+            "rocketpipe user create NAME --super, and keep its secret somewhere else",
+        )
+    else:
+        yield ok("users who may do everything", f"{len(supers)} are enabled")
+    for name in sorted(missing)[:_MAX_NAMED]:
+        yield warning(
+            f"user {name}",
+            f"is not known at {', '.join(sorted(missing[name]))}",
+            f"rocketpipe user create {name} --secret-file FILE, with the secret that it has",
+        )
+    if len(missing) > _MAX_NAMED:
+        yield unknown("users", f"{len(missing) - _MAX_NAMED} more are not known everywhere")
+    for server in sorted(open_to_all):
+        yield problem(
+            f"access to {server}",
+            "whoever reaches it may do everything, though other servers ask for users",
+            "set authenticationEnabled=true there too",
+        )
+
+
 def transactions(ages_ms: Collection[int] | None, most: int) -> Finding:
     """Whether transactions are forgotten, by the ages of those that are open; ``most`` are read."""
     what = "open transactions"

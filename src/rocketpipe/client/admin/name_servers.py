@@ -28,6 +28,10 @@ class NameServerAdmin:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
+    async def addresses(self) -> list[str]:
+        """Where they are, as far as this client was told."""
+        return list(self._fleet.name_servers.values())
+
     async def settings(self) -> dict[str, dict[str, str]]:
         """Every setting of each NameServer, by its address.
 

@@ -20,6 +20,9 @@ class UserInfo(Body, frozen=True, kw_only=True, omit_defaults=True):
     password: str | None = None
     user_type: str | None = None
     user_status: str | None = None
+    #: Ours: until when the password before this one is good too, in ms since 1970; of a change,
+    #: until when the one that it replaces is.
+    old_password_until: int | None = None
 
 
 class PolicyEntryInfo(Body, frozen=True, kw_only=True, omit_defaults=True):

@@ -95,14 +95,14 @@ class SealedUsers:
 
     def all_names(self) -> dict[str, set[str]]:
         """Everything, by table."""
-        return {what: set(table.names()) for what, table in self._tables.items()}
+        return {what: set(table.kept_names()) for what, table in self._tables.items()}
 
     def entries(self, names: dict[str, set[str]]) -> Iterator[Entry]:
         """What there is of these names now."""
         for what, some in names.items():
             table = self._tables[what]
             for name in sorted(some):
-                value = table.get(name)
+                value = table.kept_as(name)
                 text = "" if value is None else table.encode({name: value}).decode()
                 said = msgspec.json.encode(_Said(what, name, text))
                 yield self._inner.access_key, _sealed(self._inner.secret, said)
@@ -136,7 +136,7 @@ class SealedUsers:
             return
         for what, names in ((UserTable.what, seen.users), (PolicyTable.what, seen.policies)):
             table = self._tables[what]
-            table.replicate((), set(table.names()) - names)
+            table.replicate((), set(table.kept_names()) - names)
 
     def save(self) -> None:
         """Bring what was taken over to the disk.
