@@ -126,7 +126,8 @@ def test_what_is_not_granted_is_refused_with_who_and_what(gate: Gate, peer: Peer
     with pytest.raises(RequestRejected) as error:
         gate.allow(by, SEND)
     assert error.value.remark == (
-        "User:reader has no permission to access Topic:orders from 10.0.0.7, no matched policies."
+        "User:reader has no permission to access Topic:orders from 10.0.0.7, no matched policies "
+        "(it takes Pub)."
     )
     gate.allow(gate.admit(signed(SEND, "writer"), peer), SEND)
     gate.allow(gate.admit(signed(SEND, "root"), peer), SEND)

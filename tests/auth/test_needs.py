@@ -27,6 +27,7 @@ from rocketpipe.protocol.requests import (
     routes,
     running,
     sending,
+    staging,
     transactions,
 )
 
@@ -181,6 +182,13 @@ def test_a_message_counts_as_the_topic_it_is_of_whatever_is_said() -> None:
     back = any_request(sending.SendMessageBack)
     assert isinstance(back, sending.SendMessageBack)
     assert texts(replace(back, offset=7, group="g"), around) == {"Group:g Sub", "Topic:secret Sub"}
+
+
+def test_whether_sends_can_be_staged_may_be_asked_by_everybody() -> None:
+    asked = any_request(staging.CommitStages)
+    assert isinstance(asked, staging.CommitStages)
+    assert texts(asked) == {"Group:app Pub"}
+    assert texts(replace(asked, batch=-1)) == set()
 
 
 def test_a_receipt_from_a_pop_of_the_first_form_is_its_groups() -> None:

@@ -244,10 +244,11 @@ class Gate:
             return
         self.denied += 1
         self.audit.refused(by.name, by.address, type(asked).__name__, str(wanted), verdict.reason)
+        takes = " or ".join(sorted(action.value for action in wanted.actions))
         raise RequestRejected(
             ResponseCode.NO_PERMISSION,
             f"{SUBJECT_PREFIX}{by.name} has no permission to access {wanted} from {by.host}, "
-            f"{verdict.reason}.",
+            f"{verdict.reason} (it takes {takes}).",
         )
 
     def _stranger(

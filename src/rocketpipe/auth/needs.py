@@ -238,6 +238,11 @@ def _staged(asked: staging.StageMessages, _: Surroundings) -> list[Wanted]:
     return [*publishing(asked.topic), group_wanted(asked.application, Action.PUB)]
 
 
+def _commit(asked: staging.CommitStages, _: Surroundings) -> list[Wanted]:
+    # Before the first batch it is asked whether this can be done here at all.
+    return [] if asked.batch < 0 else [group_wanted(asked.application, Action.PUB)]
+
+
 def _clone(asked: progress.CloneGroupOffset, _: Surroundings) -> list[Wanted]:
     wanted = reading(asked.topic or "", asked.dest_group, Action.UPDATE)
     return [*wanted, group_wanted(asked.src_group, Action.GET, Action.UPDATE)]
@@ -289,7 +294,7 @@ NEEDS: Final[dict[type[Request[Any]], Need]] = {
     transactions.EndTransaction: _end,
     transactions.ResumeChecks: _resume,
     staging.StageMessages: _staged,
-    staging.CommitStages: _application,
+    staging.CommitStages: _commit,
     staging.PrepareStages: _application,
     staging.AskStages: _application,
     staging.SettleStages: _application,
