@@ -120,7 +120,15 @@ def test_a_send_to_a_retry_topic_counts_as_the_group_that_it_names() -> None:
     asked = any_request(sending.SendMessage, "%RETRY%g2")
     assert texts(asked) == {"Group:g2 Sub"}
     assert texts(any_request(sending.SendMessage, "RMQ_SYS_TRACE_TOPIC")) == set()
-    assert texts(any_request(sending.SendMessage, "rmq_sys_TABLES")) == {"Topic:rmq_sys_TABLES Pub"}
+
+
+@pytest.mark.parametrize(
+    "topic", ["rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_c", "SCHEDULE_TOPIC_XXXX"]
+)
+def test_where_brokers_keep_messages_of_all_topics_is_the_clusters(topic: str) -> None:
+    assert texts(any_request(sending.SendMessage, topic)) == {"Cluster:c Update"}
+    assert texts(pull(topic)) == {"Group:g Sub", "Cluster:c Get"}
+    assert texts(routes.GetRouteInfoByTopic(topic=topic)) == {"Cluster:c Get|Update"}
 
 
 def test_routes_that_everybody_needs() -> None:

@@ -33,6 +33,7 @@ from rocketpipe.auth.subject import SUBJECT_PREFIX, User
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import RequestRejected
+from rocketpipe.model.names import is_inner_topic
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.connection import Frame
@@ -218,6 +219,8 @@ class Gate:
 
     def _grants(self, visit: _Visit, grant: tuple[int, str, str, str]) -> bool:
         code, name, topic, group = grant
+        if is_inner_topic(topic):
+            return False  # the router knows whose that is
         wanted = publishing(topic) if code in _SENDS else reading(topic, group)
         policy = self.policies.get(SUBJECT_PREFIX + name)
         if not all(decide(policy, each, visit.host).allowed for each in wanted):

@@ -34,6 +34,9 @@ _NO_SETTINGS: Final = frozenset(
         "ROCKETPIPE_CA_FILE",
         "ROCKETPIPE_CERT_FILE",
         "ROCKETPIPE_KEY_FILE",
+        "ROCKETPIPE_ACCESS_KEY",
+        "ROCKETPIPE_SECRET_KEY",
+        "ROCKETPIPE_SECRET_KEY_FILE",
     }
 )
 #: The tables that a file of TOML may have, of all servers together.
