@@ -9,7 +9,6 @@ so that rights are asked for as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from rocketpipe.auth.subject import User, UserType
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.namesrv.config import NamesrvConfig
+from rocketpipe.protocol.command import Command
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.files.disk import Disk
 
@@ -36,6 +36,11 @@ OPEN: Final = (
     "test_signing_clients.py",
     "test_walked_codes.py",
 )
+
+
+def signed(command: Command) -> Command:
+    """What is written to a socket by hand: signed, where servers ask for that."""
+    return APP.sign(command) if _is_on() else command
 
 
 def guard(directory: Path) -> None:
@@ -73,9 +78,13 @@ def _defaults(function: Any, others: dict[str, Any]) -> None:
     function.__kwdefaults__ |= others
 
 
-def kept(names: Iterable[str]) -> set[str]:
-    """Which of these environment variables stay for a command that is to have none of ours."""
-    return {name for name in names if name in _VARIABLES}
+def is_kept(variable: str) -> bool:
+    """Whether this one stays for a command that is to have no variable of ours."""
+    return _is_on() and variable in _VARIABLES
+
+
+def _is_on() -> bool:
+    return Caller.__init__.__kwdefaults__["sign"] is not None
 
 
 _VARIABLES: Final = frozenset(

@@ -15,6 +15,7 @@ from rocketpipe.protocol.requests.users import (
     UserInfo,
 )
 from rocketpipe.remoting.caller import Caller
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 
 def entries(**rights: str) -> tuple[PolicyEntryInfo, ...]:
@@ -31,12 +32,16 @@ def entries(**rights: str) -> tuple[PolicyEntryInfo, ...]:
 
 
 async def make_user(
-    addresses: Iterable[str], by: Credentials, name: str, **rights: str
+    addresses: Iterable[str],
+    by: Credentials,
+    name: str,
+    tls: TlsSettings | None = None,
+    **rights: str,
 ) -> Credentials:
     """Have servers know a user, who may do this: see `entries`."""
     made = Credentials(name, Secret(f"the-secret-of-{name}"))
     granted = entries(**rights)
-    async with Caller(sign=by.sign) as caller:
+    async with Caller(sign=by.sign, tls=tls) as caller:
         for address in addresses:
             info = UserInfo(password=made.secret.reveal())
             await caller.call(address, CreateUser(username=name, user=info))
