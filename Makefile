@@ -116,6 +116,10 @@ coverage: setup ## Which lines and branches the unit tests reach
 compat: setup ## Other people's clients and servers against ours; says what it could not reach
 	@$(PYTEST) -rs -m "compat and not soak" $(OR_NONE)
 
+.PHONY: guarded
+guarded: setup ## The scenarios once more with access control on: servers ask who it is, clients sign
+	@$(PYTEST) --guarded -n 3 --dist worksteal -m "scenario and not (spark or compat or soak)" tests/scenarios
+
 .PHONY: node
 node: setup ## A Node.js for other people's clients: the machine's, else one from PyPI
 	@"$(PYTHON)" "$(ROOT)/tools/packaging/bootstrap.py" --node
@@ -135,6 +139,7 @@ soak: setup ## Long runs: a million mutated frames, sanitizers, 100,000 power cu
 	@$(IN) ROCKETPIPE_MIXED_SECONDS=3600 \
 		.venv/bin/python -m pytest --timeout=0 tests/scenarios/test_mixed_load.py
 	@$(RUN) -m pytest --timeout=7200 -m soak $(OR_NONE)
+	@$(MAKE) -f "$(ROOT)/Makefile" guarded
 	@$(IN) ROCKETPIPE_ALL_FAULTS=1 .venv/bin/python -m pytest --timeout=7200 -n 2 \
 		-m "hypothesis and not (scenario or spark or compat or soak)" --ignore=tests/faults
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,19 @@ def _make_known_budget(self: LogBudget, *args: Any, **named: Any) -> None:
 LogBudget.__init__ = _make_known_budget  # type: ignore[method-assign]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--guarded", action="store_true", help="servers ask who it is, and clients sign"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--guarded"):
+        from tests.guarded import guard
+
+        guard(Path(tempfile.mkdtemp(prefix="rocketpipe-guarded-")))
+
+
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """A certificate authority for all tests; each has pairs made that it needs."""
@@ -95,6 +109,11 @@ FEW_FILES = ("scenario", "spark", "compat", "soak")
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Pass over files without the mark that is asked for: to import all takes its time."""
+    if config.getoption("--guarded"):
+        from tests.guarded import OPEN
+
+        if collection_path.name in OPEN:
+            return True
     wanted = str(config.getoption("markexpr")).partition(" and ")[0]
     if wanted not in FEW_FILES or collection_path.suffix != ".py":
         return None

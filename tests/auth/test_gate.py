@@ -18,6 +18,7 @@ from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command
 from rocketpipe.protocol.frame import encode_frame
+from rocketpipe.protocol.hot import scan
 from rocketpipe.protocol.request import Request, to_command
 from rocketpipe.protocol.requests.brokers import UpdateBrokerConfig
 from rocketpipe.protocol.requests.offsets import GetMinOffset
@@ -126,7 +127,8 @@ def test_what_is_not_granted_is_refused_with_who_and_what(gate: Gate, peer: Peer
     with pytest.raises(RequestRejected) as error:
         gate.allow(by, SEND)
     assert error.value.remark == (
-        "User:reader has no permission to access Topic:orders from 10.0.0.7, no matched policies."
+        "User:reader has no permission to access Topic:orders from 10.0.0.7, no matched policies "
+        "(it takes Pub)."
     )
     gate.allow(gate.admit(signed(SEND, "writer"), peer), SEND)
     gate.allow(gate.admit(signed(SEND, "root"), peer), SEND)
@@ -264,3 +266,23 @@ def test_who_is_unknown_and_who_signs_wrongly_take_the_same_work(gate: Gate) -> 
         except RequestRejected:
             continue
     assert made == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("who", ["unknown", "gone", "writer"])
+def test_a_fast_path_does_the_same_work_for_whoever_it_does_not_clear(who: str) -> None:
+    """With a long body the hash would tell who is known."""
+    gate, hashed = make_gate(), []
+    known = gate._find(who) or gate._unknown
+    inner = known.inner
+
+    def counted() -> Any:
+        hashed.append(who)
+        return inner()
+
+    known.inner = counted
+    command = signed(SEND, who)
+    fields = {**command.fields, "Signature": "A" * 28}
+    data = encode_frame(replace(command, fields=fields))
+    (frame,) = scan(data, 0, len(data), 1 << 20)
+    assert not gate.clears(data, frame, cast("PeerConnection", FakePeer()))
+    assert hashed == [who]

@@ -35,7 +35,7 @@ def test_what_one_process_changes_the_others_have(tmp_path: Path) -> None:
     here.put(user("bob"))
     there.put(user("carol"))
     assert here.look()
-    assert set(here.names()) == set(there.names()) == {"alice", "bob", "carol"}
+    assert set(here.kept_names()) == set(there.kept_names()) == {"alice", "bob", "carol"}
     there.remove("alice")
     assert here.look()
     assert here.get("alice") is None
@@ -83,10 +83,10 @@ def test_what_a_leader_has_is_in_force_at_once_and_on_the_disk_when_it_is_saved(
     table = opened(tmp_path)
     table.put(user("alice"))
     table.replicate([user("bob")], ["alice", "unknown"])
-    assert table.names() == ["bob"]
-    assert opened(tmp_path).names() == ["alice"]
+    assert table.kept_names() == ["bob"]
+    assert opened(tmp_path).kept_names() == ["alice"]
     table.save_replicated()
-    assert opened(tmp_path).names() == ["bob"]
+    assert opened(tmp_path).kept_names() == ["bob"]
     assert b"alice" not in (tmp_path / "users.json.bak").read_bytes()
     before = (tmp_path / "users.json").stat().st_ino
     table.replicate([user("bob")], [])

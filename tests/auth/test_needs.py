@@ -27,6 +27,7 @@ from rocketpipe.protocol.requests import (
     routes,
     running,
     sending,
+    staging,
     transactions,
 )
 
@@ -119,7 +120,15 @@ def test_a_send_to_a_retry_topic_counts_as_the_group_that_it_names() -> None:
     asked = any_request(sending.SendMessage, "%RETRY%g2")
     assert texts(asked) == {"Group:g2 Sub"}
     assert texts(any_request(sending.SendMessage, "RMQ_SYS_TRACE_TOPIC")) == set()
-    assert texts(any_request(sending.SendMessage, "rmq_sys_TABLES")) == {"Topic:rmq_sys_TABLES Pub"}
+
+
+@pytest.mark.parametrize(
+    "topic", ["rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_c", "SCHEDULE_TOPIC_XXXX"]
+)
+def test_where_brokers_keep_messages_of_all_topics_is_the_clusters(topic: str) -> None:
+    assert texts(any_request(sending.SendMessage, topic)) == {"Cluster:c Update"}
+    assert texts(pull(topic)) == {"Group:g Sub", "Cluster:c Get"}
+    assert texts(routes.GetRouteInfoByTopic(topic=topic)) == {"Cluster:c Get|Update"}
 
 
 def test_routes_that_everybody_needs() -> None:
@@ -181,6 +190,13 @@ def test_a_message_counts_as_the_topic_it_is_of_whatever_is_said() -> None:
     back = any_request(sending.SendMessageBack)
     assert isinstance(back, sending.SendMessageBack)
     assert texts(replace(back, offset=7, group="g"), around) == {"Group:g Sub", "Topic:secret Sub"}
+
+
+def test_whether_sends_can_be_staged_may_be_asked_by_everybody() -> None:
+    asked = any_request(staging.CommitStages)
+    assert isinstance(asked, staging.CommitStages)
+    assert texts(asked) == {"Group:app Pub"}
+    assert texts(replace(asked, batch=-1)) == set()
 
 
 def test_a_receipt_from_a_pop_of_the_first_form_is_its_groups() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.auth.any_request import any_request
+from tests.scenarios.support.users import make_user
 
 from rocketpipe.auth.credentials import Credentials
 from rocketpipe.auth.needs import NEEDS
@@ -33,13 +34,7 @@ from rocketpipe.protocol.requests.sending import SendMessage, SendMessageBack
 from rocketpipe.protocol.requests.topics import DeleteTopic, UpdateAndCreateTopic
 from rocketpipe.protocol.requests.transactions import EndTransaction
 from rocketpipe.protocol.requests.users import (
-    AclInfo,
-    CreateAcl,
-    CreateUser,
     DeleteUser,
-    PolicyEntryInfo,
-    PolicyInfo,
-    UserInfo,
 )
 from rocketpipe.remoting.caller import Caller, split_address
 from rocketpipe.store.config import StoreConfig
@@ -76,22 +71,7 @@ class Place:
 
     async def user(self, name: str, **rights: str) -> Credentials:
         """Make a user: ``Topic="orders:Pub"``."""
-        made = Credentials(name, Secret(f"the-secret-of-{name}"))
-        entries = tuple(
-            PolicyEntryInfo(
-                resource=f"{kind}:{text.partition(':')[0]}",
-                actions=tuple(text.partition(":")[2].split(",")),
-                decision="Allow",
-            )
-            for kind, text in rights.items()
-        )
-        for at in (self.broker, self.name_server):
-            info = UserInfo(password=made.secret.reveal())
-            await self.ask(CreateUser(username=name, user=info), ROOT, at)
-            if entries:
-                acl = AclInfo(policies=(PolicyInfo(policy_type="Custom", entries=entries),))
-                await self.ask(CreateAcl(subject=f"User:{name}", acl=acl), ROOT, at)
-        return made
+        return await make_user((self.broker, self.name_server), ROOT, name, **rights)
 
 
 @pytest.fixture

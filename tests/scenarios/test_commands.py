@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.guarded import is_kept
 from tests.waiting import PATIENCE_S
 
 from rocketpipe import Producer, PullConsumer
@@ -76,7 +77,7 @@ def clean_environment() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if name != "NAMESRV_ADDR" and not name.startswith("ROCKETPIPE_")
+        if name != "NAMESRV_ADDR" and (not name.startswith("ROCKETPIPE_") or is_kept(name))
     }
 
 

@@ -2,7 +2,8 @@
 
 A request that is not in the table is served by nobody: see ``unlisted``. Topics that belong to a
 group (``%RETRY%…``, ``%DLQ%…``) count as that group, and an application of staged sends counts as a
-group that publishes.
+group that publishes. Topics in which brokers keep what waits for its time, its transaction or its
+acknowledgement are the cluster's: who could write there could write anywhere.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rocketpipe.model.names import (
     TRACE_TOPIC,
     group_of_retry,
     is_dlq_topic,
+    is_inner_topic,
     is_retry_topic,
     retry_topic,
     topic_of_pop_retry,
@@ -48,6 +50,7 @@ from rocketpipe.protocol.requests import (
 
 #: Key-values that every client of ours looks up: names of brokers, and how far queues reached.
 _KNOWN_TO_ALL: Final = frozenset({staging.HOMES_NAMESPACE, kv.DRAINED_NAMESPACE})
+_LOOKS: Final = frozenset({Action.SUB, Action.GET, Action.LIST})
 _CLUSTER_GET: Final = (Action.GET,)
 _CLUSTER_LIST: Final = (Action.LIST, Action.GET)
 _CLUSTER_UPDATE: Final = (Action.UPDATE,)
@@ -238,6 +241,11 @@ def _staged(asked: staging.StageMessages, _: Surroundings) -> list[Wanted]:
     return [*publishing(asked.topic), group_wanted(asked.application, Action.PUB)]
 
 
+def _commit(asked: staging.CommitStages, _: Surroundings) -> list[Wanted]:
+    # Before the first batch it is asked whether this can be done here at all.
+    return [] if asked.batch < 0 else [group_wanted(asked.application, Action.PUB)]
+
+
 def _clone(asked: progress.CloneGroupOffset, _: Surroundings) -> list[Wanted]:
     wanted = reading(asked.topic or "", asked.dest_group, Action.UPDATE)
     return [*wanted, group_wanted(asked.src_group, Action.GET, Action.UPDATE)]
@@ -289,7 +297,7 @@ NEEDS: Final[dict[type[Request[Any]], Need]] = {
     transactions.EndTransaction: _end,
     transactions.ResumeChecks: _resume,
     staging.StageMessages: _staged,
-    staging.CommitStages: _application,
+    staging.CommitStages: _commit,
     staging.PrepareStages: _application,
     staging.AskStages: _application,
     staging.SettleStages: _application,
@@ -431,4 +439,12 @@ def wants(asked: Request[Any], around: Surroundings) -> list[Wanted]:
     Raises:
         KeyError: If nothing is said here of such a request.
     """
-    return list(NEEDS[type(asked)](asked, around))
+    return [_of_cluster(each, around) for each in NEEDS[type(asked)](asked, around)]
+
+
+def _of_cluster(wanted: Wanted, around: Surroundings) -> Wanted:
+    """Where brokers keep messages of all topics, rights on topics do not count."""
+    if wanted.kind is not Kind.TOPIC or not is_inner_topic(wanted.name):
+        return wanted
+    actions = {Action.GET if each in _LOOKS else Action.UPDATE for each in wanted.actions}
+    return Wanted(Kind.CLUSTER, around.cluster, frozenset(actions))

@@ -73,6 +73,11 @@ NOT_SENDABLE: Final = frozenset(
     }
 )
 
+#: With those that begin as RocketMQ's own do.
+_INNER: Final = frozenset(
+    {SCHEDULE_TOPIC, HALF_TOPIC, HALF_OP_TOPIC, CHECK_MAX_TIME_TOPIC, CHECKPOINT_TOPIC}
+)
+
 DEFAULT_PRODUCER_GROUP: Final = "DEFAULT_PRODUCER"
 DEFAULT_CONSUMER_GROUP: Final = "DEFAULT_CONSUMER"
 TOOLS_CONSUMER_GROUP: Final = "TOOLS_CONSUMER"
@@ -203,6 +208,11 @@ def is_predefined_group(name: str) -> bool:
 def is_retry_topic(name: str) -> bool:
     """Tell whether a topic holds messages to be consumed again, by pull or by pop."""
     return name.startswith(RETRY_PREFIX)
+
+
+def is_inner_topic(name: str) -> bool:
+    """Tell whether brokers keep in a topic what is, or will be, of other topics."""
+    return name in _INNER or name.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_dlq_topic(name: str) -> bool:

@@ -22,7 +22,7 @@ def open_offsets(options: ReadOptions) -> OffsetReader:
     from rocketpipe.pipeline.broker.offsets import BrokerOffsets
 
     assert options.name_servers is not None
-    return BrokerOffsets(options.name_servers, options.group, options.tls)
+    return BrokerOffsets(options.name_servers, options.group, options.access)
 
 
 def check_offsets(options: ReadOptions) -> None:

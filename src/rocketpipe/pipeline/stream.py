@@ -436,7 +436,7 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
             return
         if self._progress is None:
             self._progress = GroupProgress(
-                self._options.name_servers, self._options.group, self._options.tls
+                self._options.name_servers, self._options.group, self._options.access
             )
         self._progress.tell(ends)
 

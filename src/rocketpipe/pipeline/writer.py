@@ -221,9 +221,7 @@ def _checked(
 
 async def _reach(options: WriteOptions, patience_ms: int) -> bool:
     """Find the topic, or whatever NameServers have: better now than in every task."""
-    async with Session(
-        options.name_servers, timeout_ms=START_TIMEOUT_MS, tls=options.tls or False
-    ) as session:
+    async with options.access.session(options.name_servers, timeout_ms=START_TIMEOUT_MS) as session:
         patience = Backoff(session.clock, patience_ms)
         while True:
             try:
@@ -252,7 +250,7 @@ def _write(
     stream: StreamIds,
 ) -> Written:
     attempt = str(uuid.uuid4())
-    session = Session(options.name_servers, tls=options.tls or False)
+    session = options.access.session(options.name_servers)
     query, batch = stream.query, stream.batch
     if options.delivery is not Delivery.STAGED:
         direct = DirectSink(session, options.group)
@@ -313,7 +311,7 @@ def _commit(messages: Sequence[WriterCommitMessage | None], options: WriteOption
         for queue, end in (pair for each in written for pair in each.ends):
             ends[queue] = max(end, ends.get(queue, 0))
         if ends:
-            asyncio.run(shown(options.name_servers, ends, tls=options.tls))
+            asyncio.run(shown(options.name_servers, ends, access=options.access))
         log.info("written delivery=direct rows=%d", rows)
         return
     stages = [(each.attempt, dict(each.parts)) for each in written if each.parts]

@@ -107,6 +107,8 @@ def java_program(name: str, artifact: str, version: str) -> tuple[Path, Path]:
             ("org.apache.rocketmq", artifact, version),
             ("com.google.code.gson", "gson", "2.9.0"),
         ]
+        if _version(version) < (5, 3, 3):  # what signs is the client's own since then
+            artifacts.append(("org.apache.rocketmq", "rocketmq-acl", version))
         wanted = "".join(
             f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
             f"<version>{number}</version></dependency>"
@@ -125,6 +127,10 @@ def java_program(name: str, artifact: str, version: str) -> tuple[Path, Path]:
 
     kind = "java" if name == "Client" else name.lower()
     return java / "bin" / "java", kept(f"{kind}-{version}", [source], fetch)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
 
 
 def go_program() -> Path:

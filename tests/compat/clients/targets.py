@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tests.compat.support.apache import Apache
 
+from rocketpipe.auth.credentials import Credentials
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
@@ -39,7 +40,7 @@ class Target:
         self, name_server: str, broker: str, loop: asyncio.AbstractEventLoop, caller: Caller
     ) -> None:
         self.name_server = name_server
-        self._broker = broker
+        self.broker = broker
         self._loop = loop
         self._caller = caller
 
@@ -98,7 +99,7 @@ class Target:
         self._run(self._until_end(topic, queue, offset))
 
     def _ask(self, request: Request[T]) -> T:
-        return self._run(self._caller.call(self._broker, request))
+        return self._run(self._caller.call(self.broker, request))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
@@ -116,7 +117,7 @@ class Target:
         question = GetMaxOffset(topic=topic, queue_id=queue)
         while True:
             try:
-                if (await self._caller.call(self._broker, question)).offset >= offset:
+                if (await self._caller.call(self.broker, question)).offset >= offset:
                     return
             except RequestRejected as refusal:
                 if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
@@ -144,9 +145,10 @@ def asking(
     broker: str,
     loop: asyncio.AbstractEventLoop,
     tls: TlsSettings | None = None,
+    by: Credentials | None = None,
 ) -> Iterator[Target]:
     async def make() -> Caller:
-        return Caller(tls=tls)
+        return Caller(tls=tls, sign=by.sign if by is not None else None)
 
     async def close(caller: Caller) -> None:
         await caller.__aexit__(None, None, None)
@@ -160,18 +162,24 @@ def asking(
 
 @contextmanager
 def our_servers(
-    scratch: Path, flags: Sequence[str] = (), tls: TlsSettings | None = None
+    scratch: Path,
+    flags: Sequence[str] = (),
+    tls: TlsSettings | None = None,
+    by: Credentials | None = None,
+    **more: object,
 ) -> Iterator[Target]:
+    """Ours; ``by`` asks them for a test, and ``more`` are settings of theirs."""
     conf = scratch / "broker.conf"
     settings = {
         "messageDelayLevel": DELAY_LEVELS,
         # A busy machine may take longer than it should to decide by itself.
         "transactionTimeOut": 3000,
         "transactionCheckInterval": 1000,
+        **more,
     }
     conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     with serving(scratch, ["-c", str(conf), *flags]) as servers, background_loop() as loop:
-        with asking(servers.name_server, servers.broker, loop, tls) as target:
+        with asking(servers.name_server, servers.broker, loop, tls, by) as target:
             yield target
 
 

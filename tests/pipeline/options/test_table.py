@@ -52,3 +52,10 @@ def test_where_nothing_was_given_the_error_speaks_of_tables() -> None:
     for parse in (ReadOptions.parse, WriteOptions.parse):
         with pytest.raises(OptionError, match=r"'nameServer' is missing.* WITH \("):
             parse({})
+
+
+def test_a_table_takes_no_secret() -> None:
+    made = {"provider": "rocketpipe", "secretKey": "s-e-c", "option.secretKey": "s-e-c"}
+    with pytest.raises(OptionError, match="is not for a table") as error:
+        given(made)
+    assert "s-e-c" not in str(error.value)

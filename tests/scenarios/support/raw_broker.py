@@ -9,6 +9,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
+from tests.guarded import signed
+
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.tables.tables import Tables
@@ -56,7 +58,7 @@ class Driver:
             command = Command(code=code, opaque=opaque, fields=command.fields)
         answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         self._answers[opaque] = answer
-        self._writer.write(encode_frame(command))
+        self._writer.write(encode_frame(signed(command)))
         return answer
 
     async def ask(self, request: Request[Any], *, code: int | None = None) -> Command:

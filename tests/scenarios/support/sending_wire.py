@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tests.guarded import signed
+
 from rocketpipe.client.consumer.pull import pull_request
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
@@ -42,7 +44,7 @@ async def exchange(address: str, question: Command | Request[Any]) -> Command | 
     reader, writer = await asyncio.open_connection(*split_address(address))
     wire = Connection()
     try:
-        writer.write(encode_frame(command))
+        writer.write(encode_frame(signed(command)))
         if command.flag & ONEWAY:
             return None
         async with asyncio.timeout(WITHIN_S):

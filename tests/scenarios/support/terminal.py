@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
+from tests.guarded import is_kept
 from tests.waiting import PATIENCE_S
 
 from rocketpipe.cli.main import main
@@ -166,7 +167,7 @@ class Terminal:
             for name, value in os.environ.items()
             if name not in ("NAMESRV_ADDR", "NO_COLOR", "COLUMNS", "LINES")
             and name != "PYTHONDONTWRITEBYTECODE"
-            and not name.startswith("ROCKETPIPE_")
+            and (not name.startswith("ROCKETPIPE_") or is_kept(name))
         }
         self.environ = {**kept, "TERM": "xterm-256color", "HOME": str(directory), "TZ": "UTC"}
         # As after an install: what was compiled once is not compiled again.

@@ -15,11 +15,11 @@ from rocketpipe.client.admin.fleet import Fleet, each
 from rocketpipe.client.admin.name_servers import NameServerAdmin
 from rocketpipe.client.admin.topics import TopicAdmin
 from rocketpipe.client.consumer.pull import PULL_TIMEOUT_MS, pull_request
-from rocketpipe.client.session import Session
-from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
+from rocketpipe.errors import AccessDenied, NoRoute, RequestRejected, RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import LEADER_ID, MessageQueue, TopicRoute
 from rocketpipe.model.subscription import EVERYTHING
+from rocketpipe.pipeline.options.securing import Access
 from rocketpipe.pipeline.planning.offset_reader import Ends, UnknownTopic
 from rocketpipe.pipeline.planning.ranges import QueueRange
 from rocketpipe.protocol.codes import ResponseCode
@@ -34,7 +34,6 @@ from rocketpipe.protocol.requests.offsets import (
 )
 from rocketpipe.protocol.requests.topics import GetTopicStats
 from rocketpipe.remoting.log_budget import LogBudget
-from rocketpipe.remoting.tls_settings import TlsSettings
 
 log = logging.getLogger("rocketpipe.pipeline")
 
@@ -54,13 +53,13 @@ _uncommitted = LogBudget()
 class BrokerOffsets:
     """Answers planners through one session, which lasts from the first question to ``close``."""
 
-    def __init__(self, name_servers: str, group: str, tls: TlsSettings | None = None) -> None:
+    def __init__(self, name_servers: str, group: str, access: Access | None = None) -> None:
         """Take whom to ask, and in whose name; nothing is opened yet.
 
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``.
         """
-        self._session = Session(name_servers, tls=tls or False)
+        self._session = (access or Access()).session(name_servers)
         fleet = Fleet(self._session)
         self._topics = TopicAdmin(fleet)
         self._name_servers = NameServerAdmin(fleet)
@@ -89,7 +88,11 @@ class BrokerOffsets:
         return self._here().run(self._route(topic)).readable_queues(topic)
 
     def ends(self, queues: Sequence[MessageQueue]) -> Mapping[MessageQueue, Ends]:
-        """How far these queues reach; one whose broker cannot be asked now is left out."""
+        """How far these queues reach; one whose broker cannot be asked now is left out.
+
+        Raises:
+            AccessDenied: If a broker knows who asks, and they may not.
+        """
         found = self._here().run(each(queues, self._ends_of))
         return {queue: ends for queue, ends in found.items() if ends is not None}
 
@@ -198,6 +201,8 @@ class BrokerOffsets:
             greatest = await self._ask(
                 queue, GetMaxOffset(topic=topic, queue_id=number, broker_name=name)
             )
+        except AccessDenied:
+            raise  # to ask again would be refused again
         except RocketPipeError as error:
             if _unreachable.allows(error):
                 log.warning(

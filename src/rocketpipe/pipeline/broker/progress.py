@@ -9,8 +9,8 @@ from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.broker.offsets import BrokerOffsets
+from rocketpipe.pipeline.options.securing import Access
 from rocketpipe.remoting.log_budget import LogBudget
-from rocketpipe.remoting.tls_settings import TlsSettings
 
 log = logging.getLogger("rocketpipe.pipeline")
 
@@ -20,8 +20,8 @@ _untold = LogBudget()
 class GroupProgress:
     """What was told of one group; only what has changed is told again."""
 
-    def __init__(self, name_servers: str, group: str, tls: TlsSettings | None = None) -> None:
-        self._places = BrokerOffsets(name_servers, group, tls)
+    def __init__(self, name_servers: str, group: str, access: Access | None = None) -> None:
+        self._places = BrokerOffsets(name_servers, group, access)
         self._group = group
         self._told: dict[MessageQueue, QueueOffset] = {}
 

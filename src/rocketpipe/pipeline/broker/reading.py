@@ -169,7 +169,7 @@ def _unreadable(part: QueueRange, offset: int, reason: str) -> UnreadableMessage
 
 async def _started(part: ReadPartition, options: ReadOptions, expression: str) -> _Pulls:
     assert options.name_servers is not None
-    session = Session(options.name_servers, tls=options.tls or False)
+    session = options.access.session(options.name_servers)
     pulls = _Pulls(part, options, expression, session)
     await pulls.start()
     return pulls

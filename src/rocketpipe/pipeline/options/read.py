@@ -3,6 +3,7 @@
     nameServer            where to ask for the topics: host:port, several with ';' between; else
                           what ROCKETPIPE_NAMESRV or NAMESRV_ADDR says, where the driver runs
     tls, caFile           whether connections are encrypted, and whom to trust: see ``securing``
+    accessKey             who reads; secretKeyFile, secretKeyEnv or secretKey: the secret
     path                  or: the directory of a store, whose log is read without a broker
     brokerName            for a path: what the column ``broker`` shows
     subscribe             the topics to read, with ',' between
@@ -40,7 +41,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Final, Literal, TypeVar, cast, get_args
@@ -66,6 +67,7 @@ from rocketpipe.pipeline.options.decoding import (
     Decoding,
 )
 from rocketpipe.pipeline.options.offset_limits import OffsetLimit
+from rocketpipe.pipeline.options.securing import Access
 from rocketpipe.pipeline.options.selection import ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN, Selection
 from rocketpipe.pipeline.options.text import (
     EARLIEST,
@@ -80,7 +82,6 @@ from rocketpipe.pipeline.options.text import (
 )
 from rocketpipe.pipeline.planning.filters import RowFilter
 from rocketpipe.pipeline.planning.gaps import OnGap
-from rocketpipe.remoting.tls_settings import TlsSettings
 
 NAME_SERVER: Final = "nameServer"
 PATH: Final = "path"
@@ -175,7 +176,7 @@ class ReadOptions:
 
     selection: Selection
     name_servers: str | None = None
-    tls: TlsSettings | None = None
+    access: Access = field(default_factory=Access)
     path: Path | None = None
     broker_name: str | None = None
     group: str = DEFAULT_GROUP
@@ -222,7 +223,7 @@ class ReadOptions:
         return cls(
             selection=Selection.parse(given),
             name_servers=name_servers,
-            tls=securing.tls_of(given),
+            access=Access.of(given),
             path=path,
             broker_name=_broker_name(given, path),
             group=_group(given.get(GROUP_ID.lower(), DEFAULT_GROUP)),

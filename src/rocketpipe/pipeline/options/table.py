@@ -13,6 +13,8 @@ from typing import Final
 
 from pyspark.sql.types import StructField, StructType
 
+from rocketpipe.pipeline.options.text import OptionError
+
 METADATA: Final = "rocketpipe.options"
 
 #: What may be amiss where not a single option came.
@@ -25,6 +27,7 @@ FORGOTTEN: Final = (
 _DOUBLED: Final = "option."
 _PROVIDER: Final = "provider"
 _PATH: Final = "path"
+_SECRET: Final = "secretKey"  # noqa: S105 - the name of an option
 
 
 def is_of_table(options: Mapping[str, str]) -> bool:
@@ -34,7 +37,11 @@ def is_of_table(options: Mapping[str, str]) -> bool:
 
 
 def given(options: Mapping[str, str]) -> dict[str, str]:
-    """What the user gave, by names in lower case, without what Spark adds for a table."""
+    """What the user gave, by names in lower case, without what Spark adds for a table.
+
+    Raises:
+        OptionError: If a table was given a secret, which everybody could read there.
+    """
     lower = {name.lower(): value.strip() for name, value in options.items()}
     if not is_of_table(options):
         return lower
@@ -43,6 +50,12 @@ def given(options: Mapping[str, str]) -> dict[str, str]:
         for name, value in lower.items()
         if name.startswith(_DOUBLED)
     }
+    if _SECRET.lower() in found:
+        raise OptionError(
+            _SECRET,
+            "is not for a table, whose options Spark keeps in its catalogue for everybody: give "
+            "'secretKeyFile' or 'secretKeyEnv'",
+        )
     if _PATH in lower:  # the table's LOCATION
         found.setdefault(_PATH, lower[_PATH])
     return found

@@ -3,6 +3,7 @@
     nameServer        where to ask for the topics: host:port, several with ';' between; else what
                       ROCKETPIPE_NAMESRV or NAMESRV_ADDR says, where the driver runs
     tls, caFile       whether connections are encrypted, and whom to trust: see ``securing``
+    accessKey         who writes; secretKeyFile, secretKeyEnv or secretKey: the secret
     topic             where rows go that name no topic themselves, in a column ``topic``
     delivery          staged: each row once, whatever dies; direct: each row at least once
     txn               what names a batch job, so that it can be run again: staged needs it
@@ -18,7 +19,7 @@ Spark takes no notice of the letter case of options, so neither does this.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -26,9 +27,9 @@ from rocketpipe.client.name_servers import NameServers, of_environment
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import check_producer_group, check_sendable
 from rocketpipe.pipeline.options import securing, table
+from rocketpipe.pipeline.options.securing import Access
 from rocketpipe.pipeline.options.text import OptionError, byte_count, suggestion
 from rocketpipe.record.layout import MAX_BODY_BYTES
-from rocketpipe.remoting.tls_settings import TlsSettings
 
 NAME_SERVER: Final = "nameServer"
 TOPIC: Final = "topic"
@@ -103,7 +104,7 @@ class WriteOptions:
     batch_bytes: int = 1 << 20
     max_in_flight_bytes: int = 16 << 20
     timeout_ms: int = 60_000
-    tls: TlsSettings | None = None
+    access: Access = field(default_factory=Access)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -125,7 +126,7 @@ class WriteOptions:
             batch_bytes=_bytes(given, BATCH_BYTES, 1 << 20, 1 << 10, MAX_BODY_BYTES),
             max_in_flight_bytes=_bytes(given, MAX_IN_FLIGHT_BYTES, 16 << 20, 1 << 16, 1 << 30),
             timeout_ms=_number(given, TIMEOUT_MS, 60_000, 100, 3_600_000),
-            tls=securing.tls_of(given),
+            access=Access.of(given),
         )
 
 

@@ -21,8 +21,8 @@ from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.options.securing import Access
 from rocketpipe.pipeline.writing.sender import SendUnit
-from rocketpipe.remoting.tls_settings import TlsSettings
 
 log = logging.getLogger(__name__)
 
@@ -107,13 +107,13 @@ async def shown(
     ends: Mapping[MessageQueue, int],
     patience_ms: int = SHOWN_MS,
     *,
-    tls: TlsSettings | None = None,
+    access: Access | None = None,
 ) -> bool:
     """Wait until queues reach these ends; False, and a warning, if they take too long.
 
     What was sent is stored, whatever becomes of this: so nothing that fails here is an error.
     """
-    async with Session(name_servers, tls=tls or False) as session:
+    async with (access or Access()).session(name_servers) as session:
         left = await each(
             list(ends), lambda queue: _shows(session, queue, ends[queue], patience_ms)
         )

@@ -148,7 +148,7 @@ async def commit(
             plan.setdefault(broker, {})[name] = count
     timeout_ms = max(options.timeout_ms, COMMIT_TIMEOUT_MS)
     skip = options.on_repeat is OnRepeat.SKIP
-    async with Session(options.name_servers, tls=options.tls or False) as session:
+    async with options.access.session(options.name_servers) as session:
         committer = Committer(session, options.group, timeout_ms)
         patience = Backoff(session.clock, timeout_ms)
         while True:

@@ -50,8 +50,12 @@ const sendTimeout = 30 * time.Second
 var (
 	nameServer = os.Args[1]
 	name       = os.Args[2]
-	out        = os.Stdout
-	writing    sync.Mutex
+	// As whom requests are signed; nobody where the environment does not say.
+	credentials = primitive.Credentials{
+		AccessKey: os.Getenv("CLIENT_ACCESS_KEY"), SecretKey: os.Getenv("CLIENT_SECRET_KEY"),
+	}
+	out     = os.Stdout
+	writing sync.Mutex
 
 	opening      sync.Mutex
 	sender       rocketmq.Producer
@@ -122,6 +126,7 @@ func producing() (rocketmq.Producer, error) {
 	made, err := rocketmq.NewProducer(
 		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{nameServer})),
 		producer.WithGroupName(name+"-producers"),
+		producer.WithCredentials(credentials),
 		producer.WithSendMsgTimeout(sendTimeout),
 		producer.WithQueueSelector(&orderly{producer.NewHashQueueSelector(), producer.NewRoundRobinQueueSelector()}),
 	)
@@ -176,6 +181,7 @@ func transacting() (rocketmq.TransactionProducer, error) {
 		decided{},
 		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{nameServer})),
 		producer.WithGroupName(name+"-transactions"),
+		producer.WithCredentials(credentials),
 		producer.WithSendMsgTimeout(sendTimeout),
 		producer.WithInstanceName(name+"-transactions"),
 	)
@@ -291,6 +297,7 @@ func consume(asked *request) error {
 	options := []consumer.Option{
 		consumer.WithNsResolver(primitive.NewPassthroughResolver([]string{nameServer})),
 		consumer.WithGroupName(asked.Group),
+		consumer.WithCredentials(credentials),
 		consumer.WithInstance(fmt.Sprintf("%s-%d", asked.Consumer, os.Getpid())),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithConsumerOrder(asked.Orderly),

@@ -13,6 +13,8 @@ const common = {
   // It insists on one, and uses it only where no NameServer is given.
   httpclient: { request() { throw new Error('nothing is to be asked of the web'); } },
   // So that a test need not wait for half a minute.
+  accessKey: process.env.CLIENT_ACCESS_KEY,
+  secretKey: process.env.CLIENT_SECRET_KEY,
   pollNameServerInteval: 500,
   rebalanceInterval: 500,
 };

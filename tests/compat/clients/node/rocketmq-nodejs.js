@@ -12,9 +12,15 @@ const consumers = new Map();
 let producer;
 let starting;
 
+function sign(member) {
+  const { CLIENT_ACCESS_KEY: user, CLIENT_SECRET_KEY: secret } = process.env;
+  if (user) member.setSessionCredentials(user, secret, 'LOCAL');
+}
+
 async function started() {
   if (!producer) {
     producer = new Producer(`${name}-producers`, `${name}-${process.pid}`, common);
+    sign(producer);
     starting = producer.start();
   }
   await starting;
@@ -36,6 +42,7 @@ async function consume(request) {
   if (request.maxRetries !== null) options.maxReconsumeTimes = request.maxRetries;
   const instance = `${request.consumer}-${process.pid}`;
   const consumer = new PushConsumer(request.group, instance, options);
+  sign(consumer);
   const fails = failures(request.fail);
   consumer.on('message', (message, ack) => {
     const body = Buffer.from(message.body).toString('base64');

@@ -35,11 +35,17 @@ def text(value: bytes | None) -> str | None:
     return value.decode() if value else None
 
 
+def sign(made: Producer | PushConsumer) -> None:
+    if user := os.environ.get("CLIENT_ACCESS_KEY"):
+        made.set_session_credentials(user, os.environ["CLIENT_SECRET_KEY"], "LOCAL")
+
+
 def producer() -> Producer:
     with producing:
         if not producers:
             made = Producer(f"{NAME}-producers")
             made.set_namesrv_addr(SERVERS)
+            sign(made)
             made.start()
             producers.append(made)
         return producers[0]
@@ -77,6 +83,7 @@ def consume(request: dict[str, Any]) -> None:
     made = PushConsumer(request["group"], orderly=request["orderly"], message_model=model)
     made.set_namesrv_addr(SERVERS)
     made.set_instance_name(f"{request['consumer']}-{os.getpid()}")
+    sign(made)
     made.set_thread_count(2)
     made.set_message_batch_max_size(1)  # else one failure is that of all that came with it
     fail = dict(request["fail"])
