@@ -150,7 +150,9 @@ class World:
     async def another(self, client_id: str, **metadata: str) -> GrpcClient:
         """One more client, on a connection of its own."""
         channel = grpc.aio.insecure_channel(
-            self.address, options=[("grpc.use_local_subchannel_pool", 1)]
+            self.address,
+            # It takes little that nobody reads, so that a slow reader is one soon.
+            options=[("grpc.use_local_subchannel_pool", 1), ("grpc.http2.bdp_probe", 0)],
         )
         self.stack.push_async_callback(channel.close)
         return GrpcClient(channel, {"x-mq-client-id": client_id, **metadata})
