@@ -17,6 +17,7 @@ from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.clock import Clock
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.topic import MessageType
+from rocketpipe.protocol.command import Sign
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.groups import UpdateAndCreateGroup
 from rocketpipe.protocol.requests.topics import UpdateAndCreateTopic
@@ -160,7 +161,12 @@ class World:
 
 @asynccontextmanager
 async def grpc_world(
-    data: Path, *, proxy: ProxyConfig | None = None, clock: Clock | None = None, **settings: Any
+    data: Path,
+    *,
+    proxy: ProxyConfig | None = None,
+    clock: Clock | None = None,
+    sign: Sign | None = None,
+    **settings: Any,
 ) -> AsyncIterator[World]:
     """Run a broker with a gRPC port inside the block."""
     found: list[tuple[str, Inside]] = []
@@ -185,7 +191,7 @@ async def grpc_world(
     try:
         async with AsyncExitStack() as stack:
             at = await stack.enter_async_context(broker(config, clock=clock, beside=beside))
-            caller = await stack.enter_async_context(Caller())
+            caller = await stack.enter_async_context(Caller(sign=sign))
             ((address, inside),) = found
             channel = grpc.aio.insecure_channel(address)
             stack.push_async_callback(channel.close)
