@@ -197,6 +197,10 @@ docs: setup ## Print what docs/ tells of the code anew, and render it all: out/s
 	@$(IN) .venv/bin/python -m tools.docs.dashboard > .venv/dashboard.json && mv .venv/dashboard.json deploy/grafana/rocketpipe.json
 	@$(RUN) -m tools.docs.site
 
+.PHONY: proto
+proto: setup ## The classes of RocketMQ's gRPC messages anew, from proxy/v2/messaging.proto
+	@$(RUN) -m tools.packaging.proto
+
 .PHONY: pictures
 pictures: setup ## The pictures of README.md anew: its commands in two terminals, and the demo's last report
 	@$(RUN) -m tools.pictures

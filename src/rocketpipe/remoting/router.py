@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from rocketpipe.errors import RemoteProtocolError, RequestRejected, RocketPipeError
-from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.protocol.codes import OUR_VERSION, Language, ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.request import Request, from_command, to_reply
 from rocketpipe.remoting.log_budget import LogBudget
@@ -69,6 +69,14 @@ Timed = Callable[[Command, int, bool, int], None]
 Handler = Callable[[GroupT, RequestT, Call], Awaitable[ReplyT]]
 
 
+class Ask(Protocol):
+    """Answers a request that was read elsewhere, of somebody who was admitted elsewhere."""
+
+    async def __call__(
+        self, asked: Request[ReplyT], peer: PeerConnection, by: Any, language: Language | None
+    ) -> ReplyT: ...
+
+
 def handles(
     kind: type[RequestT],
 ) -> Callable[[Handler[GroupT, RequestT, ReplyT]], Handler[GroupT, RequestT, ReplyT]]:
@@ -112,6 +120,26 @@ class Router:
     @property
     def codes(self) -> frozenset[int]:
         return frozenset(self._methods)
+
+    async def ask(
+        self, asked: Request[ReplyT], peer: PeerConnection, by: Any, language: Language | None
+    ) -> ReplyT:
+        """Answer a request that was read elsewhere, of somebody who was admitted elsewhere.
+
+        Raises:
+            RequestRejected: If it is refused, or not served.
+        """
+        code = asked.code
+        found = self._methods.get(code)
+        if found is None:
+            raise RequestRejected(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request type {code} not supported"
+            )
+        if self._guard is not None:
+            self._guard.allow(by, asked)
+        command = Command(code=code, opaque=0, language=language, version=int(OUR_VERSION))
+        reply: ReplyT = await found[1](asked, Call(peer, command, by))
+        return reply
 
     async def answer(self, command: Command, peer: PeerConnection) -> Command:
         """Answer a command; whatever goes wrong becomes a refusal, never an exception."""

@@ -12,6 +12,7 @@ from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load
 from rocketpipe.cli.serving import (
     audit_option,
     banner,
+    grpc_option,
     http_option,
     process,
     secure,
@@ -81,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep each of several brokers on a core of its own, while there are enough (yes)",
     )
     add_broker_flags(parser, "serve")
+    grpc_option.add_flag(parser, "127.0.0.1:8081, where no address is given")
     settings.add_shared_flags(parser)
     http_option.add_flags(parser)
     secure.add_flag(parser)
@@ -145,6 +147,7 @@ def _serve(
             insecure=options.insecure or loaded.config.authenticates,
         )
     http_option.refuse_strangers(options)
+    grpc_option.refuse_strangers(options, guarded=loaded.config.authenticates)
     with settings.claimed_directory(loaded.config.data, loaded.choice.origin("storePathRootDir")):
         settings.tell_of(names_choice, loaded.choice)
         settings.warn_of_no_access_control(loaded.config)
@@ -159,9 +162,15 @@ def _serve(
         own = OwnNameServer(serving, bound_host(names), boot_line, secured)
         directory.finish_leaving(loaded.config.data)
         with audit_option.written(loaded.config):
-            if (wished := directory.wanted(loaded.config, options.brokers)) is not None:
-                return serve_fleet(options, loaded, wished, own)
-            return serve_broker(options, loaded.config, own)
+            if (wished := directory.wanted(loaded.config, options.brokers)) is None:
+                return serve_broker(options, loaded.config, own)
+            if options.grpc is not None:
+                raise ConfigError(
+                    "--grpc",
+                    "several brokers have no such port: serve one, or run `rocketpipe proxy` in "
+                    "front of them",
+                )
+            return serve_fleet(options, loaded, wished, own)
 
 
 def _brokers(text: str) -> int | str:
