@@ -10,12 +10,19 @@ Who is unknown, disabled or signs wrongly is told the same, after the same work.
 from __future__ import annotations
 
 from binascii import b2a_base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import Any, Final
 
 from rocketpipe.auth.audit import CHANGES, Audit
+from rocketpipe.auth.call_signature import (
+    AUTHORIZATION,
+    DATE_TIME,
+    SESSION_TOKEN,
+    is_timely,
+    read_authorization,
+)
 from rocketpipe.auth.failures import MAX_ON_CONNECTION, Failures
 from rocketpipe.auth.frames import read_signed
 from rocketpipe.auth.needs import Surroundings, publishing, reading, unlisted, wants
@@ -27,6 +34,7 @@ from rocketpipe.auth.signature import (
     SIGNATURE_CHARACTERS,
     TOKEN,
     SigningKey,
+    sign_date,
     verifies,
 )
 from rocketpipe.auth.subject import SUBJECT_PREFIX, User
@@ -166,6 +174,33 @@ class Gate:
             visit.seen.add(name)
             self.audit.came(name, peer.address)
         return Principal(name, found.user.is_super, peer.address, visit.host)
+
+    def admit_call(self, metadata: Mapping[str, str], address: str, rpc: str) -> Principal:
+        """Say who calls by gRPC; see ``call_signature``.
+
+        Raises:
+            RequestRejected: If nobody calls whom this server knows.
+        """
+        name, signature = read_authorization(metadata.get(AUTHORIZATION, ""))
+        stamp, host = metadata.get(DATE_TIME, ""), host_of(address)
+        found = self._find(name) if name else None
+        good = False
+        for key in self._keys(found):
+            good |= compare_digest(sign_date(key, stamp[:_MAX_SHOWN]), signature.rjust(40)[:40])
+        reason = "there is no such user, it is disabled, or signs wrongly"
+        if not name:
+            reason = f"no Credential: give the client an access key ({AUTHORIZATION})"
+        elif metadata.get(SESSION_TOKEN):
+            reason = "a session token is of no use here"
+        elif good and not is_timely(stamp, self._clock.now_ms()):
+            reason = f"{DATE_TIME} is not of now: set the clock"
+        elif good and found is not None and found.user.is_enabled:
+            return Principal(name, found.user.is_super, address, host)
+        shown = name[:_MAX_SHOWN]
+        self.failures.failed(host, reason.partition(":")[0])
+        self.audit.refused(shown, address, rpc, "", reason)
+        who = f"{SUBJECT_PREFIX}{shown} is not let in" if name else "nobody is let in unnamed"
+        raise RequestRejected(ResponseCode.NO_PERMISSION, f"{who}: {reason}.")
 
     def allow(self, by: Principal | None, asked: Request[Any]) -> None:
         """Let somebody do what they ask.

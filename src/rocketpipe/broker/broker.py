@@ -10,6 +10,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
 from functools import partial
 
 from rocketpipe.auth.gate import Gate
@@ -24,7 +25,7 @@ from rocketpipe.broker.intake.arrivals import Arrivals
 from rocketpipe.broker.presence.fast_port import fast_port
 from rocketpipe.broker.presence.registration import Registrar
 from rocketpipe.broker.replication.leading.ha_port import ha_port
-from rocketpipe.broker.roles.duties import background, role
+from rocketpipe.broker.roles.duties import Role, background, role
 from rocketpipe.broker.roles.replicated import replicated
 from rocketpipe.broker.roles.run import saved
 from rocketpipe.clock import Clock, SystemClock
@@ -34,12 +35,24 @@ from rocketpipe.remoting.caller import Caller
 from rocketpipe.remoting.connection import Answer, PeerConnection
 from rocketpipe.remoting.lane import Lane
 from rocketpipe.remoting.peer_timeouts import PeerTimeouts
+from rocketpipe.remoting.router import Ask
 from rocketpipe.remoting.server import Server
 from rocketpipe.remoting.tls import ServerTls
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """A broker as other ports of its process use it: no sockets between."""
+
+    #: The parts of the moment; one with replicas may be built anew.
+    core: Callable[[], Core]
+    ask: Ask
+    #: To be told of a peer that is gone.
+    forget_peer: Callable[[PeerConnection], None]
 
 
 @asynccontextmanager
@@ -52,10 +65,12 @@ async def broker(
     around: Callable[[Answer], Answer] | None = None,
     disk: Disk | None = None,
     coordinator: Coordinator | None = None,
+    beside: Callable[[Inside], AbstractAsyncContextManager[None]] | None = None,
 ) -> AsyncIterator[str]:
     """Run a broker inside the block, which is given the address it listens on.
 
-    ``watch`` is given the parts before they serve, for whoever measures them. ``around`` is for
+    ``watch`` is given the parts before they serve, for whoever measures them. ``beside`` serves
+    other ports by what the broker answers, from its start to its end. ``around`` is for
     tests: what it makes of the router's answers is what peers get, and the fast path is off. So is
     ``disk``, in the place of the machine's, and ``coordinator``, in the place of ZooKeeper.
 
@@ -85,8 +100,9 @@ async def broker(
         address = advertised_address(config.advertise, server.address)
         store_host = (await host_of(address)).pack()
         listening = partial(_listening, (server, fast), config, clock, tls, around, gate)
+        inside: Inside
         if config.replication is None:
-            core = await stack.enter_async_context(
+            core, serving = await stack.enter_async_context(
                 _alone(
                     config,
                     address=address,
@@ -99,6 +115,9 @@ async def broker(
                     watch=watch,
                     gate=gate,
                 )
+            )
+            inside = Inside(
+                core=lambda: core, ask=serving.ask, forget_peer=serving.clients.forget_peer
             )
         else:
             replica = await stack.enter_async_context(
@@ -121,6 +140,13 @@ async def broker(
                 )
             )
             core = replica.run.core
+            inside = Inside(
+                core=lambda: replica.run.core,
+                ask=replica.board.ask,
+                forget_peer=replica.board.forget_peer,
+            )
+        if beside is not None:
+            await stack.enter_async_context(beside(inside))
         if gate is None or sign is not None:
             await stack.enter_async_context(
                 running(check_advertised(address, core.connected, outgoing, sign), "self-check")
@@ -142,7 +168,7 @@ async def _alone(
     listening: Callable[..., AbstractAsyncContextManager[None]],
     watch: Callable[[Core], None] | None,
     gate: Gate | None,
-) -> AsyncIterator[Core]:
+) -> AsyncIterator[tuple[Core, Role]]:
     """Run a broker that has no replicas."""
     async with AsyncExitStack() as stack:
         arrivals = Arrivals()
@@ -173,7 +199,7 @@ async def _alone(
             )
         )
         await stack.enter_async_context(_registered(core.registrar))
-        yield core
+        yield core, serving
 
 
 @asynccontextmanager

@@ -62,6 +62,10 @@ class Backend(Protocol):
     def max_body_bytes(self) -> int:
         """The longest body that a send may have; clients are told."""
 
+    @property
+    def checks_message_types(self) -> bool:
+        """Whether a topic takes messages of its own type only; clients are told."""
+
     def admit(self, metadata: Mapping[str, str], address: str, rpc: str) -> Any:
         """Say who asks, by what a call came with; None where everybody is let in.
 

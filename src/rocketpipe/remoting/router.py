@@ -63,6 +63,14 @@ class Guard(Protocol):
 Handler = Callable[[GroupT, RequestT, Call], Awaitable[ReplyT]]
 
 
+class Ask(Protocol):
+    """Answers a request that was read elsewhere, of somebody who was admitted elsewhere."""
+
+    async def __call__(
+        self, asked: Request[ReplyT], peer: PeerConnection, by: Any, language: Language | None
+    ) -> ReplyT: ...
+
+
 def handles(
     kind: type[RequestT],
 ) -> Callable[[Handler[GroupT, RequestT, ReplyT]], Handler[GroupT, RequestT, ReplyT]]:

@@ -48,7 +48,7 @@ from rocketpipe.broker.stats import Stats
 from rocketpipe.broker.store_steps import run_steps
 from rocketpipe.broker.tables.tables import Tables
 from rocketpipe.remoting.connection import Answer
-from rocketpipe.remoting.router import Router
+from rocketpipe.remoting.router import Ask, Router
 from rocketpipe.store.message_store import MessageStore
 
 #: What a broker does beyond storing and handing out: each is given the core, and adds to it.
@@ -77,6 +77,8 @@ class Role:
     router: Router
     #: How a command is answered: by the router, unless the role says otherwise.
     answer: Answer
+    #: The same for a request that was read elsewhere.
+    ask: Ask
     #: None where nothing is done for less.
     fast_path: FastPath | None
     features: Sequence[Feature]
@@ -123,6 +125,7 @@ def role(core: Core, slaves: SlaveReads | None = None) -> Iterator[Role]:
             yield Role(
                 router=router,
                 answer=router.answer,
+                ask=router.ask,
                 fast_path=fast_path,
                 features=features,
                 clients=clients,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rocketpipe.auth.handlers import PlainAclHandlers, UserHandlers
 from rocketpipe.broker.config.config import BrokerConfig
@@ -39,7 +39,7 @@ from rocketpipe.broker.roles.duties import (
 )
 from rocketpipe.coordination.coordinator import Leader
 from rocketpipe.errors import RemoteProtocolError, RequestRejected
-from rocketpipe.protocol.codes import RequestCode, ResponseCode
+from rocketpipe.protocol.codes import Language, RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.refusals import NO_LEADER, naming_leader
 from rocketpipe.protocol.request import Request, from_command
@@ -56,7 +56,9 @@ from rocketpipe.protocol.requests import (
     topics,
 )
 from rocketpipe.remoting.connection import Answer, PeerConnection
-from rocketpipe.remoting.router import Router, handled_requests
+from rocketpipe.remoting.router import Ask, Router, handled_requests
+
+ReplyT = TypeVar("ReplyT")
 
 #: What a follower answers by itself.
 SERVED: Final[frozenset[type[Request[Any]]]] = frozenset(
@@ -169,6 +171,7 @@ def follower_role(
         yield Role(
             router=router,
             answer=_answers(core, router, leader, passes_sends),
+            ask=_asks(core, router, leader),
             fast_path=None,
             features=features,
             clients=knowing,
@@ -212,6 +215,20 @@ def _answers(
         return refusal(command, *not_leading(leader()))
 
     return answer
+
+
+def _asks(core: Core, router: Router, leader: Callable[[], Leader | None]) -> Ask:
+    """Answer what is asked from within this process: what is not served here is the leader's."""
+    served = SERVED.union(handled_requests(ReplicationHandlers))
+
+    async def ask(
+        asked: Request[ReplyT], peer: PeerConnection, by: Any, language: Language | None
+    ) -> ReplyT:
+        if type(asked) in served:
+            return await router.ask(asked, peer, by, language)
+        raise RequestRejected(*not_leading(leader()))
+
+    return ask
 
 
 def codes_of(kinds: Iterable[type[Request[Any]]]) -> frozenset[int]:

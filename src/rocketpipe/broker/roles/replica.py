@@ -76,7 +76,8 @@ class Replica:
         self.address = address
         ha.serve(lambda: self._tenure.open_to if self._tenure is not None else None)
         self.ha_address = ha_address
-        self._board = board
+        #: What peers are answered by, whichever role is there.
+        self.board = board
         self._clock = clock
         self._runs = runs
         self._segment_bytes: int | None = None
@@ -191,7 +192,7 @@ class Replica:
             self._segment_bytes = segment_bytes or self._segment_bytes
             try:
                 await self.run.leave("its log is being changed")
-                await self._board.drained()
+                await self.board.drained()
                 await self._end()
                 await asyncio.to_thread(change)
             finally:
@@ -311,12 +312,12 @@ class Replica:
                 self.step_down("it could not begin to lead")
 
     async def _promote(self, lead: Leadership) -> None:
-        self._board.hold()
+        self.board.hold()
         await self._end_tenure()  # it led before, and nobody did in between
         self._tenure = Tenure(
             lead,
             self.run,
-            self._board,
+            self.board,
             self._replication,
             self._clock,
             holds=lambda: self._leading is lead,
@@ -337,7 +338,7 @@ class Replica:
             await self._end_tenure()
             await self._enter_follower()
         finally:
-            self._board.go_on()  # if there is no role now, `follow` builds one
+            self.board.go_on()  # if there is no role now, `follow` builds one
 
     def step_down(self, reason: str) -> None:
         """Lead no longer, from this moment on: whoever waits is told, nothing more is taken."""

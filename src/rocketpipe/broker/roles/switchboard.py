@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.fast_path.fast_path import FastPath
 from rocketpipe.broker.roles.duties import Role
 from rocketpipe.clock import Clock, within
-from rocketpipe.protocol.codes import ResponseCode
+from rocketpipe.errors import RequestRejected
+from rocketpipe.protocol.codes import Language, ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.connection import Frame
+from rocketpipe.protocol.request import Request
 from rocketpipe.remoting.connection import PeerConnection
 
 log = logging.getLogger(__name__)
+
+ReplyT = TypeVar("ReplyT")
 
 #: How long a request waits for the next role where one is sure to come; clients wait longer.
 PATIENCE_MS: Final = 2500
@@ -84,19 +89,41 @@ class Switchboard:
 
     async def answer(self, command: Command, peer: PeerConnection) -> Command:
         """Answer a command as the role of this moment does."""
+        try:
+            role = await self._present()
+        except RequestRejected as error:
+            return refusal(command, error.code, error.remark)
+        with self._answering():
+            return await role.answer(command, peer)
+
+    async def ask(
+        self, asked: Request[ReplyT], peer: PeerConnection, by: Any, language: Language | None
+    ) -> ReplyT:
+        """Answer a request as the role of this moment does.
+
+        Raises:
+            RequestRejected: It is refused, or there is no role.
+        """
+        role = await self._present()
+        with self._answering():
+            return await role.ask(asked, peer, by, language)
+
+    async def _present(self) -> Role:
         if not self._taken.is_set():
             await within(self._clock, PATIENCE_MS, self._taken.wait())
-        role = self._role
-        if role is None:
-            return refusal(
-                command,
+        if self._role is None:
+            raise RequestRejected(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
                 f"service not available now: {self._reason}, ask again",
             )
+        return self._role
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
         self._under_way += 1
         self._idle.clear()
         try:
-            return await role.answer(command, peer)
+            yield
         finally:
             self._under_way -= 1
             if not self._under_way:

@@ -18,6 +18,7 @@ from rocketpipe.broker.config.replication import BrokerRole
 from rocketpipe.broker.core import Core
 from rocketpipe.cli.serving import (
     banner,
+    grpc_option,
     hints,
     host_checks,
     http_option,
@@ -82,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_group_flags(parser)
     add_broker_flags(parser, "broker")
+    grpc_option.add_flag(parser, "not at all")
     settings.add_shared_flags(parser)
     banner.add_flag(parser)
     parser.add_argument(
@@ -221,6 +223,7 @@ def run(options: argparse.Namespace) -> int:
         insecure=options.insecure or config.authenticates,
     )
     http_option.refuse_strangers(options)
+    grpc_option.refuse_strangers(options, guarded=config.authenticates)
     _refuse_lost_slave(loaded)
     directory.refuse_unless_alone(config.data, loaded.choice.origin("storePathRootDir"))
     with settings.claimed_directory(config.data, loaded.choice.origin("storePathRootDir")):
@@ -268,6 +271,10 @@ def serve_broker(
     hosts = [config.host, *([options.http[0]] if options.http else [])]
     if own is not None:
         hosts.insert(0, own.host)
+    grpc = grpc_option.wanted(options)
+    beside = None if grpc is None else grpc.beside(config)
+    if grpc is not None:
+        hosts.append(grpc.host)
 
     async def start(stack: AsyncExitStack) -> list[str]:
         watched, http = await http_option.opened(stack, options, config.tls)
@@ -283,15 +290,15 @@ def serve_broker(
                 http_option.watch_broker(watched, lambda: parts[0])
             parts[:] = [core]  # one with replicas may be built anew; the old one goes
 
-        address = await stack.enter_async_context(broker(served, watch=watch))
+        address = await stack.enter_async_context(broker(served, watch=watch, beside=beside))
         watched.started = True
         told = _banner(
             parts[0],
             address,
             boot=boot,
             before=[before],
-            after=[*facts, *hints.faster()],
-            ready={**ready, "broker": address},
+            after=[*(grpc.facts() if grpc else ()), *facts, *hints.faster()],
+            ready={**ready, "broker": address, **(grpc.ready() if grpc else {})},
             hosts=hosts,
             http=http,
             found=found,

@@ -8,7 +8,14 @@ from functools import partial
 
 from rocketpipe.auth.config import AuthConfig
 from rocketpipe.broker.config.loading import LoadedBroker, broker_settings, load_broker
-from rocketpipe.cli.serving import banner, http_option, process, settings, tls_option
+from rocketpipe.cli.serving import (
+    banner,
+    grpc_option,
+    http_option,
+    process,
+    settings,
+    tls_option,
+)
 from rocketpipe.cli.serving.broker import (
     OwnNameServer,
     add_broker_flags,
@@ -69,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep each of several brokers on a core of its own, while there are enough (yes)",
     )
     add_broker_flags(parser, "serve")
+    grpc_option.add_flag(parser, "127.0.0.1:8081, where no address is given")
     settings.add_shared_flags(parser)
     banner.add_flag(parser)
     parser.set_defaults(run=run)
@@ -89,6 +97,7 @@ def run(options: argparse.Namespace) -> int:
             insecure=options.insecure or loaded.config.authenticates,
         )
     http_option.refuse_strangers(options)
+    grpc_option.refuse_strangers(options, guarded=loaded.config.authenticates)
     with settings.claimed_directory(loaded.config.data, loaded.choice.origin("storePathRootDir")):
         settings.tell_of(names_choice, loaded.choice)
         settings.warn_of_no_access_control(loaded.config)
@@ -104,6 +113,12 @@ def run(options: argparse.Namespace) -> int:
                     loaded.choice.origin("authenticationEnabled"),
                     "several brokers in one directory have no access control yet: serve one, or "
                     "start each by `rocketpipe broker`",
+                )
+            if options.grpc is not None:
+                raise ConfigError(
+                    "--grpc",
+                    "several brokers have no such port: serve one, or run `rocketpipe proxy` in "
+                    "front of them",
                 )
             return serve_fleet(options, loaded, wished, own)
         return serve_broker(options, loaded.config, own)

@@ -1,0 +1,93 @@
+"""One RPC that came in: who calls, from where, for which namespace, and how long they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rocketpipe.errors import RequestRejected
+from rocketpipe.protocol.codes import Language
+from rocketpipe.proxy.backend import Backend
+from rocketpipe.proxy.sessions import Session, Sessions
+from rocketpipe.proxy.status import Refused
+from rocketpipe.proxy.v2 import messaging_pb2 as pb
+
+CLIENT_ID: Final = "x-mq-client-id"
+NAMESPACE: Final = "x-mq-namespace"
+LANGUAGE: Final = "x-mq-language"
+VERSION: Final = "x-mq-client-version"
+MAX_CLIENT_ID: Final = 255
+
+_LANGUAGES: Final[Mapping[str, Language]] = {
+    **Language.__members__,
+    # As the settings of clients spell them.
+    "GOLANG": Language.GO,
+    "DOT_NET": Language.DOTNET,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RpcCall:
+    """Who asks."""
+
+    session: Session
+    namespace: str
+    version: str
+    #: Who it is by the word of the backend's guard.
+    by: Any
+    #: Until its deadline; None if it has none.
+    remaining_ms: int | None
+
+
+class Entrance:
+    """Reads what calls come with, and says who is let in."""
+
+    def __init__(
+        self, backend: Backend, sessions: Sessions, client_address: Callable[[str], str]
+    ) -> None:
+        """``client_address`` makes an address of what grpcio says of a peer."""
+        self._backend = backend
+        self._sessions = sessions
+        self._client_address = client_address
+
+    def enter(self, context: Any, rpc: str) -> RpcCall:
+        """Let a call in.
+
+        Raises:
+            Refused: It does not say who it is, or nobody is let in so.
+        """
+        metadata = {
+            name: value
+            for name, value in context.invocation_metadata() or ()
+            if isinstance(value, str)
+        }
+        client_id = metadata.get(CLIENT_ID, "").strip()
+        if not client_id:
+            raise Refused(pb.CLIENT_ID_REQUIRED, f"{CLIENT_ID} is missing: name this client")
+        if len(client_id) > MAX_CLIENT_ID:
+            raise Refused(
+                pb.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                f"{CLIENT_ID} has {len(client_id)} characters, {MAX_CLIENT_ID} are the most",
+            )
+        address = self._client_address(context.peer())
+        try:
+            by = self._backend.admit(metadata, address, rpc)
+        except RequestRejected as error:
+            raise Refused(pb.UNAUTHORIZED, error.remark) from error
+        namespace = metadata.get(NAMESPACE, "")
+        session = self._sessions.visit(
+            getattr(by, "name", ""),
+            client_id,
+            address,
+            namespace,
+            _LANGUAGES.get(metadata.get(LANGUAGE, "").upper(), Language.OTHER),
+        )
+        remaining = context.time_remaining()
+        return RpcCall(
+            session,
+            namespace,
+            metadata.get(VERSION, ""),
+            by,
+            None if remaining is None else int(remaining * 1000),
+        )

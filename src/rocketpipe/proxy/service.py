@@ -1,0 +1,183 @@
+"""The service: a method per RPC, and what all of them have in common.
+
+What goes wrong is told in the ``status`` of an answer, and the call itself ends well: so clients
+have it. Only telemetry, which has no such answer, ends with a status of gRPC's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+
+from rocketpipe.clock import Clock
+from rocketpipe.errors import RocketPipeError
+from rocketpipe.proxy.backend import Backend
+from rocketpipe.proxy.calls import Entrance, RpcCall
+from rocketpipe.proxy.config import ProxyConfig
+from rocketpipe.proxy.handling import Handling
+from rocketpipe.proxy.pulling import Pulling
+from rocketpipe.proxy.receipts import Receipts
+from rocketpipe.proxy.receiving import Receiving
+from rocketpipe.proxy.routes import Routes
+from rocketpipe.proxy.sending import Sending
+from rocketpipe.proxy.sessions import Session, Sessions
+from rocketpipe.proxy.status import Refused, ok, status_of
+from rocketpipe.proxy.telemetry import Telemetry
+from rocketpipe.proxy.transactions import Transactions
+from rocketpipe.proxy.v2 import messaging_pb2 as pb
+from rocketpipe.proxy.v2.rpcs import RPCS, SERVICE, Rpc
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+
+class Service:
+    """RocketMQ's MessagingService on a backend."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        config: ProxyConfig,
+        clock: Clock,
+        client_address: Callable[[str], str],
+    ) -> None:
+        self._backend = backend
+        self._config = config
+        self._clock = clock
+        self.sessions = Sessions(config, clock)
+        self._entrance = Entrance(backend, self.sessions, client_address)
+        self.receipts = Receipts(backend, config, clock)
+        self._routes = Routes(backend)
+        self._sending = Sending(backend, config, clock)
+        self._handling = Handling(backend, config, clock, self.receipts)
+        self._receiving = Receiving(backend, config, clock, self.receipts, self._handling)
+        self._pulling = Pulling(backend, config)
+        self._transactions = Transactions(backend, config)
+        self._telemetry = Telemetry(backend, config)
+        self._unary: dict[str, Callable[[Any, RpcCall], Awaitable[Any]]] = {
+            "QueryRoute": self._routes.route,
+            "Heartbeat": self._heartbeat,
+            "SendMessage": self._sending.send,
+            "QueryAssignment": self._routes.assignment,
+            "AckMessage": self._handling.acknowledge,
+            "ForwardMessageToDeadLetterQueue": self._handling.forward,
+            "UpdateOffset": self._pulling.update,
+            "GetOffset": self._pulling.get,
+            "QueryOffset": self._pulling.query,
+            "EndTransaction": self._transactions.end,
+            "NotifyClientTermination": self._terminated,
+            "ChangeInvisibleDuration": self._handling.change,
+            "RecallMessage": self._sending.recall,
+            "SyncLiteSubscription": self._no_lite,
+        }
+        self._streamed: dict[str, Callable[[Any, RpcCall, Any], Awaitable[None]]] = {
+            "ReceiveMessage": self._receiving.receive,
+            "PullMessage": self._pulling.pull,
+        }
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """What grpcio is given to serve."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE, {rpc.name: self._handler(rpc) for rpc in RPCS}
+        )
+
+    async def keep_current(self) -> None:
+        """Let silent clients go and renew receipts, for as long as the port is open."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._let_silent_go())
+            tasks.create_task(self.receipts.keep_renewed())
+
+    async def close(self) -> None:
+        """Take leave of everybody: what they hold comes again soon."""
+        for session in self.sessions.all():
+            await self._end(session)
+        await self._handling.finish()
+
+    # How grpcio calls
+
+    def _handler(self, rpc: Rpc) -> grpc.RpcMethodHandler:
+        codec = {
+            "request_deserializer": rpc.request.FromString,
+            "response_serializer": rpc.response.SerializeToString,
+        }
+        if rpc.takes_stream:
+            return grpc.stream_stream_rpc_method_handler(self._serve_telemetry, **codec)
+        if rpc.gives_stream:
+            return grpc.unary_stream_rpc_method_handler(self._served_stream(rpc), **codec)
+        return grpc.unary_unary_rpc_method_handler(self._served(rpc), **codec)
+
+    def _served(self, rpc: Rpc) -> Callable[[Any, Any], Awaitable[Any]]:
+        method, response, name = self._unary[rpc.name], rpc.response, rpc.name
+        enter = self._entrance.enter
+
+        async def serve(request: Any, context: Any) -> Any:
+            try:
+                return await method(request, enter(context, name))
+            except Exception as error:  # whatever it is becomes an answer
+                return response(status=status_of(error, name))
+
+        return serve
+
+    def _served_stream(self, rpc: Rpc) -> Callable[[Any, Any], Awaitable[None]]:
+        method, response, name = self._streamed[rpc.name], rpc.response, rpc.name
+
+        async def serve(request: Any, context: Any) -> None:
+            try:
+                await method(request, self._entrance.enter(context, name), context)
+            except TimeoutError:
+                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the reader is too slow")
+            except Exception as error:  # whatever it is becomes an answer
+                await context.write(response(status=status_of(error, name)))
+
+        return serve
+
+    async def _serve_telemetry(self, _: Any, context: Any) -> None:
+        try:
+            call = self._entrance.enter(context, "Telemetry")
+        except RocketPipeError as error:
+            told = status_of(error, "Telemetry")
+            code = grpc.StatusCode.INVALID_ARGUMENT
+            if told.code in (pb.UNAUTHORIZED, pb.FORBIDDEN):
+                code = grpc.StatusCode.UNAUTHENTICATED
+            elif told.code == pb.TOO_MANY_REQUESTS:
+                code = grpc.StatusCode.RESOURCE_EXHAUSTED
+            await context.abort(code, f"{pb.Code.Name(told.code)}: {told.message}")
+            return
+        await self._telemetry.serve(context, call)
+
+    # What is about clients
+
+    async def _heartbeat(self, request: pb.HeartbeatRequest, call: RpcCall) -> pb.HeartbeatResponse:
+        session = call.session
+        if session.data is None:
+            raise Refused(
+                pb.UNRECOGNIZED_CLIENT_TYPE,
+                "this client has told no settings yet: open a telemetry stream first",
+            )
+        await self._backend.beat(session, session.data, call.by)
+        return pb.HeartbeatResponse(status=ok())
+
+    async def _terminated(
+        self, request: pb.NotifyClientTerminationRequest, call: RpcCall
+    ) -> pb.NotifyClientTerminationResponse:
+        await self._end(call.session)
+        return pb.NotifyClientTerminationResponse(status=ok())
+
+    async def _no_lite(
+        self, request: pb.SyncLiteSubscriptionRequest, call: RpcCall
+    ) -> pb.SyncLiteSubscriptionResponse:
+        raise Refused(pb.UNSUPPORTED, "lite topics are not served: subscribe to a plain topic")
+
+    async def _let_silent_go(self) -> None:
+        while True:
+            await self._clock.sleep(self._config.sweep_ms)
+            for session in self.sessions.silent():
+                await self._end(session)
+
+    async def _end(self, session: Session) -> None:
+        if self.sessions.end(session):
+            await self.receipts.give_back(session)
+            await self._backend.leave(session)
