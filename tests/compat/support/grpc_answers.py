@@ -6,28 +6,44 @@ else is the same each time; texts, ids, times and addresses are not. `GOLDEN` ha
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
+from tests.compat.support.grpc_asking import (
+    PATIENCE_S,
+    TYPES,
+    Asking,
+    code,
+    endpoints,
+    message,
+    publishing,
+    receiving,
+    sending,
+    subscribing,
+    topic,
+)
 
 from rocketpipe import Admin
-from rocketpipe.model.topic import MessageType
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
-from rocketpipe.proxy.v2.rpcs import RPCS, SERVICE
 
 GOLDEN: Final = Path(__file__).parents[2] / "golden" / "grpc-answers-5.5.0.json"
-#: Of the servers, under which their names for topics and groups are.
-TYPES: Final = {
-    "normal": MessageType.NORMAL,
-    "fifo": MessageType.FIFO,
-    "delay": MessageType.DELAY,
-    "transaction": MessageType.TRANSACTION,
-}
+Answer = Any
+_DAY_S: Final = 24 * 3600
+
+
+async def make_names(name_servers: str) -> None:
+    """Have the topics and groups made that the calls are about."""
+    async with Admin(name_servers) as admin:
+        for word, kind in TYPES.items():
+            await admin.topics.create(f"t-{word}", queues=2, message_type=kind)
+        await admin.groups.create("g-plain")
+        await admin.groups.create("g-acks")
+        await admin.groups.create("g-fifo", ordered=True)
+
+
 # What is asked, by a name for it
 
 Probe = Callable[[Asking], Awaitable[Answer]]
@@ -41,7 +57,7 @@ def probe(asked: Probe) -> Probe:
 
 def _simple(name: str, rpc: str, make: Callable[[], Any], *, client_id: str | None = None) -> None:
     async def asked(asking: Asking) -> Answer:
-        who = asking if client_id is None else Asking(asking._channel, client_id)
+        who = asking if client_id is None else asking.other(client_id)
         return code((await who.call(rpc, make())).status)
 
     PROBES[name] = asked
@@ -110,7 +126,7 @@ async def assignment(asking: Asking) -> Answer:
 
 @probe
 async def settings_of_a_producer(asking: Asking) -> Answer:
-    told = await Asking(asking._channel, "producer").settle(publishing("normal", "transaction"))
+    told = await asking.other("producer").settle(publishing("normal", "transaction"))
     return _settings(told)
 
 
@@ -120,32 +136,32 @@ async def settings_of_consumers(asking: Asking) -> Answer:
     for group in ("g-plain", "g-fifo"):
         for kind in (pb.SIMPLE_CONSUMER, pb.PUSH_CONSUMER):
             name = f"{group} {pb.ClientType.Name(kind)}"
-            client = Asking(asking._channel, name.replace(" ", "-"))
+            client = asking.other(name.replace(" ", "-"))
             answers[name] = _settings(await client.settle(subscribing(group, kind)))
     return answers
 
 
 @probe
 async def settings_of_nobody(asking: Asking) -> Answer:
-    await Asking(asking._channel, "nobody").settle(pb.Settings(client_type=pb.PRODUCER))
+    await asking.other("nobody").settle(pb.Settings(client_type=pb.PRODUCER))
     return "taken"
 
 
 @probe
 async def settings_with_an_illegal_topic(asking: Asking) -> Answer:
-    await Asking(asking._channel, "illegal").settle(publishing("a b"))
+    await asking.other("illegal").settle(publishing("a b"))
     return "taken"
 
 
 @probe
 async def settings_with_an_unknown_topic(asking: Asking) -> Answer:
-    await Asking(asking._channel, "unknown").settle(publishing("unknown-topic"))
+    await asking.other("unknown").settle(publishing("unknown-topic"))
     return "taken"
 
 
 @probe
 async def settings_without_client_id(asking: Asking) -> Answer:
-    await Asking(asking._channel, "").settle(publishing("normal"))
+    await asking.other("").settle(publishing("normal"))
     return "taken"
 
 
@@ -178,7 +194,7 @@ def _settings(told: pb.Settings) -> Answer:
 
 def _beating(client_id: str, **fields: Any) -> Probe:
     async def asked(asking: Asking) -> Answer:
-        client = Asking(asking._channel, client_id)
+        client = asking.other(client_id)
         return code((await client.call("Heartbeat", pb.HeartbeatRequest(**fields))).status)
 
     return asked
@@ -380,7 +396,7 @@ async def recalls(asking: Asking) -> Answer:
 
 @probe
 async def termination(asking: Asking) -> Answer:
-    client = Asking(asking._channel, "leaving")
+    client = asking.other("leaving")
     await client.settle(subscribing("g-plain"))
     answer = await client.call(
         "NotifyClientTermination",
@@ -390,7 +406,7 @@ async def termination(asking: Asking) -> Answer:
 
 
 async def _one(asking: Asking, group: str, tag: str) -> Any:
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         answers = await asking.stream(
             "ReceiveMessage", receiving("normal", group, expression=tag, batch=1)
@@ -446,16 +462,12 @@ def _response(response: Any) -> str:
 async def answers_of(address: str) -> dict[str, Answer]:
     """Make all calls, one after the other; what gRPC itself says no to is told by its code."""
     found: dict[str, Answer] = {}
-    most = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-    async with grpc.aio.insecure_channel(address, most) as channel:
-        asking = Asking(channel)
-        await Asking(channel, "answers").settle(subscribing("g-plain"))
+    async with Asking.connected(address, "answers") as asking:
+        await asking.settle(subscribing("g-plain"))
         for name, asked in PROBES.items():
             try:
-                found[name.replace("_", " ")] = await asked(asking)
+                answer = await asked(asking)
             except grpc.aio.AioRpcError as error:
-                found[name.replace("_", " ")] = f"gRPC {error.code().name}"
-        for entered in _open:
-            await entered.__aexit__(None, None, None)
-        _open.clear()
+                answer = f"gRPC {error.code().name}"
+            found[name.replace("_", " ")] = answer
     return found

@@ -24,21 +24,35 @@ TYPES: Final = {
 }
 _RPCS: Final = {rpc.name: rpc for rpc in RPCS}
 
-class Asking:
-    """One client: its calls, each with what it says of itself."""
 
-    def __init__(self, channel: grpc.aio.Channel, client_id: str = "answers") -> None:
+class Asking:
+    """A client: its calls, each with what it says of itself."""
+
+    def __init__(self, channel: grpc.aio.Channel, client_id: str, streams: AsyncExitStack) -> None:
         self._channel = channel
+        self._streams = streams
         self._metadata = [
-            ("x-mq-client-id", client_id),
             ("x-mq-language", "PYTHON"),
             ("x-mq-client-version", "5.0.8"),
             ("x-mq-protocol", "v2"),
         ]
-        if not client_id:
-            self._metadata = self._metadata[1:]
+        if client_id:
+            self._metadata.append(("x-mq-client-id", client_id))
 
-    async def call(self, name: str, request: Any, timeout_s: float = _PATIENCE_S) -> Any:
+    @classmethod
+    @asynccontextmanager
+    async def connected(cls, address: str, client_id: str) -> AsyncIterator[Asking]:
+        """A client inside the block; its streams end with it."""
+        most = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+        async with grpc.aio.insecure_channel(address, most) as channel:
+            async with AsyncExitStack() as streams:
+                yield cls(channel, client_id, streams)
+
+    def other(self, client_id: str) -> Asking:
+        """Another client, by the same connection."""
+        return Asking(self._channel, client_id, self._streams)
+
+    async def call(self, name: str, request: Any, timeout_s: float = PATIENCE_S) -> Any:
         rpc = _RPCS[name]
         stub = self._channel.unary_unary(
             f"/{SERVICE}/{name}",
@@ -47,7 +61,7 @@ class Asking:
         )
         return await stub(request, metadata=self._metadata, timeout=timeout_s)
 
-    async def stream(self, name: str, request: Any, timeout_s: float = _PATIENCE_S) -> list[Any]:
+    async def stream(self, name: str, request: Any, timeout_s: float = PATIENCE_S) -> list[Any]:
         rpc = _RPCS[name]
         stub = self._channel.unary_stream(
             f"/{SERVICE}/{name}",
@@ -56,32 +70,22 @@ class Asking:
         )
         return [each async for each in stub(request, metadata=self._metadata, timeout=timeout_s)]
 
-    @asynccontextmanager
-    async def telemetry(self) -> AsyncIterator[Any]:
+    async def settle(self, settings: pb.Settings) -> pb.Settings:
+        """Open a stream, say this on it, and take the answer; it stays open."""
         stub = self._channel.stream_stream(
             f"/{SERVICE}/Telemetry",
             request_serializer=pb.TelemetryCommand.SerializeToString,
             response_deserializer=pb.TelemetryCommand.FromString,
         )
-        call = stub(metadata=self._metadata)
-        try:
-            yield call
-        finally:
-            call.cancel()
-
-    async def settle(self, settings: pb.Settings) -> pb.Settings:
-        """Open a stream, say this on it, and take the answer; it stays open."""
-        entered = self.telemetry()
-        stream = await entered.__aenter__()
-        _open.append(entered)
+        stream = stub(metadata=self._metadata)
+        self._streams.callback(stream.cancel)
         await stream.write(pb.TelemetryCommand(settings=settings))
-        answer = await asyncio.wait_for(stream.read(), _PATIENCE_S)
+        answer = await asyncio.wait_for(stream.read(), PATIENCE_S)
         if answer is grpc.aio.EOF:
-            raise grpc.aio.AioRpcError(await stream.code(), None, None)
+            raise grpc.aio.AioRpcError(
+                await stream.code(), grpc.aio.Metadata(), grpc.aio.Metadata()
+            )
         return answer.settings
-
-
-_open: list[Any] = []
 
 
 def topic(word: str) -> pb.Resource:
@@ -160,5 +164,3 @@ def publishing(*words: str) -> pb.Settings:
     settings = pb.Settings(client_type=pb.PRODUCER)
     settings.publishing.topics.extend(topic(word) for word in words)
     return settings
-
-

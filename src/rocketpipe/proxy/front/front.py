@@ -26,15 +26,18 @@ from typing import Any, Final
 
 import grpc
 
+from rocketpipe.clock import Clock
 from rocketpipe.descriptors import shares
 from rocketpipe.errors import ConfigError, PortUnavailable
 from rocketpipe.metrics import Family, Kind, Series, single
+from rocketpipe.proxy.front.certificate import port_tls
 from rocketpipe.proxy.front.relay import Relay
-from rocketpipe.proxy.server import Port
+from rocketpipe.proxy.server import Port, client_address
 from rocketpipe.remoting.accepting import Accepting, address_text, prepare
 from rocketpipe.remoting.door import Door
 from rocketpipe.remoting.log_budget import LogBudget
 from rocketpipe.remoting.tls import ServerTls
+from rocketpipe.remoting.tls_settings import Mode, TlsConfig
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +49,6 @@ _DESCRIPTORS_EACH: Final = 3
 #: The longest name that a unix socket has everywhere, and what comes behind the directory's.
 _SOCKET_NAME: Final = 103
 _NAME_ROOM: Final = 20
-_UNKNOWN: Final = "unknown:0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,27 @@ class Front:
         self._results: Counter[str] = Counter()
         self._said = LogBudget()
 
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls, given: TlsConfig | None, directory: Path, host: str, clock: Clock
+    ) -> AsyncIterator[Front]:
+        """A front with the TLS that is ``given``, or else of its own; its files are looked after.
+
+        What it makes for that is kept in ``directory``.
+
+        Raises:
+            ConfigError: If a file, or the directory, is not what it should be.
+        """
+        tls = port_tls(given, directory, host)
+        async with ServerTls.opened(tls, clock, speaks=SPOKEN) as secured:
+            yield cls(secured)
+
+    @property
+    def mode(self) -> Mode:
+        """Which connections are taken."""
+        return "disabled" if self._tls is None else self._tls.mode
+
     @asynccontextmanager
     async def listen(self, server: grpc.aio.Server, host: str, port: int) -> AsyncIterator[Port]:
         """Bind a server that has not started yet, and bring it clients inside the block.
@@ -116,7 +139,7 @@ class Front:
     def client_address(self, peer: str) -> str:
         """Where a client comes from, by what grpcio calls it: ``unix:`` and its name here."""
         relay = self._by_name.get(peer.removeprefix("unix:"))
-        return _UNKNOWN if relay is None else relay.address
+        return client_address(peer) if relay is None else relay.address
 
     def families(self) -> Iterator[Family]:
         """What is measured here."""
