@@ -20,6 +20,7 @@ from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.receipts import Receipts, hide
 from rocketpipe.proxy.status import Refused, ok, status_of
+from rocketpipe.proxy.times import ms_of
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 #: In one request.
@@ -85,7 +86,7 @@ class Handling:
         topic = topic_name(request.topic, call.namespace)
         group = group_name(request.group, call.namespace)
         _refuse_lite(request)
-        invisible_ms = request.invisible_duration.ToMilliseconds()
+        invisible_ms = ms_of(request.invisible_duration)
         if not 0 <= invisible_ms <= self._config.max_invisible_ms:
             raise Refused(
                 pb.ILLEGAL_INVISIBLE_TIME,

@@ -11,6 +11,7 @@ from rocketpipe.model import flags
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.message import Readable
 from rocketpipe.proxy.outgoing import is_users
+from rocketpipe.proxy.times import set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.record.codec import RecordView
 
@@ -43,9 +44,9 @@ def stored(record: RecordView | PoppedMessage, topic: pb.Resource) -> pb.Message
     said.body_digest.type = pb.MD5
     said.body_digest.checksum = hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
     said.message_type = kind_of(properties)
-    said.born_timestamp.FromMilliseconds(record.born_ms)
+    set_ms(said.born_timestamp, record.born_ms)
     said.born_host = str(record.born_host)
-    said.store_timestamp.FromMilliseconds(record.stored_ms)
+    set_ms(said.store_timestamp, record.stored_ms)
     said.store_host = str(record.store_host)
     said.queue_id = record.queue_id
     said.queue_offset = record.queue_offset
@@ -62,7 +63,7 @@ def received(message: PoppedMessage, topic: pb.Resource, handle: str) -> pb.Mess
     found = stored(message, topic)
     said = found.system_properties
     said.receipt_handle = handle
-    said.invisible_duration.FromMilliseconds(message.handle.invisible_ms)
+    set_ms(said.invisible_duration, message.handle.invisible_ms)
     return found
 
 
@@ -95,7 +96,7 @@ def _add_named(said: pb.SystemProperties, properties: Mapping[str, str]) -> None
         said.trace_context = trace
     due = get(well_known.TIMER_DELIVER_MS) or get(well_known.TIMER_OUT_MS) or ""
     if due.isascii() and due.isdigit() and len(due) < 15:
-        said.delivery_timestamp.FromMilliseconds(int(due))
+        set_ms(said.delivery_timestamp, int(due))
     if (dead := get(well_known.DLQ_ORIGIN_TOPIC)) is not None:
         said.dead_letter_queue.topic = dead
         said.dead_letter_queue.message_id = get(well_known.DLQ_ORIGIN_MESSAGE_ID, "")

@@ -21,6 +21,7 @@ from rocketpipe.model import properties as well_known
 from rocketpipe.model.topic import MessageType
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.status import Refused
+from rocketpipe.proxy.times import ms_of
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.record.compression import DEFAULT_LIMIT
 
@@ -79,7 +80,7 @@ def outgoing(message: pb.Message, config: ProxyConfig, max_body: int, now_ms: in
     if said.body_encoding == pb.GZIP:
         sys_flag = flags.with_compression(0, flags.Compression.ZLIB)
     if kind is MessageType.DELAY:
-        due_ms = said.delivery_timestamp.ToMilliseconds()
+        due_ms = ms_of(said.delivery_timestamp)
         if due_ms > now_ms + config.max_delay_ms:
             raise Refused(
                 pb.ILLEGAL_DELIVERY_TIME,
@@ -107,7 +108,7 @@ def outgoing(message: pb.Message, config: ProxyConfig, max_body: int, now_ms: in
 
 def _born_ms(said: pb.SystemProperties, now_ms: int) -> int:
     """When it was sent by its producer's clock, unless that is no time at all."""
-    told_ms: int = said.born_timestamp.ToMilliseconds()
+    told_ms: int = ms_of(said.born_timestamp)
     return told_ms if 0 < told_ms < _LAST_MS else now_ms
 
 
@@ -240,7 +241,7 @@ def _add_recovery(
 ) -> None:
     if not said.HasField("orphaned_transaction_recovery_duration"):
         return
-    wait_ms = said.orphaned_transaction_recovery_duration.ToMilliseconds()
+    wait_ms = ms_of(said.orphaned_transaction_recovery_duration)
     if not 0 <= wait_ms <= config.max_recovery_ms:
         raise Refused(
             pb.BAD_REQUEST,

@@ -29,6 +29,7 @@ from rocketpipe.proxy.incoming import stored
 from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.settings import expression_of
 from rocketpipe.proxy.status import Refused, ok
+from rocketpipe.proxy.times import ms_of
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.record.codec import view_records
 
@@ -54,9 +55,7 @@ class Pulling:
         if request.batch_size < 1:
             raise Refused(pb.BAD_REQUEST, f"batch_size is {request.batch_size}: ask for at least 1")
         kind, expression = expression_of(request.filter_expression)
-        wait_ms = min(
-            max(request.long_polling_timeout.ToMilliseconds(), 0), self._config.max_polling_ms
-        )
+        wait_ms = min(max(ms_of(request.long_polling_timeout), 0), self._config.max_polling_ms)
         if call.remaining_ms is not None:
             wait_ms = min(wait_ms, max(call.remaining_ms - self._config.timeout_ms // 2, 0))
         flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if wait_ms else PullFlag(0))
@@ -152,7 +151,7 @@ class Pulling:
             asked = SearchOffsetByTimestamp(
                 topic=topic,
                 queue_id=queue_id,
-                timestamp=request.timestamp.ToMilliseconds(),
+                timestamp=ms_of(request.timestamp),
                 broker_name=broker,
             )
         else:

@@ -30,6 +30,7 @@ from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.receipts import GONE_MS, Held, Receipts
 from rocketpipe.proxy.settings import expression_of
 from rocketpipe.proxy.status import Refused, ok
+from rocketpipe.proxy.times import ms_of, set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 #: Clients know ILLEGAL_POLLING_TIME since then.
@@ -113,7 +114,7 @@ class Receiving:
     def _invisible_ms(self, request: pb.ReceiveMessageRequest) -> int:
         if request.auto_renew:
             return self._config.renewed_invisible_ms
-        asked_ms: int = request.invisible_duration.ToMilliseconds()
+        asked_ms: int = ms_of(request.invisible_duration)
         least_ms, most_ms = self._config.min_invisible_ms, self._config.max_invisible_ms
         if not least_ms <= asked_ms <= most_ms:
             raise Refused(
@@ -127,7 +128,7 @@ class Receiving:
         least_ms, most_ms = self._config.min_polling_ms, self._config.max_polling_ms
         left_ms = call.remaining_ms
         if request.HasField("long_polling_timeout"):
-            wait_ms = request.long_polling_timeout.ToMilliseconds()
+            wait_ms = ms_of(request.long_polling_timeout)
         elif left_ms is not None:
             wait_ms = left_ms - call.session.request_timeout_ms // 2
         else:
@@ -197,7 +198,7 @@ class Receiving:
                 await self._write(context, told)
                 written += 1
             last = pb.ReceiveMessageResponse()
-            last.delivery_timestamp.FromMilliseconds(self._clock.now_ms())
+            set_ms(last.delivery_timestamp, self._clock.now_ms())
             await self._write(context, last)
         except BaseException:
             for each in given[written:]:

@@ -17,6 +17,7 @@ from rocketpipe.protocol.requests.clients import ConsumerData, HeartbeatData, Pr
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.status import Refused
+from rocketpipe.proxy.times import set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 #: Topics that one client may name.
@@ -94,8 +95,8 @@ def answer_to(
     if group is None:
         backoff.max_attempts = _PUBLISH_ATTEMPTS
         growing = backoff.exponential_backoff
-        growing.initial.FromMilliseconds(_FIRST_BACKOFF_MS)
-        growing.max.FromMilliseconds(_LAST_BACKOFF_MS)
+        set_ms(growing.initial, _FIRST_BACKOFF_MS)
+        set_ms(growing.max, _LAST_BACKOFF_MS)
         growing.multiplier = 2
         told.publishing.max_body_size = max_body_bytes
         told.publishing.validate_message_type = checks_types
@@ -104,7 +105,7 @@ def answer_to(
     _add_backoff(backoff, group)
     told.subscription.fifo = group.ordered
     told.subscription.receive_batch_size = config.max_batch
-    told.subscription.long_polling_timeout.FromMilliseconds(config.max_polling_ms)
+    set_ms(told.subscription.long_polling_timeout, config.max_polling_ms)
     return told
 
 
@@ -113,14 +114,14 @@ def _add_backoff(backoff: pb.RetryPolicy, group: GroupSettings) -> None:
     if policy.type is RetryPolicyType.EXPONENTIAL:
         growth = policy.exponential or ExponentialRetry()
         growing = backoff.exponential_backoff
-        growing.initial.FromMilliseconds(growth.initial)
-        growing.max.FromMilliseconds(growth.limit)
+        set_ms(growing.initial, growth.initial)
+        set_ms(growing.max, growth.limit)
         growing.multiplier = growth.multiplier
         return
     listed = backoff.customized_backoff
     listed.ClearField("next")
     for delay_ms in (policy.customized or CustomizedRetry()).delays:
-        listed.next.add().FromMilliseconds(delay_ms)
+        set_ms(listed.next.add(), delay_ms)
 
 
 def _subscription(entry: pb.SubscriptionEntry, namespace: str) -> Subscription:

@@ -20,6 +20,7 @@ from rocketpipe.proxy.sessions import Session
 from rocketpipe.proxy.settings import answer_to, heartbeat_of
 from rocketpipe.proxy.status import Refused, ok, status_of
 from rocketpipe.proxy.streams import TelemetryStream
+from rocketpipe.proxy.times import ms_of
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 _FIRST_OF_OURS: Final = 50_000
@@ -68,7 +69,7 @@ class Telemetry:
         data = heartbeat_of(settings, session.client_id, call.namespace)
         await self._backend.beat(session, data, call.by)
         session.settings, session.data = settings, data
-        asked_ms = settings.request_timeout.ToMilliseconds()
+        asked_ms = ms_of(settings.request_timeout)
         if asked_ms:
             session.request_timeout_ms = min(max(asked_ms, _LEAST_TIMEOUT_MS), _MOST_TIMEOUT_MS)
         answer = answer_to(
