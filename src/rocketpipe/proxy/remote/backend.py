@@ -8,14 +8,17 @@ access control: that of its session.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from rocketpipe.client.admin.fleet import Fleet, NoBroker
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock
 from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
+from rocketpipe.model import properties as well_known
+from rocketpipe.model.flags import Transaction, transaction_of
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.route import MessageQueue, TopicRoute
 from rocketpipe.model.topic import TopicSettings
@@ -23,6 +26,7 @@ from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.clients import HeartbeatData
 from rocketpipe.protocol.requests.groups import GetGroupConfig
+from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.protocol.requests.topics import GetTopicConfig
 from rocketpipe.proxy.backend import Client
 from rocketpipe.proxy.remote.lookups import Lookups
@@ -134,6 +138,8 @@ class RemoteBackend:
         self, broker: str, request: Request[ReplyT], client: Client, by: Any, timeout_ms: int
     ) -> ReplyT:
         session = self._session
+        if isinstance(request, SendMessage):
+            request = cast("Request[ReplyT]", _as_others_want_it(request))
         topic = getattr(request, "topic", None)
         if topic is not None and _names(session.routes.remembered(topic), broker):
             queue = MessageQueue(topic=topic, broker_name=broker, queue_id=0)
@@ -203,6 +209,16 @@ class RemoteBackend:
         if failure is not None:
             raise failure
         return None
+
+
+def _as_others_want_it(request: SendMessage) -> SendMessage:
+    """A half message with its producer's group, which Apache's brokers look for in it."""
+    if transaction_of(request.sys_flag) is not Transaction.PREPARED:
+        return request
+    named = well_known.edited(
+        request.properties.encode(), {well_known.PRODUCER_GROUP: request.producer_group}
+    )
+    return dataclasses.replace(request, properties=named.decode())
 
 
 def _names(route: TopicRoute | None, broker: str) -> bool:
