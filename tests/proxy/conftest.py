@@ -8,10 +8,13 @@ import pytest
 import pytest_asyncio
 from tests.proxy.support.calling import GrpcClient, World, grpc_world
 
+from rocketpipe.proxy.config import ProxyConfig
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    async with grpc_world(tmp_path_factory.mktemp("grpc")) as running:
+    proxy = ProxyConfig(min_polling_ms=1)  # so that who finds nothing hears of it soon
+    async with grpc_world(tmp_path_factory.mktemp("grpc"), proxy=proxy) as running:
         yield running
 
 

@@ -27,6 +27,8 @@ class ProxyConfig:
     max_unsent_commands: int = 64
     #: How long a stream may take nothing of what is written to it.
     slow_reader_ms: int = 10_000
+    #: What readers that take nothing may make us hold in all.
+    max_unread_bytes: int = 64 * 1024 * 1024
     idle_connection_ms: int = 120_000
     #: A client without a telemetry stream that says nothing for so long is gone.
     silent_client_ms: int = 30_000

@@ -5,7 +5,6 @@ RocketMQ's own proxy does not serve these; its protocol has them, and a client m
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from rocketpipe.errors import RequestRejected
@@ -28,6 +27,7 @@ from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.incoming import stored
 from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.settings import expression_of
+from rocketpipe.proxy.slow_readers import Answer, SlowReaders
 from rocketpipe.proxy.status import Refused, ok
 from rocketpipe.proxy.times import ms_of
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
@@ -39,7 +39,8 @@ _MOST_QUEUES: Final = 1 << 16
 class Pulling:
     """Answers pulls, and where groups and queues are."""
 
-    def __init__(self, backend: Backend, config: ProxyConfig) -> None:
+    def __init__(self, backend: Backend, config: ProxyConfig, readers: SlowReaders) -> None:
+        self._readers = readers
         self._backend = backend
         self._config = config
 
@@ -49,6 +50,7 @@ class Pulling:
         Raises:
             Refused, RocketPipeError: It is not served; nothing was written.
         """
+        self._readers.check_room()
         topic, broker, queue_id = _queue(request.message_queue, call)
         if request.offset < 0:
             raise Refused(pb.ILLEGAL_OFFSET, f"offset {request.offset}: they count from 0")
@@ -85,11 +87,12 @@ class Pulling:
             )
         elif reply.code != ResponseCode.SUCCESS:
             status = pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
-        await self._write(context, pb.PullMessageResponse(status=status))
+        answer = Answer(context, self._readers)
+        await answer.write(pb.PullMessageResponse(status=status))
         for record in view_records(reply.messages):
             message = stored(record, request.message_queue.topic)
-            await self._write(context, pb.PullMessageResponse(message=message))
-        await self._write(context, pb.PullMessageResponse(next_offset=reply.next_begin_offset))
+            await answer.write(pb.PullMessageResponse(message=message))
+        await answer.write(pb.PullMessageResponse(next_offset=reply.next_begin_offset))
 
     async def update(
         self, request: pb.UpdateOffsetRequest, call: RpcCall
@@ -163,10 +166,6 @@ class Pulling:
             broker, asked, call.session, call.by, self._config.timeout_ms
         )
         return reply.offset
-
-    async def _write(self, context: Any, told: pb.PullMessageResponse) -> None:
-        async with asyncio.timeout(self._config.slow_reader_ms / 1000):
-            await context.write(told)
 
 
 def _queue(queue: pb.MessageQueue, call: RpcCall) -> tuple[str, str, int]:

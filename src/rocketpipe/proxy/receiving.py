@@ -9,7 +9,6 @@ A message that was tried as often as its group allows goes to the dead letters a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -29,6 +28,7 @@ from rocketpipe.proxy.incoming import received
 from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.receipts import GONE_MS, Held, Receipts
 from rocketpipe.proxy.settings import expression_of
+from rocketpipe.proxy.slow_readers import Answer, ReaderTooSlow, SlowReaders
 from rocketpipe.proxy.status import Refused, ok
 from rocketpipe.proxy.times import ms_of, set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
@@ -47,7 +47,9 @@ class Receiving:
         clock: Clock,
         receipts: Receipts,
         handling: Handling,
+        readers: SlowReaders,
     ) -> None:
+        self._readers = readers
         self._backend = backend
         self._config = config
         self._clock = clock
@@ -65,6 +67,7 @@ class Receiving:
         group = await self._backend.group(group_name(request.group, call.namespace))
         if request.auto_renew:
             self._receipts.check_room(self._config.max_batch)
+        self._readers.check_room()
         asked = self._pop(request, call, topic, group)
         broker = asked.broker_name or await self._any_broker(topic, call)
         if self._waiting >= self._config.max_waiting_receives:
@@ -185,8 +188,17 @@ class Receiving:
             status = pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
         written = 0
         given: list[str] = []
+
+        def give_back() -> None:
+            for each in given[written:]:
+                self._receipts.release(call.session, group.name, each)
+            left = messages[written:]
+            # Nobody waits for this: the call is over, or its reader takes nothing.
+            self._handling.later(self._give_back(left, topic, group.name, call))
+
+        answer = Answer(context, self._readers, give_back)
         try:
-            await self._write(context, pb.ReceiveMessageResponse(status=status))
+            await answer.write(pb.ReceiveMessageResponse(status=status))
             for message in messages:
                 handle = replace(message.handle, log_offset=message.log_offset)
                 told = pb.ReceiveMessageResponse(
@@ -195,21 +207,16 @@ class Receiving:
                 if request.auto_renew:
                     self._renew(call, group, topic, handle, message)
                     given.append(str(handle))
-                await self._write(context, told)
+                await answer.write(told)
                 written += 1
             last = pb.ReceiveMessageResponse()
             set_ms(last.delivery_timestamp, self._clock.now_ms())
-            await self._write(context, last)
+            await answer.write(last)
+        except ReaderTooSlow:
+            return
         except BaseException:
-            for each in given[written:]:
-                self._receipts.release(call.session, group.name, each)
-            # Nobody waits for this any more: the call is over.
-            self._handling.later(self._give_back(messages[written:], topic, group.name, call))
+            give_back()
             raise
-
-    async def _write(self, context: Any, told: pb.ReceiveMessageResponse) -> None:
-        async with asyncio.timeout(self._config.slow_reader_ms / 1000):
-            await context.write(told)
 
     def _renew(
         self,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from rocketpipe.clock import Clock
@@ -27,6 +29,8 @@ from rocketpipe.record.batch import encode_batch
 
 #: In one request; the size of it is bounded as well.
 MOST_MESSAGES: Final = 1024
+#: A body in gzip that is longer would keep the loop for more than a moment.
+_LONG: Final = 32 * 1024
 _ANY_TYPE: Final = (MessageType.MIXED, MessageType.UNSPECIFIED)
 _TOGETHER: Final = (MessageType.NORMAL, MessageType.FIFO)
 
@@ -47,8 +51,7 @@ class Sending:
             Refused: One of them is not allowed; then none is stored.
         """
         topic = self._topic(request.messages, call)
-        now_ms, most = self._clock.now_ms(), self._backend.max_body_bytes
-        sent = [outgoing(message, self._config, most, now_ms) for message in request.messages]
+        sent = [await self._outgoing(message) for message in request.messages]
         await self._check_types(topic, sent)
         route = await self._backend.route(topic, call.by)
         queues = route.writable_queues(topic)
@@ -94,6 +97,14 @@ class Sending:
             handle.broker, asked, call.session, call.by, self._config.timeout_ms
         )
         return pb.RecallMessageResponse(status=ok(), message_id=reply.msg_id)
+
+    async def _outgoing(self, message: pb.Message) -> Outgoing:
+        translate = partial(
+            outgoing, message, self._config, self._backend.max_body_bytes, self._clock.now_ms()
+        )
+        if message.system_properties.body_encoding == pb.GZIP and len(message.body) > _LONG:
+            return await asyncio.to_thread(translate)  # it is inflated, and made anew
+        return translate()
 
     def _topic(self, messages: Sequence[pb.Message], call: RpcCall) -> str:
         if not messages:

@@ -24,6 +24,7 @@ from rocketpipe.proxy.receiving import Receiving
 from rocketpipe.proxy.routes import Routes
 from rocketpipe.proxy.sending import Sending
 from rocketpipe.proxy.sessions import Session, Sessions
+from rocketpipe.proxy.slow_readers import ReaderTooSlow, SlowReaders
 from rocketpipe.proxy.status import Refused, ok, status_of
 from rocketpipe.proxy.telemetry import Telemetry
 from rocketpipe.proxy.transactions import Transactions
@@ -53,10 +54,13 @@ class Service:
         self._routes = Routes(backend)
         self._sending = Sending(backend, config, clock)
         self._handling = Handling(backend, config, clock, self.receipts)
-        self._receiving = Receiving(backend, config, clock, self.receipts, self._handling)
-        self._pulling = Pulling(backend, config)
+        self.readers = SlowReaders(config)
+        self._receiving = Receiving(
+            backend, config, clock, self.receipts, self._handling, self.readers
+        )
+        self._pulling = Pulling(backend, config, self.readers)
         self._transactions = Transactions(backend, config)
-        self._telemetry = Telemetry(backend, config)
+        self._telemetry = Telemetry(backend, config, self.readers)
         self._unary: dict[str, Callable[[Any, RpcCall], Awaitable[Any]]] = {
             "QueryRoute": self._routes.route,
             "Heartbeat": self._heartbeat,
@@ -127,8 +131,8 @@ class Service:
         async def serve(request: Any, context: Any) -> None:
             try:
                 await method(request, self._entrance.enter(context, name), context)
-            except TimeoutError:
-                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the reader is too slow")
+            except ReaderTooSlow:
+                return
             except Exception as error:  # whatever it is becomes an answer
                 await context.write(response(status=status_of(error, name)))
 

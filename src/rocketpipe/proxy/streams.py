@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rocketpipe.proxy.config import ProxyConfig
+from rocketpipe.proxy.slow_readers import Answer, SlowReaders
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.remoting.log_budget import LogBudget
 
@@ -23,10 +24,13 @@ _slow = LogBudget()
 class TelemetryStream:
     """Writes commands to one client, in their order."""
 
-    __slots__ = ("_config", "_context", "_end", "_unsent", "_writing", "is_over")
+    __slots__ = ("_answer", "_config", "_context", "_end", "_unsent", "_writing", "is_over")
 
-    def __init__(self, context: Any, config: ProxyConfig, end: Callable[[], object]) -> None:
+    def __init__(
+        self, context: Any, config: ProxyConfig, readers: SlowReaders, end: Callable[[], object]
+    ) -> None:
         """Write to a call of grpc.aio; ``end`` ends it."""
+        self._answer = Answer(context, readers, lambda: self._drop("takes too long"))
         self._context = context
         self._config = config
         self._end = end
@@ -55,18 +59,12 @@ class TelemetryStream:
         if not self.is_over:
             self.is_over = True
             self._unsent.clear()
-            if self._writing is not None:
-                self._writing.cancel()
             self._end()
 
     async def _write(self) -> None:
         try:
             while self._unsent:
-                async with asyncio.timeout(self._config.slow_reader_ms / 1000):
-                    await self._context.write(self._unsent[0])
-                self._unsent.popleft()
-        except TimeoutError:
-            self._drop("takes too long")
+                await self._answer.write(self._unsent.popleft())
         except Exception as error:  # whatever grpcio raises when a peer is gone
             log.debug("telemetry stream ended reason=%s", error)
             self.close()

@@ -18,6 +18,7 @@ from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.sessions import Session
 from rocketpipe.proxy.settings import answer_to, heartbeat_of
+from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused, ok, status_of
 from rocketpipe.proxy.streams import TelemetryStream
 from rocketpipe.proxy.times import ms_of
@@ -31,7 +32,8 @@ _MOST_TIMEOUT_MS: Final = 60_000
 class Telemetry:
     """Serves telemetry streams."""
 
-    def __init__(self, backend: Backend, config: ProxyConfig) -> None:
+    def __init__(self, backend: Backend, config: ProxyConfig, readers: SlowReaders) -> None:
+        self._readers = readers
         self._backend = backend
         self._config = config
 
@@ -40,7 +42,7 @@ class Telemetry:
         session = call.session
         reading = asyncio.current_task()
         assert reading is not None
-        stream = TelemetryStream(context, self._config, reading.cancel)
+        stream = TelemetryStream(context, self._config, self._readers, reading.cancel)
         try:
             while (command := await context.read()) is not grpc.aio.EOF:
                 await self._take(command, call, stream)
