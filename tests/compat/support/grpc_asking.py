@@ -70,21 +70,28 @@ class Asking:
         )
         return [each async for each in stub(request, metadata=self._metadata, timeout=timeout_s)]
 
-    async def settle(self, settings: pb.Settings) -> pb.Settings:
-        """Open a stream, say this on it, and take the answer; it stays open."""
+    @asynccontextmanager
+    async def telemetry(self, settings: pb.Settings) -> AsyncIterator[Any]:
+        """A stream on which this was said, inside the block; its answers are still to be read."""
         stub = self._channel.stream_stream(
             f"/{SERVICE}/Telemetry",
             request_serializer=pb.TelemetryCommand.SerializeToString,
             response_deserializer=pb.TelemetryCommand.FromString,
         )
         stream = stub(metadata=self._metadata)
-        self._streams.callback(stream.cancel)
-        await stream.write(pb.TelemetryCommand(settings=settings))
+        try:
+            await stream.write(pb.TelemetryCommand(settings=settings))
+            yield stream
+        finally:
+            stream.cancel()
+
+    async def settle(self, settings: pb.Settings) -> pb.Settings:
+        """Open a stream, say this on it, and take the answer; it stays open."""
+        stream = await self._streams.enter_async_context(self.telemetry(settings))
         answer = await asyncio.wait_for(stream.read(), PATIENCE_S)
         if answer is grpc.aio.EOF:
-            raise grpc.aio.AioRpcError(
-                await stream.code(), grpc.aio.Metadata(), grpc.aio.Metadata()
-            )
+            nothing = grpc.aio.Metadata()
+            raise grpc.aio.AioRpcError(await stream.code(), nothing, nothing)
         return answer.settings
 
 
