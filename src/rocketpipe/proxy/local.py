@@ -13,15 +13,26 @@ from rocketpipe.model.route import LEADER_ID, BrokerAddresses, BrokerQueues, Top
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.command import Command
-from rocketpipe.protocol.request import Request
+from rocketpipe.protocol.request import (
+    Request,
+    from_command,
+    read_reply,
+    to_command,
+    to_reply,
+)
 from rocketpipe.protocol.requests.clients import Heartbeat, HeartbeatData
 from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
+from rocketpipe.protocol.requests.running import ConsumeDirectly, GetRunningInfo
 from rocketpipe.proxy.sessions import Session
 from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection, Write
 
 ReplyT = TypeVar("ReplyT")
 
 _LIMITS: Final = ConnectionLimits()
+#: What brokers pass on to a client.
+_ASKED: Final[Mapping[int, type[Request[Any]]]] = {
+    code: kind for kind in (GetRunningInfo, ConsumeDirectly) for code in kind.codes
+}
 
 
 class ClientPeer(PeerConnection):
@@ -50,7 +61,15 @@ class ClientPeer(PeerConnection):
     async def call(
         self, request: Request[ReplyT], timeout_ms: int, write: Write | None = None
     ) -> ReplyT:
-        return await self._client.answer(request, timeout_ms)
+        """Ask the client, by the request that travels under the same code.
+
+        What a broker passes on for others may be of a class of its own.
+        """
+        command = to_command(request, 0)
+        kind = _ASKED.get(command.code)
+        asked: Request[Any] = request if kind is None else from_command(kind, command)
+        answer = to_reply(command, await self._client.answer(asked, timeout_ms))
+        return read_reply(request, answer)
 
     def tell(self, request: Request[Any]) -> None:
         self._client.tell(request)

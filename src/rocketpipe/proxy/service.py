@@ -24,7 +24,7 @@ from rocketpipe.proxy.receiving import Receiving
 from rocketpipe.proxy.routes import Routes
 from rocketpipe.proxy.sending import Sending
 from rocketpipe.proxy.sessions import Session, Sessions
-from rocketpipe.proxy.slow_readers import ReaderTooSlow, SlowReaders
+from rocketpipe.proxy.slow_readers import ReaderGone, ReaderTooSlow, SlowReaders
 from rocketpipe.proxy.status import Refused, ok, status_of
 from rocketpipe.proxy.telemetry import Telemetry
 from rocketpipe.proxy.transactions import Transactions
@@ -131,7 +131,7 @@ class Service:
         async def serve(request: Any, context: Any) -> None:
             try:
                 await method(request, self._entrance.enter(context, name), context)
-            except ReaderTooSlow:
+            except (ReaderGone, ReaderTooSlow):
                 return
             except Exception as error:  # whatever it is becomes an answer
                 await context.write(response(status=status_of(error, name)))

@@ -21,6 +21,10 @@ class ReaderTooSlow(RocketPipeError):
     """A stream's reader took so long that what it was to get went elsewhere."""
 
 
+class ReaderGone(RocketPipeError):
+    """A stream's reader went away before it had all."""
+
+
 class SlowReaders:
     """All streams that wait for their readers for too long."""
 
@@ -60,18 +64,24 @@ class Answer:
         """Write one message, and wait until it is taken.
 
         Raises:
-            ReaderTooSlow: It was taken in the end, but too late.
+            ReaderTooSlow: It was taken too late, if at all.
+            ReaderGone: It was not taken.
         """
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._readers.patience_s, self._late, told)
+        gone: Exception | None = None
         try:
             await self._context.write(told)
+        except Exception as error:  # whatever grpcio raises when a peer is gone
+            gone = error
         finally:
             timer.cancel()
-            self._readers.unread_bytes -= self._held
-        if self._held:
-            self._held = 0
+            held, self._held = self._held, 0
+            self._readers.unread_bytes -= held
+        if held:
             raise ReaderTooSlow("the reader of a stream was too slow")
+        if gone is not None:
+            raise ReaderGone(f"the reader of a stream is gone: {gone}")
 
     def _late(self, told: Any) -> None:
         self._held = max(told.ByteSize(), 1)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.slow_readers import Answer, SlowReaders
+from rocketpipe.proxy.slow_readers import Answer, ReaderGone, ReaderTooSlow, SlowReaders
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.remoting.log_budget import LogBudget
 
@@ -65,7 +65,7 @@ class TelemetryStream:
         try:
             while self._unsent:
                 await self._answer.write(self._unsent.popleft())
-        except Exception as error:  # whatever grpcio raises when a peer is gone
+        except (ReaderGone, ReaderTooSlow) as error:
             log.debug("telemetry stream ended reason=%s", error)
             self.close()
         finally:

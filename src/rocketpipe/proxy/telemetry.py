@@ -46,7 +46,13 @@ class Telemetry:
         try:
             while (command := await context.read()) is not grpc.aio.EOF:
                 await self._take(command, call, stream)
-        except (RocketPipeError, OverflowError, ValueError) as error:
+        except asyncio.CancelledError:
+            if not stream.is_over:
+                raise
+            # Ended here: grpcio would say nothing to the client of a handler that was cancelled.
+            reading.uncancel()
+            await context.abort(grpc.StatusCode.CANCELLED, "this telemetry stream is over")
+        except RocketPipeError as error:
             await self._abort(context, error)
         finally:
             session.closed(stream)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from rocketpipe.errors import RemoteProtocolError, RequestRejected, RocketPipeError
-from rocketpipe.protocol.codes import Language, ResponseCode
+from rocketpipe.protocol.codes import OUR_VERSION, Language, ResponseCode
 from rocketpipe.protocol.command import Command, refusal
 from rocketpipe.protocol.request import Request, from_command, to_reply
 from rocketpipe.remoting.log_budget import LogBudget
@@ -128,7 +128,7 @@ class Router:
             )
         if self._guard is not None:
             self._guard.allow(by, asked)
-        command = Command(code=code, opaque=0, language=language)
+        command = Command(code=code, opaque=0, language=language, version=int(OUR_VERSION))
         reply: ReplyT = await found[1](asked, Call(peer, command, by))
         return reply
 

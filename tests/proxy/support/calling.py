@@ -17,6 +17,7 @@ from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.clock import Clock
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.topic import MessageType
+from rocketpipe.protocol.command import Sign
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.groups import UpdateAndCreateGroup
 from rocketpipe.protocol.requests.topics import UpdateAndCreateTopic
@@ -150,7 +151,9 @@ class World:
     async def another(self, client_id: str, **metadata: str) -> GrpcClient:
         """One more client, on a connection of its own."""
         channel = grpc.aio.insecure_channel(
-            self.address, options=[("grpc.use_local_subchannel_pool", 1)]
+            self.address,
+            # It takes little that nobody reads, so that a slow reader is one soon.
+            options=[("grpc.use_local_subchannel_pool", 1), ("grpc.http2.bdp_probe", 0)],
         )
         self.stack.push_async_callback(channel.close)
         return GrpcClient(channel, {"x-mq-client-id": client_id, **metadata})
@@ -158,7 +161,12 @@ class World:
 
 @asynccontextmanager
 async def grpc_world(
-    data: Path, *, proxy: ProxyConfig | None = None, clock: Clock | None = None, **settings: Any
+    data: Path,
+    *,
+    proxy: ProxyConfig | None = None,
+    clock: Clock | None = None,
+    sign: Sign | None = None,
+    **settings: Any,
 ) -> AsyncIterator[World]:
     """Run a broker with a gRPC port inside the block."""
     found: list[tuple[str, Inside]] = []
@@ -183,7 +191,7 @@ async def grpc_world(
     try:
         async with AsyncExitStack() as stack:
             at = await stack.enter_async_context(broker(config, clock=clock, beside=beside))
-            caller = await stack.enter_async_context(Caller())
+            caller = await stack.enter_async_context(Caller(sign=sign))
             ((address, inside),) = found
             channel = grpc.aio.insecure_channel(address)
             stack.push_async_callback(channel.close)

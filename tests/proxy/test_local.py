@@ -1,0 +1,147 @@
+"""The backend inside a broker, where users are known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+import pytest_asyncio
+from tests.proxy.support.calling import (
+    BROKER,
+    GrpcClient,
+    World,
+    endpoints,
+    grpc_world,
+    message,
+    named,
+    publishing,
+    subscribing,
+)
+
+from rocketpipe.auth.credentials import Credentials
+from rocketpipe.auth.infos import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from rocketpipe.auth.secret import Secret
+from rocketpipe.auth.signature import SigningKey, sign_date
+from rocketpipe.protocol.requests.users import CreateAcl, CreateUser
+from rocketpipe.proxy.config import ProxyConfig
+from rocketpipe.proxy.v2 import messaging_pb2 as pb
+
+pytestmark = [pytest.mark.scenario, pytest.mark.asyncio(loop_scope="module")]
+
+
+def signed(client: GrpcClient, user: str, secret: str, stamp: str | None = None) -> GrpcClient:
+    """The same client, as somebody."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ") if stamp is None else stamp
+    signature = sign_date(SigningKey(Secret(secret)), stamp)
+    return GrpcClient(
+        client.channel,
+        {
+            **client.metadata,
+            "x-mq-date-time": stamp,
+            "authorization": f"MQv2-HMAC-SHA1 Credential={user}//Rocketmq, "
+            f"SignedHeaders=x-mq-date-time, Signature={signature.upper()}",
+        },
+    )
+
+
+ROOT = Credentials("root", Secret("roots-secret-text"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    async with grpc_world(
+        tmp_path_factory.mktemp("grpc"),
+        proxy=ProxyConfig(min_polling_ms=1),
+        sign=ROOT.sign,
+        authentication=True,
+        init_user='{"username":"root","password":"roots-secret-text"}',
+    ) as running:
+        yield running
+
+
+async def user(world: World, name: str, **rights: str) -> GrpcClient:
+    """Make a user with rights such as ``Topic="orders:Pub"``; gives a client of theirs."""
+    secret = f"the-secret-of-{name}"
+    await world.ask(CreateUser(username=name, user=UserInfo(password=secret)))
+    entries = tuple(
+        PolicyEntryInfo(
+            resource=f"{kind}:{text.partition(':')[0]}",
+            actions=tuple(text.partition(":")[2].split(",")),
+            decision="Allow",
+        )
+        for kind, text in rights.items()
+    )
+    if entries:
+        acl = AclInfo(policies=(PolicyInfo(policy_type="Custom", entries=entries),))
+        await world.ask(CreateAcl(subject=f"User:{name}", acl=acl))
+    return signed(await world.another(f"client-of-{name}"), name, secret)
+
+
+def route_of(topic: str) -> pb.QueryRouteRequest:
+    return pb.QueryRouteRequest(topic=named(topic), endpoints=endpoints())
+
+
+async def test_strangers_are_not_let_in(world: World, client: GrpcClient) -> None:
+    await world.topic("guarded")
+    known = await user(world, "ann", Topic="guarded:Pub")
+    assert (await known.send(message("guarded"))).status.code == pb.OK
+    secret = "the-secret-of-ann"
+    for stranger in (
+        client,
+        signed(client, "ann", "another-secret"),
+        signed(client, "nobody", secret),
+        signed(client, "", secret),
+        signed(client, "ann", secret, "20200101T000000Z"),
+        signed(client, "ann", secret, ""),
+        GrpcClient(client.channel, {**known.metadata, "authorization": "x"}),
+        GrpcClient(client.channel, {**known.metadata, "x-mq-session-token": "t"}),
+    ):
+        answer = await stranger.send(message("guarded"))
+        assert answer.status.code == pb.UNAUTHORIZED, answer.status.message
+        assert secret not in answer.status.message
+    stream = client.telemetry()
+    assert await stream.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_users_do_what_they_were_granted_and_no_more(world: World) -> None:
+    await world.topic("hers")
+    await world.topic("his")
+    writer = await user(world, "writer", Topic="hers:Pub")
+    reader = await user(world, "reader", Topic="hers:Sub", Group="readers:Sub")
+    assert (await writer.send(message("hers", b"1"))).status.code == pb.OK
+    assert (await writer.send(message("his", b"1"))).status.code == pb.FORBIDDEN
+    assert (await reader.send(message("hers", b"1"))).status.code == pb.FORBIDDEN
+    assert (await writer.call("QueryRoute", route_of("his"))).status.code == pb.FORBIDDEN
+    (refused,) = await writer.receive("hers", "readers")
+    assert refused.status.code == pb.FORBIDDEN
+    (found,) = await reader.messages("hers", "readers")
+    (refused,) = await reader.receive("hers", "others")
+    assert refused.status.code == pb.FORBIDDEN
+    assert (await writer.ack("hers", "readers", found)).status.code == pb.FORBIDDEN
+    assert (await reader.ack("hers", "readers", found)).status.code == pb.OK
+    stream = reader.telemetry()
+    await stream.write(pb.TelemetryCommand(settings=subscribing("others", "hers")))
+    assert await stream.code() is grpc.StatusCode.INVALID_ARGUMENT
+    stream, answer = await reader.settled(subscribing("readers", "hers"))
+    assert answer.status.code == pb.OK
+    stream.cancel()
+
+
+async def test_what_one_user_is_called_is_no_way_into_anothers_session(world: World) -> None:
+    one = await user(world, "first", Topic="t:Pub")
+    two = await user(world, "second", Topic="t:Pub")
+    two.metadata["x-mq-client-id"] = one.metadata["x-mq-client-id"]
+    stream, _ = await one.settled(publishing("t"))
+    answer = await two.call("Heartbeat", pb.HeartbeatRequest(client_type=pb.PRODUCER))
+    assert answer.status.code == pb.UNRECOGNIZED_CLIENT_TYPE
+    stream.cancel()
+
+
+async def test_another_broker_is_not_here(world: World) -> None:
+    root = signed(await world.another("root"), "root", "roots-secret-text")
+    await world.topic("elsewhere")
+    (refused,) = await root.receive("elsewhere", "g", broker="broker-z")
+    assert refused.status.code == pb.BAD_REQUEST
+    assert BROKER in refused.status.message
