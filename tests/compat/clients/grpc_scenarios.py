@@ -61,7 +61,7 @@ def same(got: Iterable[Received], sent: Iterable[tuple[Outgoing, Sent]]) -> None
     """Each came once, as it was sent, for the first time."""
     by_body = {message.body: (message, answer) for message, answer in sent}
     got = list(got)
-    assert Counter(each.body for each in got) == Counter(by_body)
+    assert Counter(each.body for each in got) == Counter(list(by_body))
     for came in got:
         message, answer = by_body[came.body]
         assert (came.topic, came.tag, came.keys) == (message.topic, message.tag, message.keys)

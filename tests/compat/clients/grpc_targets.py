@@ -102,7 +102,7 @@ def grpc_target(whose: str, scratch: Path) -> Iterator[GrpcTarget]:
         running = entered(apache.cluster(scratch, **APACHES))
         names = running.name_servers
         if whose == "apaches":
-            yield GrpcTarget(entered(apache.proxy(scratch, names)), names, loop)
+            yield GrpcTarget(entered(apache.proxy(scratch, names)).address, names, loop)
             return
         command = ["proxy", "-n", names, "--data", str(scratch / "proxy-data")]
         at = stack.enter_context(rocketpipe(scratch, *command, "--grpc", "127.0.0.1:0"))
@@ -111,7 +111,7 @@ def grpc_target(whose: str, scratch: Path) -> Iterator[GrpcTarget]:
 
 @contextmanager
 def rocketpipe(scratch: Path, *arguments: str) -> Iterator[dict[str, str]]:
-    """A server of ours inside the block, which is given its addresses."""
+    """A server of ours inside the block, which is given its addresses and ``pid``."""
     with (scratch / "ours.log").open("ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "rocketpipe.cli.main", *arguments],
@@ -126,7 +126,7 @@ def rocketpipe(scratch: Path, *arguments: str) -> Iterator[dict[str, str]]:
             assert child.stdout is not None
             ready = next((line for line in child.stdout if line.startswith("ready ")), "")
             assert ready, f"it did not start: {(scratch / 'ours.log').read_text()[-2000:]}"
-            yield dict(re.findall(r"(\w+)=(\S+)", ready))
+            yield {**dict(re.findall(r"(\w+)=(\S+)", ready)), "pid": str(child.pid)}
         finally:
             child.terminate()
             try:

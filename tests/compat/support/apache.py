@@ -83,11 +83,24 @@ class ApacheBroker:
 
 
 @dataclass(frozen=True, slots=True)
+class ApacheProxy:
+    """A gRPC proxy of Apache's that runs."""
+
+    address: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
 class Apache:
     """A Java to run Apache's servers with, and their jars."""
 
     java: Path
     jars: Path
+    #: For Java: by default a small one that is quick to start, and not to be measured.
+    flags: tuple[str, ...] = (
+        *("-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m"),
+        *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    )
 
     @asynccontextmanager
     async def cluster(self, directory: Path, **settings: object) -> AsyncIterator[ApacheCluster]:
@@ -156,8 +169,8 @@ class Apache:
     @asynccontextmanager
     async def proxy(
         self, directory: Path, name_servers: str, **settings: object
-    ) -> AsyncIterator[str]:
-        """Run a gRPC proxy in front of a cluster inside the block, which is given its address."""
+    ) -> AsyncIterator[ApacheProxy]:
+        """Run a gRPC proxy in front of a cluster inside the block."""
         port = free_port()
         names = {
             "rocketMQClusterName": CLUSTER,
@@ -176,8 +189,8 @@ class Apache:
         conf.write_text(json.dumps(names))
         start = "org.apache.rocketmq.proxy.ProxyStartup"
         arguments = ("-n", name_servers, "-pm", "cluster", "-pc", str(conf))
-        async with self._running(home, start, *arguments, booted="startup successfully"):
-            yield f"127.0.0.1:{port}"
+        async with self._running(home, start, *arguments, booted="startup successfully") as pid:
+            yield ApacheProxy(f"127.0.0.1:{port}", pid)
 
     @asynccontextmanager
     async def _running(
@@ -187,8 +200,7 @@ class Apache:
         _write_log_settings(directory)
         child = await asyncio.create_subprocess_exec(
             str(self.java),
-            *("-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m"),
-            *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+            *(*self.flags, "-XX:-UsePerfData"),
             *(f"-Duser.home={directory}", f"-Djava.io.tmpdir={directory}"),
             *(f"-Drocketmq.home.dir={directory}", f"-DRMQ_PROXY_HOME={directory}"),
             "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
