@@ -9,7 +9,6 @@ from typing import Final
 from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.model import flags
 from rocketpipe.model import properties as well_known
-from rocketpipe.model.message import Readable
 from rocketpipe.proxy.outgoing import is_users
 from rocketpipe.proxy.times import set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
@@ -24,7 +23,7 @@ _DELAYS: Final = (
 )
 
 
-def stored(record: RecordView | PoppedMessage, topic: pb.Resource) -> pb.Message:
+def stored(record: RecordView, topic: pb.Resource) -> pb.Message:
     """Translate what is the same for whoever reads it; ``topic`` is as the client named it.
 
     Raises:
@@ -67,7 +66,7 @@ def received(message: PoppedMessage, topic: pb.Resource, handle: str) -> pb.Mess
     return found
 
 
-def kind_of(properties: Mapping[str, str]) -> int:
+def kind_of(properties: Mapping[str, str]) -> pb.MessageType:
     """What kind of message it was sent as."""
     if properties.get(well_known.TRANSACTION_PREPARED, "").lower() == "true":
         return pb.TRANSACTION
@@ -76,7 +75,7 @@ def kind_of(properties: Mapping[str, str]) -> int:
     return pb.FIFO if well_known.SHARDING_KEY in properties else pb.NORMAL
 
 
-def _body(record: Readable) -> tuple[bytes, int]:
+def _body(record: RecordView) -> tuple[bytes, pb.Encoding]:
     """The body as it travels: clients inflate zlib where gzip is announced, and nothing else."""
     sys_flag = record.sys_flag
     if sys_flag & flags.COMPRESSED and flags.compression_of(sys_flag) is flags.Compression.ZLIB:

@@ -100,11 +100,11 @@ def _endpoints(told: pb.Endpoints) -> pb.Endpoints:
     return told
 
 
-def _accepted(settings: TopicSettings | None) -> tuple[int, ...]:
+def _accepted(settings: TopicSettings | None) -> tuple[pb.MessageType, ...]:
     return _TYPES[MessageType.NORMAL if settings is None else settings.message_type]
 
 
-def _queues(route: TopicRoute) -> Iterator[tuple[str, int, int]]:
+def _queues(route: TopicRoute) -> Iterator[tuple[str, int, pb.Permission]]:
     """Broker, number and permission; what may only be read or written comes first, as upstream."""
     for held in sorted(route.queues, key=lambda each: each.broker_name):
         broker = route.broker(held.broker_name)
@@ -114,7 +114,7 @@ def _queues(route: TopicRoute) -> Iterator[tuple[str, int, int]]:
             yield held.broker_name, number, permission
 
 
-def _permissions(held: BrokerQueues) -> list[int]:
+def _permissions(held: BrokerQueues) -> list[pb.Permission]:
     reads = held.read_queues if held.perm & Perm.READ else 0
     writes = held.write_queues if held.perm & Perm.WRITE else 0
     both = min(reads, writes)

@@ -33,12 +33,12 @@ _failures = LogBudget()
 class Refused(RocketPipeError):
     """A call that is not served as it stands: the code says what is wrong, the text what to do."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: pb.Code, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-_CODES: Final[Mapping[int, int]] = {
+_CODES: Final[Mapping[int, pb.Code]] = {
     ResponseCode.SYSTEM_BUSY: pb.TOO_MANY_REQUESTS,
     ResponseCode.POLLING_FULL: pb.TOO_MANY_REQUESTS,
     ResponseCode.FLOW_CONTROL: pb.TOO_MANY_REQUESTS,
@@ -75,7 +75,7 @@ def status_of(error: BaseException, rpc: str = "") -> pb.Status:
     return pb.Status(code=code, message=message[:MAX_MESSAGE] or pb.Code.Name(code))
 
 
-def _told(error: BaseException) -> tuple[int | None, str]:
+def _told(error: BaseException) -> tuple[pb.Code | None, str]:
     if isinstance(error, Refused):
         return error.code, str(error)
     if isinstance(error, RequestRejected):
@@ -93,7 +93,7 @@ def _told(error: BaseException) -> tuple[int | None, str]:
     return None, ""
 
 
-def code_of(response_code: int) -> int:
+def code_of(response_code: int) -> pb.Code:
     """What a broker's response code is to gRPC clients."""
     if response_code == ResponseCode.SUCCESS:
         return pb.OK

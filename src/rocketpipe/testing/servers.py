@@ -30,6 +30,8 @@ class Servers:
     #: The first, if there are several.
     broker: str
     process: subprocess.Popen[str]
+    #: Where gRPC clients connect, if ``--grpc`` was among the arguments.
+    grpc: str | None = None
 
 
 @contextmanager
@@ -58,7 +60,8 @@ def serving(scratch: Path, arguments: Sequence[str] = ()) -> Iterator[Servers]:
         try:
             addresses = _addresses(child)
             name_server = addresses.pop("namesrv")
-            yield Servers(name_server, next(iter(addresses.values())), child)
+            grpc = addresses.pop("grpc", None)
+            yield Servers(name_server, next(iter(addresses.values())), child, grpc)
         finally:
             _stop(child)
 
