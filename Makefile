@@ -164,6 +164,11 @@ bench-timers: setup ## Plain sends while a million messages wait for their time;
 bench-broker: setup ## Our broker and others under one load, then replicas; BENCH="--quick --peers rocketpipe" and the like
 	@$(RUN) -m benchmarks.broker $(BENCH)
 	@$(RUN) -m benchmarks.replication $(filter --quick,$(BENCH))
+	@$(RUN) -m benchmarks.grpc $(filter --quick,$(BENCH))
+
+.PHONY: bench-grpc
+bench-grpc: setup ## Our gRPC port beside Apache's proxy: sends and receives, CPU a message; BENCH="--quick"
+	@$(RUN) -m benchmarks.grpc $(BENCH)
 
 .PHONY: bench-replicas
 bench-replicas: setup ## What copies cost, ours and Apache's; BENCH="--quick" or "--parts sends --groups alone,sync" and the like

@@ -42,6 +42,7 @@ NOUNS: Final = (
         "serving.broker",
         "run a broker; with list, show, config, resign, lead, forget, drain: look after them",
     ),
+    Noun("proxy", "serving.proxy", "serve gRPC clients of RocketMQ 5 in front of a cluster"),
     Noun("topic", "nouns.topics", "create, list, show, change and delete topics"),
     Noun("message", "nouns.messages", "send, find, follow and show messages"),
     Noun("group", "nouns.groups", "list and show consumer groups, and how far behind they are"),

@@ -106,7 +106,7 @@ class Session(Lifetime):
         #: Who it is towards servers that ask for it.
         self.credentials = credentials_of(access_key, secret_key, secret_key_file)
         self.caller = Caller(
-            Router(CallbackHandlers(lambda: tuple(self._members))).answer,
+            Router(self._callbacks()).answer,
             on_connected=self._on_connected,
             tls=TlsSettings.of(tls),
             sign=self.credentials.sign if self.credentials is not None else None,
@@ -323,6 +323,10 @@ class Session(Lifetime):
 
     def _no_route(self, queue: MessageQueue, hint: str) -> NoRoute:
         return NoRoute(queue.topic, str(self.name_servers), hint)
+
+    def _callbacks(self) -> object:
+        """Who answers what brokers ask of this client."""
+        return CallbackHandlers(lambda: tuple(self._members))
 
     # What runs while the session is open
 

@@ -201,7 +201,7 @@ def _properties(message: pb.Message, config: ProxyConfig) -> dict[str, str | Non
             )
         size += len(name.encode()) + len(value.encode())
     found[well_known.UNIQ_KEY] = said.message_id
-    if said.HasField("tag"):
+    if said.tag:  # an empty one is none, as for RocketMQ's proxy
         tag = said.tag
         if not tag.strip() or "|" in tag or _CONTROL.search(tag):
             raise Refused(pb.ILLEGAL_MESSAGE_TAG, f"tag {tag[:60]!r}: not blank, and without '|'")

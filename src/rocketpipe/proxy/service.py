@@ -135,6 +135,10 @@ class Service:
                 return
             except Exception as error:  # whatever it is becomes an answer
                 await context.write(response(status=status_of(error, name)))
+                if response is pb.ReceiveMessageResponse:  # its last word, whatever came before
+                    last = pb.ReceiveMessageResponse()
+                    last.delivery_timestamp.FromMilliseconds(self._clock.now_ms())
+                    await context.write(last)
 
         return serve
 

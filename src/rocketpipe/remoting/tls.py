@@ -42,8 +42,12 @@ _AUTH: Final = {
 class ServerTls:
     """What the ports of a server share: its mode, and its context of the moment."""
 
-    def __init__(self, config: TlsConfig, *, patience_s: float = 10.0) -> None:
+    def __init__(
+        self, config: TlsConfig, *, patience_s: float = 10.0, speaks: Sequence[str] = ()
+    ) -> None:
         """``patience_s`` is how long a connection may take until TLS is there.
+
+        What is spoken behind it may be agreed upon with it (ALPN): ``speaks`` names what it can be.
 
         Raises:
             ConfigError: If a file is not what it should be.
@@ -53,7 +57,8 @@ class ServerTls:
         self.patience_s = patience_s
         self.handshakes = Handshakes()
         self.scratch = new_scratch()
-        self.context = server_context(config)
+        self._speaks = speaks
+        self.context = server_context(config, speaks)
         #: How handshakes and first bytes ended, by a word for it.
         self.results: Counter[str] = Counter()
         self._refused = LogBudget()
@@ -63,7 +68,7 @@ class ServerTls:
     @classmethod
     @asynccontextmanager
     async def opened(
-        cls, config: TlsConfig | None, clock: Clock
+        cls, config: TlsConfig | None, clock: Clock, *, speaks: Sequence[str] = ()
     ) -> AsyncIterator[ServerTls | None]:
         """What the settings say, kept fresh inside the block; None where TLS is disabled.
 
@@ -73,7 +78,7 @@ class ServerTls:
         if config is None or config.mode == "disabled":
             yield None
             return
-        tls = cls(config)
+        tls = cls(config, speaks=speaks)
         async with running(tls.keep_fresh(clock), "certificates"):
             yield tls
 
@@ -105,7 +110,7 @@ class ServerTls:
             return False
         self._seen = seen
         try:
-            self.context = server_context(self.config)
+            self.context = server_context(self.config, self._speaks)
         except ConfigError as error:
             log.error("certificate not renewed, the old one serves on reason=%s", error)
             return False
@@ -236,8 +241,8 @@ class ClientTls:
         return self._context
 
 
-def server_context(config: TlsConfig) -> ssl.SSLContext:
-    """Build what a server needs.
+def server_context(config: TlsConfig, speaks: Sequence[str] = ()) -> ssl.SSLContext:
+    """Build what a server needs; ``speaks`` is what it agrees upon for behind TLS.
 
     Raises:
         ConfigError: If a file is not what it should be.
@@ -251,6 +256,8 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
         assert config.tls_client_ca is not None, "settings say so"
         _load_ca(context, config.tls_client_ca)
         context.verify_mode = _AUTH[config.tls_client_auth]
+    if speaks:
+        context.set_alpn_protocols(list(speaks))
     return context
 
 

@@ -151,8 +151,12 @@ class Driver:
         broadcast: bool = False,
         fail: Mapping[bytes, int] | None = None,
         max_retries: int | None = None,
+        simple: bool = False,
     ) -> None:
-        """Start a consumer; it lets as many deliveries of a body fail as ``fail`` says."""
+        """Start a consumer; it lets as many deliveries of a body fail as ``fail`` says.
+
+        A ``simple`` one, which only clients that speak gRPC have, asks for messages by itself.
+        """
         failing = {base64.b64encode(body).decode(): times for body, times in (fail or {}).items()}
         self._ask(
             "consume",
@@ -165,6 +169,7 @@ class Driver:
             broadcast=broadcast,
             fail=failing,
             maxRetries=max_retries,
+            simple=simple,
         )
 
     def stop(self, consumer: str) -> None:

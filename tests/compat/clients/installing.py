@@ -133,10 +133,10 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(".")))
 
 
-def go_program() -> Path:
-    """The program around Go's client, built."""
+def go_program(folder: str = "go") -> Path:
+    """The program around one of Go's clients, built."""
     go = shutil.which("go")
-    sources = sorted(path for path in (HERE / "go").iterdir() if path.is_file())
+    sources = sorted(path for path in (HERE / folder).iterdir() if path.is_file())
 
     def fetch(into: Path) -> None:
         if go is None:
@@ -146,7 +146,7 @@ def go_program() -> Path:
         run([go, "mod", "download"], into, "Go's proxy", os.environ)
         subprocess.run([go, "build", "-o", "client", "."], cwd=into, check=True)
 
-    return kept("go", sources, fetch) / "client"
+    return kept(folder, sources, fetch) / "client"
 
 
 def kept(kind: str, inputs: Sequence[Path], fetch: Callable[[Path], None]) -> Path:

@@ -8,6 +8,7 @@ an `Apache` from the fixture ``apache``, which skips where there is no Java or n
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import shutil
@@ -82,11 +83,24 @@ class ApacheBroker:
 
 
 @dataclass(frozen=True, slots=True)
+class ApacheProxy:
+    """A gRPC proxy of Apache's that runs."""
+
+    address: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
 class Apache:
     """A Java to run Apache's servers with, and their jars."""
 
     java: Path
     jars: Path
+    #: For Java: by default a small one that is quick to start, and not to be measured.
+    flags: tuple[str, ...] = (
+        *("-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m"),
+        *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    )
 
     @asynccontextmanager
     async def cluster(self, directory: Path, **settings: object) -> AsyncIterator[ApacheCluster]:
@@ -153,15 +167,42 @@ class Apache:
             yield f"127.0.0.1:{port}"
 
     @asynccontextmanager
-    async def _running(self, directory: Path, start: str, *arguments: str) -> AsyncIterator[int]:
+    async def proxy(
+        self, directory: Path, name_servers: str, **settings: object
+    ) -> AsyncIterator[ApacheProxy]:
+        """Run a gRPC proxy in front of a cluster inside the block."""
+        port = free_port()
+        names = {
+            "rocketMQClusterName": CLUSTER,
+            "proxyMode": "CLUSTER",
+            "namesrvAddr": name_servers,
+            "grpcServerPort": port,
+            "remotingListenPort": port + 1,
+            "localServeAddr": "127.0.0.1",
+            # Else a group or topic that was made a moment ago is unknown for long.
+            "userConfigRefreshIntervalMillis": 1000,
+            **settings,
+        }
+        home = directory / "proxy"
+        (home / "conf").mkdir(parents=True, exist_ok=True)
+        conf = home / "conf" / "rmq-proxy.json"
+        conf.write_text(json.dumps(names))
+        start = "org.apache.rocketmq.proxy.ProxyStartup"
+        arguments = ("-n", name_servers, "-pm", "cluster", "-pc", str(conf))
+        async with self._running(home, start, *arguments, booted="startup successfully") as pid:
+            yield ApacheProxy(f"127.0.0.1:{port}", pid)
+
+    @asynccontextmanager
+    async def _running(
+        self, directory: Path, start: str, *arguments: str, booted: str = "boot success"
+    ) -> AsyncIterator[int]:
         """Run a server inside the block, which is given the id of its process."""
         _write_log_settings(directory)
         child = await asyncio.create_subprocess_exec(
             str(self.java),
-            *("-Xms128m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m"),
-            *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+            *(*self.flags, "-XX:-UsePerfData"),
             *(f"-Duser.home={directory}", f"-Djava.io.tmpdir={directory}"),
-            f"-Drocketmq.home.dir={directory}",
+            *(f"-Drocketmq.home.dir={directory}", f"-DRMQ_PROXY_HOME={directory}"),
             "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
             "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
             "--add-opens=java.base/java.nio=ALL-UNNAMED",  # 4.9 unmaps files by it
@@ -173,8 +214,8 @@ class Apache:
         )
         assert child.stdout is not None
         try:
-            said = await _until_started(child.stdout)
-            assert "boot success" in said, f"{start} did not start: {said}{_logged(directory)}"
+            said = await _until_started(child.stdout, booted)
+            assert booted in said, f"{start} did not start: {said}{_logged(directory)}"
             draining = asyncio.ensure_future(child.stdout.read())
             yield child.pid
             if child.returncode is None:  # nobody has killed it
@@ -188,14 +229,16 @@ class Apache:
                 await child.wait()
 
 
-def find_apache(version: str = VERSION) -> Apache:
+def find_apache(version: str = VERSION, *, with_proxy: bool = False) -> Apache:
     """Find a Java and the jars, which are fetched the first time; skips the test without them."""
     rejected: list[str] = []
     found = find_java(os.environ, rejected=rejected)
     if found is None:
         pytest.skip(f"no Java that can run Apache's servers; passed over: {rejected}")
-    parts = [f"org.apache.rocketmq:rocketmq-{part}:{version}" for part in ("broker", "namesrv")]
-    return Apache(found.home / "bin" / "java", find_jars("rocketmq", version, parts, found.home))
+    servers = ("broker", "namesrv", "proxy") if with_proxy else ("broker", "namesrv")
+    parts = [f"org.apache.rocketmq:rocketmq-{part}:{version}" for part in servers]
+    name = "rocketmq-with-proxy" if with_proxy else "rocketmq"
+    return Apache(found.home / "bin" / "java", find_jars(name, version, parts, found.home))
 
 
 def find_jars(name: str, version: str, wanted: Sequence[str], java_home: Path) -> Path:
@@ -305,12 +348,12 @@ def free_port() -> int:
         return port
 
 
-async def _until_started(output: asyncio.StreamReader) -> str:
+async def _until_started(output: asyncio.StreamReader, booted: str) -> str:
     said = ""
     async with asyncio.timeout(START_TIMEOUT_S):
         while line := (await output.readline()).decode(errors="replace"):
             said += line
-            if "boot success" in line:
+            if booted in line:
                 break
     return said
 

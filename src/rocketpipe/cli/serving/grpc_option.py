@@ -11,19 +11,21 @@ import importlib.util
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
 from rocketpipe.broker.broker import Inside
 from rocketpipe.broker.config.config import BrokerConfig
-from rocketpipe.cli.serving import banner, settings
+from rocketpipe.cli.serving import settings
 from rocketpipe.cli.serving.banner import Fact
+from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError, PortUnavailable
-
-if TYPE_CHECKING:
-    from rocketpipe.proxy.server import Listen
+from rocketpipe.remoting.tls_settings import Mode
 
 #: As RocketMQ's proxy has it; not imported from there, which takes grpcio.
 USUAL: Final = ("127.0.0.1", 8081)
+#: Where a certificate of its own is, in the directory of its data.
+CERTIFICATES: Final = "grpc-tls"
 INSTALL: Final = 'pip install "rocketpipe[grpc]"'
 
 
@@ -49,6 +51,7 @@ class GrpcOption:
     #: Where clients come, once it serves; and why it does not.
     address: str | None = None
     reason: str | None = None
+    mode: Mode = "disabled"
 
     def beside(self, config: BrokerConfig) -> Callable[[Inside], AbstractAsyncContextManager[None]]:
         """What serves the port beside a broker.
@@ -56,27 +59,30 @@ class GrpcOption:
         Raises:
             ConfigError: It was asked for, and cannot be had here.
         """
-        missing = importlib.util.find_spec("grpc") is None
-        if missing:
+        if importlib.util.find_spec("grpc") is None:
             self.reason = f"not served: grpcio is not installed ({INSTALL})"
-        elif banner.enforces(config.tls):
-            self.reason = "not served: connections need TLS, and this port has none yet"
         if self.reason is not None and self.asked:
             raise ConfigError("--grpc", self.reason)
-        return self._serving
+        return partial(self._serving, config)
 
     @asynccontextmanager
-    async def _serving(self, inside: Inside) -> AsyncIterator[None]:
+    async def _serving(self, config: BrokerConfig, inside: Inside) -> AsyncIterator[None]:
         if self.reason is not None:
             yield
             return
         # Here, as grpcio is an extra, and takes a while to load.
+        from rocketpipe.proxy.front.front import Front
         from rocketpipe.proxy.local import LocalBackend
         from rocketpipe.proxy.server import grpc_port
 
         async with AsyncExitStack() as stack:
-            serving = grpc_port(LocalBackend(inside), self.host, self.port, listen=_listen())
             try:
+                kept = config.data / CERTIFICATES
+                front = await stack.enter_async_context(
+                    Front.opened(config.tls, kept, self.host, SystemClock())
+                )
+                self.mode = front.mode
+                serving = grpc_port(LocalBackend(inside), self.host, self.port, listen=front.listen)
                 self.address = await stack.enter_async_context(serving)
             except PortUnavailable as error:
                 if self.asked:
@@ -88,19 +94,22 @@ class GrpcOption:
         """What the banner says of it."""
         if self.address is None:
             return [Fact("gRPC", str(self.reason), "grpc_missing", self.reason, alarming=False)]
-        text = f"{self.address}, for clients of RocketMQ 5"
-        return [Fact("gRPC", text, "grpc_address", self.address)]
+        return [fact(self.address, self.mode)]
 
     def ready(self) -> dict[str, str]:
         """What the last line names."""
         return {} if self.address is None else {"grpc": self.address}
 
 
-def _listen() -> Listen:
-    """Who binds the port."""
-    from rocketpipe.proxy.server import plain_port
-
-    return plain_port
+def fact(address: str, mode: Mode) -> Fact:
+    """What a banner says of a port that serves."""
+    kinds = {
+        "disabled": "without TLS, which clients have on by default",
+        "permissive": "with TLS or without",
+        "enforcing": "with TLS",
+    }
+    text = f"{address}, for clients of RocketMQ 5, {kinds[mode]}"
+    return Fact("gRPC", text, "grpc_address", address)
 
 
 def wanted(options: argparse.Namespace) -> GrpcOption | None:

@@ -1,0 +1,158 @@
+"""``rocketpipe proxy``: the gRPC port in a process of its own, in front of a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final
+
+from rocketpipe.auth.config import AuthConfig
+from rocketpipe.background import running
+from rocketpipe.cli.serving import (
+    banner,
+    grpc_option,
+    hints,
+    http_option,
+    process,
+    settings,
+    tls_option,
+)
+from rocketpipe.cli.serving.banner import Banner, Fact
+from rocketpipe.clock import Clock, SystemClock
+from rocketpipe.descriptors import raise_limit
+from rocketpipe.errors import ConfigError, RocketPipeError
+from rocketpipe.remoting.tls_settings import Mode
+
+if TYPE_CHECKING:
+    from rocketpipe.proxy.remote.backend import RemoteBackend
+    from rocketpipe.proxy.remote.config import ProxyServerConfig
+
+#: How often it looks whether there is a cluster, for those who ask whether it is ready.
+LOOK_EVERY_MS: Final = 10_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Teach the parser this command."""
+    parser.description = (
+        "Serve clients of RocketMQ 5, which speak gRPC, in front of a cluster of RocketPipe's or "
+        "Apache's brokers, until SIGINT or SIGTERM. When it serves, it says so, and last comes a "
+        "line that begins with 'ready' and names its address. Brokers with access control know it "
+        "by one user, ROCKETPIPE_ACCESS_KEY, and so all who come by it."
+    )
+    parser.add_argument(
+        "-n",
+        "--namesrvAddr",
+        metavar="HOST:PORT[;HOST:PORT]",
+        help="the NameServers of the cluster (127.0.0.1:9876); NAMESRV_ADDR says the same",
+    )
+    grpc_option.add_flag(parser, "127.0.0.1:8081")
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="where the certificate is kept that it makes if it is given none (~/rocketpipe-proxy)",
+    )
+    settings.add_shared_flags(parser)
+    banner.add_flag(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until a signal says stop."""
+    process.set_up_log(options.log_level)
+    if importlib.util.find_spec("grpc") is None:
+        raise ConfigError("proxy", f"grpcio is not installed: {grpc_option.INSTALL}")
+    # Here, as grpcio is an extra.
+    from rocketpipe.proxy.remote.config import load_proxy, proxy_items, proxy_settings
+
+    host, port = options.grpc or (None, None)
+    given = settings.given_to(
+        proxy_settings(),
+        files=tls_option.files(options),
+        tables=("proxy",),
+        flags=[
+            *tls_option.flags(options),
+            ("namesrvAddr", options.namesrvAddr, "--namesrvAddr"),
+            ("bindAddress", host, "--grpc"),
+            ("grpcServerPort", None if port is None else str(port), "--grpc"),
+            ("storePathRootDir", options.data, "--data"),
+        ],
+    )
+    config, choice = load_proxy(given)
+    if options.print_config:
+        settings.print_items(proxy_items(config, choice))
+        return 0
+    origin = choice.origin("bindAddress")
+    settings.refuse_strangers(config.host, origin, insecure=options.insecure)
+    http_option.refuse_strangers(options)
+    settings.tell_of(choice)
+    raise_limit()
+    return process.serve_until_signal(_Starting(options, config).start)
+
+
+class _Starting:
+    """From settings to a port that serves."""
+
+    def __init__(self, options: argparse.Namespace, config: ProxyServerConfig) -> None:
+        self._options = options
+        self._config = config
+        self._problem: str | None = "no look at the cluster yet"
+
+    async def start(self, stack: AsyncExitStack) -> list[str]:
+        from rocketpipe.proxy.front.front import Front
+        from rocketpipe.proxy.remote.backend import RemoteBackend
+        from rocketpipe.proxy.server import grpc_port
+
+        config, options, clock = self._config, self._options, SystemClock()
+        watched, http = await http_option.opened(stack, options, config.tls)
+        outgoing = None if config.tls is None else config.tls.outgoing
+        backend = await stack.enter_async_context(
+            RemoteBackend.opened(
+                ";".join(config.name_servers), tls=outgoing, max_body_bytes=config.max_body_bytes
+            )
+        )
+        kept = config.data.expanduser() / grpc_option.CERTIFICATES
+        front = await stack.enter_async_context(Front.opened(config.tls, kept, config.host, clock))
+        watched.add(lambda: self._problem, front.families)
+        address = await stack.enter_async_context(
+            grpc_port(backend, config.host, config.port, listen=front.listen)
+        )
+        await self._look(backend)
+        await stack.enter_async_context(running(self._watch(backend, clock), "cluster"))
+        watched.started = True
+        told = Banner(
+            boot=["rocketmq-proxy startup successfully"],
+            ready={"grpc": address, **({"http": http} if http else {})},
+            facts=list(self._facts(address, http, front.mode)),
+            next_steps=[f"rocketpipe topic list -n '{';'.join(config.name_servers)}'"],
+        )
+        return told.lines(options.output)
+
+    def _facts(self, address: str, http: str | None, mode: Mode) -> Iterator[Fact]:
+        config, options = self._config, self._options
+        yield banner.version()
+        yield grpc_option.fact(address, mode)
+        servers = ";".join(config.name_servers)
+        text = servers if self._problem is None else f"{servers}: {self._problem}"
+        alarming = self._problem is not None
+        yield Fact(
+            "NameServers", text, "name_servers", list(config.name_servers), alarming=alarming
+        )
+        yield from banner.http(http, config.tls)
+        hosts = [config.host, *([options.http[0]] if options.http else [])]
+        yield banner.access(hosts, AuthConfig())
+        yield from hints.faster()
+
+    async def _look(self, backend: RemoteBackend) -> None:
+        try:
+            await backend.brokers()
+        except RocketPipeError as error:
+            self._problem = str(error)
+        else:
+            self._problem = None
+
+    async def _watch(self, backend: RemoteBackend, clock: Clock) -> None:
+        while True:
+            await clock.sleep(LOOK_EVERY_MS)
+            await self._look(backend)
