@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from rocketpipe.cli.serving import settings, tls_option
+from rocketpipe.cli.serving import console_option, settings, tls_option
 from rocketpipe.health.http_port import Told, Watched, health_port
 from rocketpipe.remoting.tls import ServerTls
 from rocketpipe.remoting.tls_settings import TlsConfig
@@ -26,10 +26,22 @@ def refuse_strangers(options: argparse.Namespace) -> None:
         settings.refuse_strangers(options.http[0], "--http", insecure=options.insecure)
 
 
+def later(options: argparse.Namespace) -> console_option.Later | None:
+    """What is to become the console on the port; None without a port, or without its packages."""
+    if options.http is None or not console_option.is_installed():
+        return None
+    return console_option.Later()
+
+
 async def opened(
-    stack: AsyncExitStack, options: argparse.Namespace, tls: TlsConfig | None
+    stack: AsyncExitStack,
+    options: argparse.Namespace,
+    tls: TlsConfig | None,
+    more: console_option.Later | None = None,
 ) -> tuple[Watched, str | None]:
     """Open the port before anything else starts, so that probes see it start; gives its address.
+
+    What is asked there beside its own pages is for ``more``.
 
     Raises:
         OSError: If the port is taken.
@@ -39,11 +51,15 @@ async def opened(
     secured = await tls_option.opened(stack, tls, watched)
     if getattr(options, "supervised", False):
         secured = None  # its parent asks there, on this machine
-    return watched, await opened_for(stack, options, watched, secured)
+    return watched, await opened_for(stack, options, watched, secured, more)
 
 
 async def opened_for(
-    stack: AsyncExitStack, options: argparse.Namespace, told: Told, tls: ServerTls | None = None
+    stack: AsyncExitStack,
+    options: argparse.Namespace,
+    told: Told,
+    tls: ServerTls | None = None,
+    more: console_option.Later | None = None,
 ) -> str | None:
     """Open the port for what is ``told`` there; gives its address.
 
@@ -53,7 +69,10 @@ async def opened_for(
     if options.http is None:
         return None
     host, port = options.http
-    return await stack.enter_async_context(health_port(host, port, told, tls=tls))
+    hint = "" if console_option.is_installed() else f"for a console: {console_option.HINT}\n"
+    return await stack.enter_async_context(
+        health_port(host, port, told, tls=tls, more=more, hint=hint)
+    )
 
 
 def given_up(cores: Sequence[Core]) -> str | None:

@@ -10,7 +10,15 @@ from typing import Any, Final
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.loading import LoadedBroker
-from rocketpipe.cli.serving import banner, hints, http_option, process, settings, tls_option
+from rocketpipe.cli.serving import (
+    banner,
+    console_option,
+    hints,
+    http_option,
+    process,
+    settings,
+    tls_option,
+)
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
 from rocketpipe.cli.serving.broker import OwnNameServer, boot_line
 from rocketpipe.cli.serving.fleet import cores, directory
@@ -52,10 +60,21 @@ def serve_fleet(
         fleet = Fleet(config.data, wished, commands, clock, placement, outgoing)
         health = FleetHealth(fleet, clock)
         tls = await tls_option.opened(stack, config.tls)
-        http = await http_option.opened_for(stack, options, health, tls)
+        later = http_option.later(options)
+        http = await http_option.opened_for(stack, options, health, tls, later)
         name_server = await stack.enter_async_context(own.serving())
         directory.settle(config, wished)
         await stack.enter_async_context(fleet.serving(name_server))
+        console = await console_option.opened_beside(
+            stack,
+            later,
+            http=http,
+            name_servers=name_server,
+            data=config.data,
+            told=health,
+            tls=outgoing or False,
+            is_https=banner.enforces(config.tls),
+        )
         health.started = True
         served = dataclasses.replace(config, name_servers=(name_server,))
         hosts = [own.host, config.host, *([options.http[0]] if options.http else [])]
@@ -65,6 +84,7 @@ def serve_fleet(
             _brokers(fleet, config),
             banner.cores(len(names), cores.usable(), pinned),
             *banner.http(http, config.tls),
+            *console,
             banner.profile(config),
             _data(fleet, config),
             banner.durability(config.store or StoreConfig(root=config.data)),
