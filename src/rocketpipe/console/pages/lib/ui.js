@@ -273,7 +273,7 @@ export function Chart({ title, series, unit = "", height = 120, as = number, lim
       cursor: { y: false, points: { size: 6 } },
       padding: [8, 8, 0, 0],
       scales: { y: { range: (_, low, high) => [0, limit || Math.max(1, (high || 0) * 1.15)] } },
-      axes: [{ ...axis, size: 24, space: 60, values: (_, ticks) => ticks.map((each) => clock(each * 1000).slice(0, 5)) },
+      axes: [{ ...axis, size: 24, space: 70, values: (_, ticks) => ticks.map((each) => (ticks.length > 1 && ticks[1] - ticks[0] < 60 ? clock(each * 1000) : clock(each * 1000).slice(0, 5))) },
         { ...axis, space: 30, values: (_, ticks) => ticks.map((each) => as(each)) }],
       series: [{}, { stroke: colour("--accent"), width: 2, fill: colour("--accent-soft"), points: { show: data[0].length < 3 } }],
     }, data, place);
@@ -289,6 +289,7 @@ export function Chart({ title, series, unit = "", height = 120, as = number, lim
   const last = [...series.times.keys()].slice(-5);
   return html`<figure class="chart">
     <div ref=${box} aria-hidden="true"></div>
+    ${series.times.length < 2 && html`<p class="chart-wait dim">${t("chart.wait")}</p>`}
     <figcaption class="sr">${title}
       <table><tbody>${last.map((at) => html`<tr><th scope="row">${clock(series.times[at])}</th><td>${series.values[at] === null ? t("unknown") : `${as(series.values[at])} ${unit}`}</td></tr>`)}</tbody></table>
     </figcaption>

@@ -31,7 +31,7 @@ export function Groups({ route, who }) {
       <${Filter} label=${t("filter.name")} value=${query.q} onChange=${(q) => set({ q })} />
       <${Select} label=${t("state")} value=${query.state || "all"} options=${states} onChange=${(each) => set({ state: each === "all" ? "" : each })} />
       <${Select} label=${t("sort")} value=${sort} options=${sorts} onChange=${(each) => set({ sort: each === "name" ? "" : each })} />
-      <${Filter} type="number" label=${t("group.over")} value=${query.over} onChange=${(over) => set({ over })} width="10rem" />
+      <${Filter} type="number" label=${t("group.over")} value=${query.over} onChange=${(over) => set({ over })} width="12.5rem" />
     </div>
     <${Problem} error=${error} retry=${reload} />
     ${!data && !error && html`<${Loading} />`}

@@ -156,7 +156,7 @@ function ReadBy({ id }) {
   const { data, error } = useApi(open && `messages/${encodeURIComponent(id)}/readers`);
   return html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>${t("read.by")}</summary>
     <${Problem} error=${error} />
-    ${data && (data.rows.length === 0 ? html`<p class="dim">${t("readers.none")}</p>` : html`<ul class="plain">${data.rows.map((row) => html`<li>
+    ${data && (data.rows.length === 0 ? html`<p class="dim">${t("readers.none")}</p>` : html`<ul class="listed">${data.rows.map((row) => html`<li>
       <${Badge} kind=${row.read === null ? "info" : row.read ? "good" : "plain"}>${row.read === null ? t("unknown") : row.read ? t("read.yes") : t("read.no")}<//> <a href=${groupLink(row.group)}>${row.group}</a></li>`)}</ul>`)}
   </details>`;
 }

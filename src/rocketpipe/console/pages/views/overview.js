@@ -8,10 +8,9 @@ const percent = (value) => `${number(value)} %`;
 /** A remedy often has a command in it: that is shown to be copied. */
 function Remedy({ text }) {
   if (!text) return null;
-  const pieces = text.split(/`([^`]+)`/);
-  const commands = pieces.filter((each, at) => at % 2 && /^(rocketpipe|sh |pip )/.test(each));
-  return html`<div class="remedy">${pieces.map((each, at) => (at % 2 ? html`<code>${each}</code>` : each))}
-    ${commands.map((each) => html`<${Copy} text=${each} />`)}</div>`;
+  const pieces = text.split(/`([^`]+)`|\b(rocketpipe [a-z][^;,]*)/).filter((each) => each !== undefined);
+  return html`<div class="remedy">${pieces.map((each) => (/^rocketpipe [a-z]/.test(each)
+    ? html`<code>${each.trim()}</code><${Copy} text=${each.trim()} />` : each))}</div>`;
 }
 
 export function Findings({ found }) {

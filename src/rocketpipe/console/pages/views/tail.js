@@ -44,7 +44,7 @@ export function Tail({ topic, route, parts }) {
     ["preview", t("message.body"), (row) => html`<span class="preview">${row.preview ?? t("body.hidden")}</span>`, "grow"],
   ];
   return html`<div class="bar">
-      <button class=${paused ? "primary" : ""} aria-pressed=${paused} onClick=${() => { setPaused(!paused); if (paused) setCounts({ ...counts, held: 0 }); }}>${paused ? `▶ ${t("tail.go")}` : `⏸ ${t("tail.pause")}`}</button>
+      <button class=${paused ? "primary" : ""} aria-pressed=${paused} onClick=${() => { setPaused(!paused); if (paused) setCounts({ ...counts, held: 0 }); }}>${paused ? t("tail.go") : t("tail.pause")}</button>
       <${Badge} kind=${state === "open" ? "good" : state === "lost" ? "warn" : "plain"}>${t(`tail.${state}`)}<//>
       <span>${t("tail.counts", { shown: number(counts.shown), skipped: number(counts.skipped) })}${paused && counts.held ? ` · ${t("tail.held", { count: number(counts.held) })}` : ""}</span>
       <span class="spread"></span>

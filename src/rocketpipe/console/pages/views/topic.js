@@ -35,7 +35,7 @@ function Queues({ data, parts }) {
     ["first", t("queue.first"), (row) => number(row.first), "right"],
     ["end", t("queue.end"), (row) => number(row.end), "right"],
     ["messages", t("topic.messages"), (row) => number(row.messages), "right"],
-    ["skew", t("queue.share"), (row) => html`<meter min="0" max=${most} value=${row.messages} aria-label=${t("queue.share")}>${row.messages}</meter>`],
+    ["skew", t("queue.share"), (row) => html`<div class="share" aria-hidden="true"><span style=${{ width: `${(row.messages / most) * 100}%` }}></span></div><span class="sr">${number((row.messages / most) * 100)} %</span>`],
     ["last", t("topic.last"), (row) => moment(row.last_ms)],
   ];
   if (!data.queues.length) return html`<${Empty}>${t("queues.none")}<//>`;
