@@ -1,4 +1,4 @@
-"""How far behind a group is, in messages and in seconds; what is not known is said to be unknown."""
+"""How far behind a group is, in messages and in seconds; what is not known is said to be so."""
 
 from __future__ import annotations
 

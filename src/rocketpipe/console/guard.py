@@ -1,9 +1,9 @@
-"""What stands before the pages and the API: whom a request may come from, and what goes with answers.
+"""What stands before pages and API: where a request may come from, and what goes with answers.
 
 A page of another site that a person looks at can make this person's browser ask here. So the name
 that was asked for must be this console's (else a stranger's name was pointed at it), a question by
-the API must not come from another site, and a change must come from a page of this console: browsers
-say so in ``Sec-Fetch-Site``, and no form and no other site can send our header with JSON.
+the API must not come from another site, and a change must come from a page of this console:
+browsers say so in ``Sec-Fetch-Site``, and no form and no other site sends our header with JSON.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ with the console, and end when whoever opened one has logged out.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final

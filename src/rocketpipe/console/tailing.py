@@ -1,4 +1,4 @@
-"""A topic as it grows: its newest messages, as many as a browser can show, and how many it missed."""
+"""A topic as it grows: its newest messages, as many as a browser shows, and how many it missed."""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ import asyncio
 import json
 from dataclasses import dataclass
 
+from tests.waiting import PATIENCE_S
+
 from rocketpipe import (
     DEAD_LETTER,
     Admin,
@@ -16,7 +18,6 @@ from rocketpipe import (
 )
 from rocketpipe.client.producer.transactions import Decision
 from rocketpipe.testing.servers import Servers
-from tests.waiting import PATIENCE_S
 
 #: Names and bodies that someone might send who means no good.
 HOSTILE = '<img src=x onerror="document.title=1">'

@@ -98,9 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
     async def start(stack: AsyncExitStack) -> list[str]:
         watched, later = Watched(), console_option.Later()
-        address = await stack.enter_async_context(
-            health_port(host, port, watched, more=later)
-        )
+        address = await stack.enter_async_context(health_port(host, port, watched, more=later))
         config = _config(options, servers, address, token, public)
         await later.open(stack, config, watched, TlsSettings.of(None))
         watched.started = True

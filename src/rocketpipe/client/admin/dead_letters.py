@@ -180,9 +180,7 @@ class DeadLetterAdmin:
         """
         places = await self._places(group)
         return {
-            place.queue: (_first(place), place.end)
-            for place in places
-            if _first(place) < place.end
+            place.queue: (_first(place), place.end) for place in places if _first(place) < place.end
         }
 
     async def purge(self, ends: Mapping[MessageQueue, QueueOffset]) -> None:

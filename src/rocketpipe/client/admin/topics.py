@@ -26,6 +26,7 @@ from rocketpipe.protocol.requests.topics import (
     DeleteTopic,
     GetTopicConfig,
     GetTopicStats,
+    TopicStatsReply,
     UpdateAndCreateTopic,
 )
 

@@ -1,4 +1,4 @@
-"""The console itself: who is at it, what this one may do, logging in and out, and what was changed."""
+"""The console itself: who is at it and may do what, logging in and out, and what was changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers: every copy with its role, how leaders fare, and their settings; secrets are not shown."""
+"""Brokers: every copy with its role, how leaders fare, and their settings without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is connected: consumers by their groups, producers by their brokers, and one in its own words."""
+"""Who is connected: consumers by group, producers by broker, and one consumer in its own words."""
 
 from __future__ import annotations
 

@@ -91,8 +91,7 @@ async def letters(ask: Ask) -> dict[str, Any]:
 
     known_replays = await each(range(len(page.rows)), replayed)
     left: _Left = [
-        (queue.broker_name, queue.queue_id, first, end)
-        for queue, (first, end) in page.left.items()
+        (queue.broker_name, queue.queue_id, first, end) for queue, (first, end) in page.left.items()
     ]
     return {
         "rows": [
@@ -136,9 +135,7 @@ async def _replayed(ask: Ask, group: str, chosen: Chosen) -> list[dict[str, Any]
     return rows
 
 
-async def _replay_one(
-    ask: Ask, group: str, letter: ReceivedMessage, *, to_topic: bool
-) -> Replay:
+async def _replay_one(ask: Ask, group: str, letter: ReceivedMessage, *, to_topic: bool) -> Replay:
     if letter.queue.topic != dlq_topic(group):
         return Replay(letter, ReplayOutcome.FAILED, f"it is no dead letter of {group}")
     return await ask.admin.dead_letters.replay(group, letter, to_topic=to_topic)

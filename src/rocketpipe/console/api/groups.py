@@ -1,4 +1,4 @@
-"""Groups: all names at once, figures for those on screen, one with its lag and members, and resets."""
+"""Groups: all names at once, figures for those on screen, one with lag and members, and resets."""
 
 from __future__ import annotations
 
@@ -158,8 +158,7 @@ async def lag(ask: Ask) -> dict[str, Any]:
             continue
         owners = await _owners(ask, name, topic)
         rows += [
-            _lag_row(queue, place, delays.get(queue, 0), owners)
-            for queue, place in places.items()
+            _lag_row(queue, place, delays.get(queue, 0), owners) for queue, place in places.items()
         ]
     whole = total(
         known(row["lag"]) if row.get("lag") is not None else unknown("a broker does not answer")
@@ -197,9 +196,7 @@ async def reset(ask: Ask) -> dict[str, Any]:
         raise Problem(400, f"to={wanted.to!r} is unknown", f"give one of {', '.join(_MOVES_TO)}")
     queue = None
     if wanted.broker is not None and wanted.queue is not None:
-        queue = MessageQueue(
-            topic=wanted.topic, broker_name=wanted.broker, queue_id=wanted.queue
-        )
+        queue = MessageQueue(topic=wanted.topic, broker_name=wanted.broker, queue_id=wanted.queue)
     if wanted.to == "time" and wanted.at_ms is None:
         raise Problem(400, "at_ms is missing", "say to which moment")
     if wanted.to == "offset" and (queue is None or wanted.offset is None):
@@ -295,9 +292,7 @@ def _where(wanted: Reset) -> str:
     return wanted.to
 
 
-def _listed(
-    ask: Ask, rows: list[dict[str, Any]], whole: int, after: str | None
-) -> dict[str, Any]:
+def _listed(ask: Ask, rows: list[dict[str, Any]], whole: int, after: str | None) -> dict[str, Any]:
     return {
         "rows": rows,
         "after": after,
@@ -310,7 +305,7 @@ def _listed(
 def _has_state(row: dict[str, Any], state: str) -> bool:
     if state == "all" or "members" not in row:
         return True
-    return (row["members"].value != 0) == (state == "online")
+    return bool(row["members"].value) == (state == "online")
 
 
 def _number(row: dict[str, Any], name: str) -> float:

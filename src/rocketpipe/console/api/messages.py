@@ -66,8 +66,7 @@ async def messages(ask: Ask) -> dict[str, Any]:
     to_scan = sum(end - first for first, end in spans.values())
     page = await ask.admin.browsing.newest(spans, picker(ask), limit=ask.limit())
     left: _Left = [
-        (queue.broker_name, queue.queue_id, first, end)
-        for queue, (first, end) in page.left.items()
+        (queue.broker_name, queue.queue_id, first, end) for queue, (first, end) in page.left.items()
     ]
     return _answer(
         ask,

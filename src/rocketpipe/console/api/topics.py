@@ -33,7 +33,8 @@ class NewTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     queues: Queues = 8
-    type: MessageType = MessageType.NORMAL
+    #: What it is for; a topic that does not say takes all kinds.
+    type: MessageType | None = None
 
 
 class TopicChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -34,12 +34,12 @@ export function Topics({ route, who }) {
 }
 
 function NewTopic({ onClose }) {
-  const [given, setGiven] = useState({ name: "", queues: 8, type: "NORMAL" });
+  const [given, setGiven] = useState({ name: "", queues: 8, type: "" });
   const [error, setError] = useState(null);
   const submit = async (event) => {
     event.preventDefault();
     try {
-      await post("topics", { ...given, queues: Number(given.queues) });
+      await post("topics", { ...given, queues: Number(given.queues), type: given.type || null });
       say(t("topic.made", { name: given.name }));
       go(["topics", given.name]);
     } catch (problem) {
@@ -51,7 +51,7 @@ function NewTopic({ onClose }) {
     <${Field} wide label=${t("topic.name")}><input value=${given.name} onInput=${set("name")} required spellcheck=${false} /><//>
     <${Field} wide label=${t("topic.queues")}><input type="number" min="1" max="1024" value=${given.queues} onInput=${set("queues")} /><//>
     <${Field} wide label=${t("topic.type")}><select value=${given.type} onChange=${set("type")}>
-      ${["NORMAL", "FIFO", "DELAY", "TRANSACTION"].map((each) => html`<option value=${each}>${t(`type.${each}`)}</option>`)}</select><//>
+      <option value="">${t("type.any")}</option>${["NORMAL", "FIFO", "DELAY", "TRANSACTION"].map((each) => html`<option value=${each}>${t(`type.${each}`)}</option>`)}</select><//>
     <${Problem} error=${error} />
     <div class="buttons"><button type="button" onClick=${onClose}>${t("cancel")}</button><button class="primary">${t("create")}</button></div>
   </form><//>`;
