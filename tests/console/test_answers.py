@@ -31,7 +31,7 @@ def test_none_is_unknown_and_never_zero() -> None:
         (NoRoute("t", "a:1", "create it"), 404),
         (NoBroker("no broker", "start one"), 404),
         (TopicExists("t", ["a"]), 409),
-        (InvalidName("no"), 400),
+        (InvalidName("topic", "a b", "no"), 400),
         (ValueError("no"), 400),
         (AccessDenied(16, "User:a is not let in: no."), 403),
         (RequestRejected(1, "no"), 422),

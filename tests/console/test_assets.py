@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
-from starlette.testclient import TestClient
+from starlette.types import Message
 from tests.console.support.asking import ADDRESS
 from tools.packaging import vendor_assets
 
@@ -25,9 +27,11 @@ def words(language: str) -> dict[str, str]:
 
 
 @pytest.fixture
-async def client() -> TestClient:
+async def client() -> AsyncIterator[httpx.AsyncClient]:
     console = Console(ConsoleConfig(name_servers="127.0.0.1:1", address=ADDRESS))
-    return TestClient(console_app(console), base_url=f"http://{ADDRESS}")
+    transport = httpx.ASGITransport(console_app(console))
+    async with httpx.AsyncClient(transport=transport, base_url=f"http://{ADDRESS}") as found:
+        yield found
 
 
 def test_what_others_wrote_is_as_it_was_published() -> None:
@@ -86,34 +90,48 @@ def test_pages_have_no_words_of_one_language_only() -> None:
     """Text between tags comes from the tables; names of formats are the same everywhere."""
     bare = re.compile(r">\s*([A-Za-z][a-z]+(?: [a-z]+)+)\s*<")
     for path in SCRIPTS:
-        assert not bare.findall(path.read_text()), path.name
+        found = [text for text in bare.findall(path.read_text()) if "rocketpipe " not in text]
+        assert not found, path.name
 
 
 @pytest.mark.parametrize(
     "path",
-    ["../console.py", "%2e%2e/console.py", "..%2fconsole.py", "vendor/../app.js", "index.html",
-     "/etc/passwd", "app.js/", "App.js", "vendor", "i18n/../../app.py", "\\..\\app.py"],
+    ["../console.py", "../../console.py", "vendor/../app.js", "index.html", "/etc/passwd",
+     "app.js/", "App.js", "vendor", "i18n/../../app.py", "\\..\\app.py", "app.js\0.css", ""],
 )  # fmt: skip
-def test_no_path_leads_out_of_the_table(client: TestClient, path: str) -> None:
-    answer = client.get(f"/assets/{assets.load().digest}/{path}")
-    assert answer.status_code == 404
-    assert "import" not in answer.text
+async def test_no_path_leads_out_of_the_table(path: str) -> None:
+    """As the app gets it: a browser would have made another of some of them."""
+    app = console_app(Console(ConsoleConfig(name_servers="127.0.0.1:1", address=ADDRESS)))
+    whole = f"/assets/{assets.load().digest}/{path}"
+    headers = [(b"host", ADDRESS.encode())]
+    scope = {"type": "http", "method": "GET", "path": whole, "query_string": b"", "headers": headers}
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    assert sent[0]["status"] == 404
+    assert b"nothing here" in sent[1]["body"]
 
 
-def test_a_file_is_kept_for_ever_under_a_name_that_changes_with_it(client: TestClient) -> None:
+async def test_a_file_is_kept_for_ever_under_a_name_that_changes_with_it(client: httpx.AsyncClient) -> None:
     digest = assets.load().digest
-    answer = client.get(f"/assets/{digest}/app.js")
+    answer = await client.get(f"/assets/{digest}/app.js")
     assert answer.status_code == 200
     assert "immutable" in answer.headers["cache-control"]
     assert answer.headers["content-type"].startswith("text/javascript")
     assert answer.headers["content-encoding"] == "gzip"
-    plain = client.get(f"/assets/{digest}/app.js", headers={"Accept-Encoding": "identity"})
+    plain = await client.get(f"/assets/{digest}/app.js", headers={"Accept-Encoding": "identity"})
     assert plain.text == answer.text
-    assert client.get("/assets/0/app.js").status_code == 404
+    assert (await client.get("/assets/0/app.js")).status_code == 404
 
 
-def test_nothing_leads_anywhere_else(client: TestClient) -> None:
+async def test_nothing_leads_anywhere_else(client: httpx.AsyncClient) -> None:
     for path in ("//evil.example", "/%2f%2fevil.example", "/login?next=//evil.example", "/x/../"):
-        answer = client.get(path, follow_redirects=False)
+        answer = await client.get(path, follow_redirects=False)
         assert answer.status_code in (200, 404)
         assert "location" not in answer.headers

@@ -82,11 +82,11 @@ async def test_health_and_console_are_answered_at_one_port() -> None:
         assert (await client.get("/nothing")).status_code == 404
 
 
-async def test_the_same_over_tls(tls_authority: Authority) -> None:
-    trust = ssl.create_default_context(cafile=str(tls_authority.certificate_file))
+async def test_the_same_over_tls(authority: Authority) -> None:
+    trust = ssl.create_default_context(cafile=str(authority.ca_file))
+    trust.check_hostname = False
     async with (
-        server_tls(tls_authority) as tls,
-        serving(tls=tls) as address,
+        serving(tls=server_tls(authority)) as address,
         httpx.AsyncClient(base_url=f"https://{address}", verify=trust) as client,
     ):
         assert (await client.get("/readyz")).text == "ready\n"

@@ -71,6 +71,7 @@ def console_app(console: Console, told: Told | None = None) -> ASGIApp:
         routes=routes,
         exception_handlers={404: _nothing, 405: _nothing},
     )
+    app.router.redirect_slashes = False  # nobody is sent anywhere by what a request names
     config = console.config
     bound = split_address(config.address)[0] if config.address else "127.0.0.1"
     return Guard(app, bound=bound, public=config.public_hosts)
