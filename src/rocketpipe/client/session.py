@@ -75,6 +75,7 @@ class Session(Lifetime):
         access_key: str | None = None,
         secret_key: str | Secret | None = None,
         secret_key_file: str | Path | None = None,
+        anonymous: bool = False,
     ) -> None:
         """Prepare a client of these NameServers; nothing is asked yet.
 
@@ -85,7 +86,8 @@ class Session(Lifetime):
 
         ``access_key`` and a secret, given or in the first line of a file, sign all requests; what
         is left out is asked of ``ROCKETPIPE_ACCESS_KEY``, ``ROCKETPIPE_SECRET_KEY`` and
-        ``ROCKETPIPE_SECRET_KEY_FILE``.
+        ``ROCKETPIPE_SECRET_KEY_FILE``. One that is ``anonymous`` signs nothing, whatever the
+        environment says.
 
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
@@ -104,7 +106,9 @@ class Session(Lifetime):
         self.keys: UniqueKeys = self._identity.unique_keys()
         self._members: list[Member] = []
         #: Who it is towards servers that ask for it.
-        self.credentials = credentials_of(access_key, secret_key, secret_key_file)
+        self.credentials = (
+            None if anonymous else credentials_of(access_key, secret_key, secret_key_file)
+        )
         self.caller = Caller(
             Router(self._callbacks()).answer,
             on_connected=self._on_connected,

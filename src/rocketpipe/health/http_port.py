@@ -10,7 +10,8 @@ groups.
 
 It answers GET and HEAD without a body, one request a connection: enough for probes and scrapers,
 and too little for anything else. Whoever comes is answered: when the connections are too many, the
-one goes that has been there longest without a request, or else without taking its answer.
+one goes that has been there longest without a request, or else without taking its answer. Whoever
+asks for another page is handed on, connection and all, where somebody serves more.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final, Protocol
+from weakref import WeakKeyDictionary
 
 from rocketpipe import compiled
 from rocketpipe._version import __version__
@@ -43,6 +45,11 @@ _PLAIN: Final = "text/plain; charset=utf-8"
 _END: Final = b"\r\n\r\n"
 _GUARDED: Final = ("/metrics", "/version")
 _NO_TOKEN: Final = b"this page wants the token of --http-token-file: Authorization: Bearer ...\n"
+#: The pages that are answered here.
+PAGES: Final = ("/healthz", "/readyz", "/metrics", "/version")
+#: Gives whoever serves the other pages: one for a connection, which sees it from its first byte.
+#: None while there is nobody.
+More = Callable[[], asyncio.Protocol | None]
 
 log = logging.getLogger(__name__)
 
@@ -131,15 +138,19 @@ async def health_port(
     clock: Clock | None = None,
     tls: ServerTls | None = None,
     token: BearerToken | None = None,
+    more: More | None = None,
+    hint: str = "",
 ) -> AsyncIterator[str]:
     """Answer on a port inside the block, which is given the address; by HTTPS with ``tls``.
 
-    Measurements and the version are for those who show the ``token``, if there is one.
+    Measurements and the version are for those who show the ``token``, if there is one. Who asks
+    for none of the pages is handed on to ``more``; without it ``hint`` is added to what such a one
+    is told.
 
     Raises:
         PortUnavailable: If the port is taken, or the address is not this machine's.
     """
-    answering = _Answering(watched, clock or SystemClock(), token)
+    answering = _Answering(watched, clock or SystemClock(), token, more, hint)
     loop = asyncio.get_running_loop()
 
     #: Of whom it is not known yet whether they speak TLS; who came first stands first.
@@ -176,24 +187,42 @@ async def health_port(
 
 
 class _Answering:
-    def __init__(self, watched: Told, clock: Clock, token: BearerToken | None) -> None:
+    def __init__(
+        self,
+        watched: Told,
+        clock: Clock,
+        token: BearerToken | None,
+        more: More | None,
+        hint: str,
+    ) -> None:
         self._watched = watched
         self._token = token
         self._clock = clock
+        self._more = more
+        self._hint = hint
         self._peers: set[asyncio.Task[object]] = set()
         #: Who has not asked yet, and whose answer is under way; who came first stands first.
         self._silent: dict[asyncio.StreamWriter, None] = {}
         self._asked: dict[asyncio.StreamWriter, None] = {}
+        #: A writer that nobody keeps closes its connection, also one that is another's.
+        self._handed_on: WeakKeyDictionary[asyncio.Protocol, asyncio.StreamWriter]
+        self._handed_on = WeakKeyDictionary()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        handed_on = False
+
+        async def answer() -> None:
+            nonlocal handed_on
+            handed_on = await self._answer(reader, writer)
+
         try:
             if len(self._silent) + len(self._asked) >= MAX_CONNECTIONS:
                 self._send_one_away()
             self._silent[writer] = None
             self._peers.add(task)
-            await within(self._clock, PATIENCE_MS, self._answer(reader, writer))
+            await within(self._clock, PATIENCE_MS, answer())
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # it left before it had asked
         except asyncio.CancelledError:
@@ -201,7 +230,8 @@ class _Answering:
         finally:
             self._peers.discard(task)
             self._let_go(writer)
-            writer.close()
+            if not handed_on:
+                writer.close()
 
     def _send_one_away(self) -> None:
         oldest = next(iter(self._silent or self._asked))
@@ -218,7 +248,8 @@ class _Answering:
         if self._peers:
             await asyncio.wait(self._peers)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer the one request; True if the connection is another's now."""
         try:
             head = await reader.readuntil(_END)
         except asyncio.LimitOverrunError:
@@ -228,6 +259,12 @@ class _Answering:
                 del self._silent[writer]
                 self._asked[writer] = None
             method, path = _asked(head)
+            if self._more is not None and method and path not in PAGES:
+                protocol = self._more()
+                if protocol is not None:
+                    self._handed_on[protocol] = writer
+                    await _hand_on(protocol, head, reader, writer)
+                    return True
             if path in _GUARDED and not self._may_have_it(head):
                 status, kind, body = HTTPStatus.UNAUTHORIZED, _PLAIN, _NO_TOKEN
             else:
@@ -242,6 +279,7 @@ class _Answering:
             headers += "WWW-Authenticate: Bearer\r\n"
         writer.write(headers.encode() + b"\r\n" + (b"" if method == "HEAD" else body))
         await writer.drain()
+        return False
 
     def _may_have_it(self, head: bytes) -> bool:
         return self._token is None or self._token.is_shown_in(head.decode("latin-1"))
@@ -251,19 +289,41 @@ class _Answering:
             return HTTPStatus.BAD_REQUEST, _PLAIN, b"this is no HTTP request\n"
         if method not in ("GET", "HEAD"):
             return HTTPStatus.METHOD_NOT_ALLOWED, _PLAIN, b"only GET and HEAD are answered here\n"
-        if path == "/healthz":
-            return HTTPStatus.OK, _PLAIN, b"ok\n"
-        if path == "/readyz":
-            return _readiness(await self._watched.problems())
-        if path == "/metrics":
-            text = await self._watched.metrics(self._clock)
-            return HTTPStatus.OK, CONTENT_TYPE, text.encode()
-        if path == "/version":
-            engine = compiled.describe()
-            text = json.dumps({"name": "rocketpipe", "version": __version__, "engine": engine})
-            return HTTPStatus.OK, "application/json", f"{text}\n".encode()
-        pages = "there are /healthz, /readyz, /metrics and /version\n"
+        found = await page(path, self._watched, self._clock)
+        if found is not None:
+            return found
+        pages = f"there are /healthz, /readyz, /metrics and /version\n{self._hint}"
         return HTTPStatus.NOT_FOUND, _PLAIN, pages.encode()
+
+
+async def page(path: str, watched: Told, clock: Clock) -> tuple[HTTPStatus, str, bytes] | None:
+    """One of the `PAGES`: its status, the type of its text, and the text; None for another."""
+    if path == "/healthz":
+        return HTTPStatus.OK, _PLAIN, b"ok\n"
+    if path == "/readyz":
+        return _readiness(await watched.problems())
+    if path == "/metrics":
+        return HTTPStatus.OK, CONTENT_TYPE, (await watched.metrics(clock)).encode()
+    if path == "/version":
+        engine = compiled.describe()
+        text = json.dumps({"name": "rocketpipe", "version": __version__, "engine": engine})
+        return HTTPStatus.OK, "application/json", f"{text}\n".encode()
+    return None
+
+
+async def _hand_on(
+    protocol: asyncio.Protocol,
+    head: bytes,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> None:
+    """Let another have the connection, with all that has come of it."""
+    transport = writer.transport
+    transport.set_protocol(protocol)
+    reader.feed_eof()  # nothing more comes to it: what it has is read without waiting
+    rest = await reader.read()
+    protocol.connection_made(transport)
+    protocol.data_received(head + rest)
 
 
 def _readiness(problems: Sequence[str]) -> tuple[HTTPStatus, str, bytes]:

@@ -45,6 +45,11 @@ def test_a_server_tells_probes_and_scrapers_how_it_fares(tmp_path: Path) -> None
             assert page("readyz") == "ready\n"
             assert json.loads(page("version"))["name"] == "rocketpipe"
             assert 'rocketmq_topic_number{cluster="DefaultCluster"' in page("metrics")
+            assert told["Console"].startswith(f"{root}/ to look")
+            assert "<title>RocketPipe</title>" in page("")
+            assert json.loads(page("api/1/brokers"))["rows"][0]["role"] == "leader"
+            token = tmp_path / "console" / "token"
+            assert token.stat().st_mode & 0o777 == 0o600
         finally:
             child.terminate()
             child.wait(30)

@@ -19,6 +19,7 @@ from rocketpipe.broker.core import Core
 from rocketpipe.cli.serving import (
     audit_option,
     banner,
+    console_option,
     grpc_option,
     hints,
     host_checks,
@@ -288,7 +289,8 @@ def serve_broker(
         hosts.append(grpc.host)
 
     async def start(stack: AsyncExitStack) -> list[str]:
-        watched, http = await http_option.opened(stack, options, config.tls)
+        later = http_option.later(options) if own is not None else None
+        watched, http = await http_option.opened(stack, options, config.tls, later)
         served, before, boot, ready = config, _registered_with(config), [], {}
         if own is not None:
             names = await stack.enter_async_context(own.serving())
@@ -302,13 +304,25 @@ def serve_broker(
             parts[:] = [core]  # one with replicas may be built anew; the old one goes
 
         address = await stack.enter_async_context(broker(served, watch=watch, beside=beside))
+        console = []
+        if own is not None:
+            console = await console_option.opened_beside(
+                stack,
+                later,
+                http=http,
+                name_servers=names,
+                data=config.data,
+                told=watched,
+                tls=(config.tls.outgoing if config.tls else None) or False,
+                is_https=banner.enforces(config.tls),
+            )
         watched.started = True
         told = _banner(
             parts[0],
             address,
             boot=boot,
             before=[before],
-            after=[*(grpc.facts() if grpc else ()), *facts, *hints.faster()],
+            after=[*(grpc.facts() if grpc else ()), *console, *facts, *hints.faster()],
             ready={**ready, "broker": address, **(grpc.ready() if grpc else {})},
             hosts=hosts,
             http=http,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rocketpipe.auth import measured
 from rocketpipe.broker.config.advertise import is_loopback
-from rocketpipe.cli.serving import settings, tls_option
+from rocketpipe.cli.serving import console_option, tls_option
 from rocketpipe.errors import ConfigError
 from rocketpipe.health.bearer import BearerToken
 from rocketpipe.health.http_port import Told, Watched, health_port
@@ -54,10 +54,22 @@ def refuse_strangers(options: argparse.Namespace) -> None:
         )
 
 
+def later(options: argparse.Namespace) -> console_option.Later | None:
+    """What is to become the console on the port; None without a port, or without its packages."""
+    if options.http is None or not console_option.is_installed():
+        return None
+    return console_option.Later()
+
+
 async def opened(
-    stack: AsyncExitStack, options: argparse.Namespace, tls: TlsConfig | None
+    stack: AsyncExitStack,
+    options: argparse.Namespace,
+    tls: TlsConfig | None,
+    more: console_option.Later | None = None,
 ) -> tuple[Watched, str | None]:
     """Open the port before anything else starts, so that probes see it start; gives its address.
+
+    What is asked there beside its own pages is for ``more``.
 
     Raises:
         OSError: If the port is taken.
@@ -68,11 +80,15 @@ async def opened(
     secured = await tls_option.opened(stack, tls, watched)
     if getattr(options, "supervised", False):
         secured = None  # its parent asks there, on this machine
-    return watched, await opened_for(stack, options, watched, secured)
+    return watched, await opened_for(stack, options, watched, secured, more)
 
 
 async def opened_for(
-    stack: AsyncExitStack, options: argparse.Namespace, told: Told, tls: ServerTls | None = None
+    stack: AsyncExitStack,
+    options: argparse.Namespace,
+    told: Told,
+    tls: ServerTls | None = None,
+    more: console_option.Later | None = None,
 ) -> str | None:
     """Open the port for what is ``told`` there; gives its address.
 
@@ -85,7 +101,10 @@ async def opened_for(
     host, port = options.http
     file = options.http_token_file
     token = BearerToken(file) if file is not None else None
-    return await stack.enter_async_context(health_port(host, port, told, tls=tls, token=token))
+    hint = "" if console_option.is_installed() else f"for a console: {console_option.HINT}\n"
+    return await stack.enter_async_context(
+        health_port(host, port, told, tls=tls, token=token, more=more, hint=hint)
+    )
 
 
 def given_up(cores: Sequence[Core]) -> str | None:

@@ -36,7 +36,13 @@ class _TlsFlag(argparse.Action):
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add what every command understands that asks a cluster."""
+    """Add what every command understands that asks a cluster, and prints what it is told."""
+    add_connection_flags(parser)
+    add_format_flags(parser)
+
+
+def add_connection_flags(parser: argparse.ArgumentParser) -> None:
+    """Add what says which cluster is asked, and how."""
     parser.add_argument(
         "-n",
         "--namesrv",
@@ -52,7 +58,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"with TLS, the CA of the servers, PEM; else ${CA_FILE}, then those of the system",
     )
-    add_format_flags(parser)
 
 
 def name_servers(given: str | None, environment: Mapping[str, str] = os.environ) -> str:

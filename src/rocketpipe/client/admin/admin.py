@@ -6,6 +6,7 @@ from typing import Self
 
 from rocketpipe.client.admin.access import ClusterServers
 from rocketpipe.client.admin.brokers import BrokerAdmin
+from rocketpipe.client.admin.browsing import Browsing
 from rocketpipe.client.admin.clients import ClientAdmin
 from rocketpipe.client.admin.dead_letters import DeadLetterAdmin
 from rocketpipe.client.admin.draining import DrainAdmin
@@ -45,6 +46,7 @@ class Admin(Lifetime):
         self.brokers = BrokerAdmin(fleet)
         self.name_servers = NameServerAdmin(fleet)
         self.messages = MessageAdmin(fleet)
+        self.browsing = Browsing(fleet)
         self.offsets = OffsetAdmin(fleet)
         self.dead_letters = DeadLetterAdmin(fleet, self.topics, self.messages, self.offsets)
         self.draining = DrainAdmin(fleet, self.dead_letters)

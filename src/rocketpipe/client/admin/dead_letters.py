@@ -171,8 +171,17 @@ class DeadLetterAdmin:
             InvalidName: If no group may have this name.
             ConnectionLost: If a broker, or every NameServer, is out of reach.
         """
+        return {queue: end for queue, (_, end) in (await self.spans(group)).items()}
+
+    async def spans(self, group: str) -> dict[MessageQueue, tuple[QueueOffset, QueueOffset]]:
+        """For each queue that has any letter the first that was not purged, and its end.
+
+        Raises: as ``ends`` does.
+        """
         places = await self._places(group)
-        return {place.queue: place.end for place in places if _first(place) < place.end}
+        return {
+            place.queue: (_first(place), place.end) for place in places if _first(place) < place.end
+        }
 
     async def purge(self, ends: Mapping[MessageQueue, QueueOffset]) -> None:
         """Have the letters before these ends no longer listed, counted or replayed.

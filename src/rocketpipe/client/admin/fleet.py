@@ -118,6 +118,25 @@ class Fleet:
         """
         return await each(servers, lambda name: self.call(servers[name], request))
 
+    async def attempt(
+        self, servers: Mapping[str, str | None], request: Request[ReplyT]
+    ) -> dict[str, ReplyT | RocketPipeError]:
+        """Ask servers, given by name and address; who does not answer stands with the reason.
+
+        A broker without an address is one that has no leader now.
+        """
+
+        async def ask(name: str) -> ReplyT | RocketPipeError:
+            address = servers[name]
+            if address is None:
+                return NoBroker(f"broker {name!r} has no leader", "wait for one, or start it")
+            try:
+                return await self.call(address, request)
+            except RocketPipeError as error:
+                return error
+
+        return await each(servers, ask)
+
     async def tell(self, servers: Mapping[str, str], request: Request[Any]) -> None:
         """Have servers do something, each whether or not the others can.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocketpipe.client.admin.fleet import Fleet, each
 from rocketpipe.client.admin.offsets import OffsetAdmin
-from rocketpipe.errors import RequestRejected
+from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.names import check_consumer_group
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
@@ -16,6 +17,7 @@ from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.offsets import InvokeBrokerToResetOffset, ResetOffsetReply
 from rocketpipe.protocol.requests.progress import (
     CloneGroupOffset,
+    ConsumeStatsReply,
     GetConsumeStats,
     QueryConsumeTimeSpan,
     QueryGroupsOfTopic,
@@ -82,18 +84,22 @@ class ProgressAdmin:
         check_consumer_group(group)
         request = GetConsumeStats(consumer_group=group, topic=topic)
         replies = await self._fleet.ask(await self._fleet.leaders(), request)
-        queues = [
-            QueueLag(
-                queue,
-                QueueOffset(held.consumer_offset),
-                QueueOffset(held.broker_offset),
-                held.last_timestamp or None,
-            )
-            for reply in replies.values()
-            for queue, held in reply.stats.queues.items()
-        ]
-        rate = sum(reply.stats.consume_tps for reply in replies.values())
-        return GroupLag(group, rate, tuple(sorted(queues, key=lambda one: one.queue)))
+        return _group_lag(group, list(replies.values()))
+
+    async def known_of_group(self, group: str) -> dict[str, GroupLag | RocketPipeError]:
+        """The same by broker, for all topics; one that does not answer stands with the reason.
+
+        Raises:
+            InvalidName: If no group may have this name.
+            ConnectionLost: If no NameServer answers.
+        """
+        check_consumer_group(group)
+        leaders = {name: one.leader for name, one in (await self._fleet.brokers()).items()}
+        replies = await self._fleet.attempt(leaders, GetConsumeStats(consumer_group=group))
+        return {
+            name: reply if isinstance(reply, RocketPipeError) else _group_lag(group, [reply])
+            for name, reply in replies.items()
+        }
 
     async def spans(self, group: str, topic: str) -> list[QueueTimeSpan]:
         """From when the messages are that a topic has, and those that a group is at.
@@ -262,3 +268,18 @@ class ProgressAdmin:
             for broker in route.brokers
             if broker.leader is not None
         }
+
+
+def _group_lag(group: str, replies: Sequence[ConsumeStatsReply]) -> GroupLag:
+    queues = [
+        QueueLag(
+            queue,
+            QueueOffset(held.consumer_offset),
+            QueueOffset(held.broker_offset),
+            held.last_timestamp or None,
+        )
+        for reply in replies
+        for queue, held in reply.stats.queues.items()
+    ]
+    rate = sum(reply.stats.consume_tps for reply in replies)
+    return GroupLag(group, rate, tuple(sorted(queues, key=lambda one: one.queue)))

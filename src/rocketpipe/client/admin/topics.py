@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ from rocketpipe.protocol.requests.topics import (
     DeleteTopic,
     GetTopicConfig,
     GetTopicStats,
+    TopicStatsReply,
     UpdateAndCreateTopic,
 )
 
@@ -226,18 +227,22 @@ class TopicAdmin:
         """
         route = await self._fleet.session.routes.get(topic)
         replies = await self._fleet.ask(_leaders(route), GetTopicStats(topic=topic))
-        queues = [
-            QueueStats(
-                queue,
-                QueueOffset(held.min_offset),
-                QueueOffset(held.max_offset),
-                # RocketMQ says 0 of a queue that is empty.
-                held.last_update_timestamp or None,
-            )
-            for reply in replies.values()
-            for queue, held in reply.stats.queues.items()
-        ]
-        return TopicStats(topic, tuple(sorted(queues, key=lambda each: each.queue)))
+        return _stats(topic, replies.values())
+
+    async def known_stats(self, topic: str) -> dict[str, TopicStats | RocketPipeError]:
+        """The same by broker; one that does not answer stands with the reason.
+
+        Raises:
+            NoRoute: If no NameServer knows the topic.
+            ConnectionLost: If no NameServer answers.
+        """
+        route = await self._fleet.session.routes.get(topic)
+        leaders = {broker.broker_name: broker.leader for broker in route.brokers}
+        replies = await self._fleet.attempt(leaders, GetTopicStats(topic=topic))
+        return {
+            name: reply if isinstance(reply, RocketPipeError) else _stats(topic, [reply])
+            for name, reply in replies.items()
+        }
 
     async def _settings(self, topic: str, leaders: Mapping[str, str]) -> dict[str, TopicSettings]:
         found: dict[str, TopicSettings] = {}
@@ -270,6 +275,21 @@ def _update(settings: TopicSettings, change: Mapping[str, str]) -> UpdateAndCrea
         )
         or None,
     )
+
+
+def _stats(topic: str, replies: Iterable[TopicStatsReply]) -> TopicStats:
+    queues = [
+        QueueStats(
+            queue,
+            QueueOffset(held.min_offset),
+            QueueOffset(held.max_offset),
+            # RocketMQ says 0 of a queue that is empty.
+            held.last_update_timestamp or None,
+        )
+        for reply in replies
+        for queue, held in reply.stats.queues.items()
+    ]
+    return TopicStats(topic, tuple(sorted(queues, key=lambda each: each.queue)))
 
 
 def _leaders(route: TopicRoute) -> dict[str, str]:

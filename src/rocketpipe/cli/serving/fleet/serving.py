@@ -11,7 +11,15 @@ from typing import Any, Final
 from rocketpipe.broker.config.advertise import local_address
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.loading import LoadedBroker
-from rocketpipe.cli.serving import banner, hints, http_option, process, settings, tls_option
+from rocketpipe.cli.serving import (
+    banner,
+    console_option,
+    hints,
+    http_option,
+    process,
+    settings,
+    tls_option,
+)
 from rocketpipe.cli.serving.banner import Banner, Fact, Found
 from rocketpipe.cli.serving.broker import OwnNameServer, boot_line
 from rocketpipe.cli.serving.fleet import cores, directory
@@ -57,10 +65,21 @@ def serve_fleet(
         token = options.http_token_file
         health = FleetHealth(fleet, clock, BearerToken(token) if token is not None else None)
         tls = await tls_option.opened(stack, config.tls)
-        http = await http_option.opened_for(stack, options, health, tls)
+        later = http_option.later(options)
+        http = await http_option.opened_for(stack, options, health, tls, later)
         name_server = await stack.enter_async_context(own.serving())
         directory.settle(config, wished)
         await stack.enter_async_context(fleet.serving(local_address(name_server)))
+        console = await console_option.opened_beside(
+            stack,
+            later,
+            http=http,
+            name_servers=local_address(name_server),
+            data=config.data,
+            told=health,
+            tls=outgoing or False,
+            is_https=banner.enforces(config.tls),
+        )
         health.started = True
         served = dataclasses.replace(config, name_servers=(local_address(name_server),))
         hosts = [own.host, config.host, *([options.http[0]] if options.http else [])]
@@ -70,6 +89,7 @@ def serve_fleet(
             _brokers(fleet, config),
             banner.cores(len(names), cores.usable(), pinned),
             *banner.http(http, config.tls),
+            *console,
             banner.profile(config),
             _data(fleet, config),
             banner.durability(config.store or StoreConfig(root=config.data)),

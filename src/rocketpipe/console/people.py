@@ -1,0 +1,139 @@
+"""Who is at the console: people that have proven who they are, and everybody else.
+
+A login gives a cookie of 256 random bits, new each time; what it stands for is kept here. Wrong
+passwords are counted, by address and in all, and after a few a minute nobody is let try.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from rocketpipe.clock import Clock
+from rocketpipe.console.answers import Problem
+from rocketpipe.console.cluster import Cluster
+
+#: The name of the cookie.
+COOKIE: Final = "rocketpipe_console"
+#: Who has done nothing for so long is nobody again.
+IDLE_MS: Final = 30 * 60_000
+#: So many are logged in; one more sends away whoever was idle longest.
+MAX_VISITS: Final = 64
+#: So many wrong passwords a minute come from one address, and from all.
+WRONG_A_MINUTE: Final = 5
+WRONG_IN_ALL: Final = 30
+MINUTE_MS: Final = 60_000
+_MAX_ADDRESSES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody at the console: a name once that is proven, and what this one may do."""
+
+    name: str | None
+    may_change: bool
+    may_see_bodies: bool
+    cluster: Cluster
+
+
+@dataclass(slots=True)
+class _Visit:
+    person: Person
+    seen_ms: int
+
+
+@dataclass(slots=True)
+class _Wrong:
+    by_address: dict[str, deque[int]] = field(default_factory=dict)
+    in_all: deque[int] = field(default_factory=deque)
+
+
+class People:
+    """Knows people by their cookies."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._visits: dict[str, _Visit] = {}
+        self._wrong = _Wrong()
+
+    def enter(self, person: Person) -> tuple[str, list[Person]]:
+        """Let somebody in; gives the new cookie, and who had to go for it."""
+        gone = self.leave_idle()
+        while len(self._visits) >= MAX_VISITS:
+            oldest = min(self._visits, key=lambda cookie: self._visits[cookie].seen_ms)
+            gone.append(self._visits.pop(oldest).person)
+        cookie = secrets.token_urlsafe(32)
+        self._visits[cookie] = _Visit(person, self._clock.monotonic_ms())
+        return cookie, gone
+
+    def find(self, cookie: str | None) -> Person | None:
+        """Whose cookie it is, if anybody's; it lives on from now."""
+        visit = self._visits.get(cookie or "")
+        now_ms = self._clock.monotonic_ms()
+        if visit is None or now_ms - visit.seen_ms >= IDLE_MS:
+            return None
+        visit.seen_ms = now_ms
+        return visit.person
+
+    def is_here(self, person: Person) -> bool:
+        """Whether somebody is still logged in."""
+        return any(visit.person is person for visit in self._visits.values())
+
+    def leave(self, cookie: str | None) -> Person | None:
+        """Have somebody go; a cookie that is nobody's is no error."""
+        visit = self._visits.pop(cookie or "", None)
+        return None if visit is None else visit.person
+
+    def leave_idle(self) -> list[Person]:
+        """Have those go that have done nothing for long."""
+        now_ms = self._clock.monotonic_ms()
+        idle = [
+            cookie for cookie, visit in self._visits.items() if now_ms - visit.seen_ms >= IDLE_MS
+        ]
+        return [self._visits.pop(cookie).person for cookie in idle]
+
+    def everybody(self) -> list[Person]:
+        """Who is logged in."""
+        return [visit.person for visit in self._visits.values()]
+
+    def __len__(self) -> int:
+        return len(self._visits)
+
+    # Wrong passwords
+
+    def check_pace(self, address: str) -> None:
+        """Let somebody try a password.
+
+        Raises:
+            Problem: If too many were wrong of late.
+        """
+        tried = self._wrong.by_address.get(address, ())
+        for times, most in ((tried, WRONG_A_MINUTE), (self._wrong.in_all, WRONG_IN_ALL)):
+            recent = [at for at in times if self._clock.monotonic_ms() - at < MINUTE_MS]
+            if len(recent) >= most:
+                wait_s = (MINUTE_MS - (self._clock.monotonic_ms() - recent[0])) // 1000 + 1
+                raise Problem(
+                    429,
+                    "too many logins failed of late",
+                    f"wait {wait_s} s, then try again",
+                    {"Retry-After": str(wait_s)},
+                )
+
+    def was_wrong(self, address: str) -> None:
+        """Count a wrong password."""
+        now_ms = self._clock.monotonic_ms()
+        by_address = self._wrong.by_address
+        if address not in by_address and len(by_address) >= _MAX_ADDRESSES:
+            del by_address[next(iter(by_address))]
+        by_address.setdefault(address, deque(maxlen=WRONG_A_MINUTE)).append(now_ms)
+        self._wrong.in_all.append(now_ms)
+        while len(self._wrong.in_all) > WRONG_IN_ALL:
+            self._wrong.in_all.popleft()
+
+
+def is_same(given: str, wanted: str) -> bool:
+    """Compare secrets in a time that does not tell how much of them is the same."""
+    return hmac.compare_digest(given.encode(), wanted.encode())

@@ -1,0 +1,102 @@
+"""Who may what: the token of an open cluster, and the users of one with access control."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.console.support.asking import TOKEN, asking
+from tests.console.support.shop import Shop
+
+from rocketpipe import Admin, Session
+from rocketpipe.console.people import COOKIE, WRONG_A_MINUTE
+from rocketpipe.testing.servers import serving
+
+pytestmark = pytest.mark.scenario
+
+SECRET = "the-secret-of-root"
+GUARDED = (
+    "authenticationEnabled=true\nauthorizationEnabled=true\n"
+    f'initAuthenticationUser={{"username":"root","password":"{SECRET}"}}\n'
+    f'innerClientAuthenticationCredentials={{"accessKey":"root","secretKey":"{SECRET}"}}\n'
+)
+
+
+async def test_everybody_looks_at_an_open_cluster_and_the_token_lets_change(shop: Shop) -> None:
+    async with asking(shop.name_server) as asker:
+        found = await asker.get("console")
+        assert (found["guarded"], found["login"], found["may_change"]) == (False, "token", False)
+        assert await asker.post("groups", {"name": "nobodys"}, 403)
+        assert await asker.post("login", {"token": "wrong"}, 401)
+        assert await asker.post("login", {"user": "root", "password": "x"}, 400)
+        await asker.log_in()
+        assert (await asker.get("console"))["may_change"] is True
+        await asker.post("logout", {})
+        assert (await asker.get("console"))["may_change"] is False
+        assert await asker.post("groups", {"name": "nobodys"}, 403)
+        tried = [row["what"] for row in (await asker.get("changes"))["rows"]]
+        assert tried == ["log in", "log in as token"]
+
+
+async def test_a_console_without_a_token_changes_nothing(shop: Shop) -> None:
+    async with asking(shop.name_server, token=None) as asker:
+        assert (await asker.get("console"))["login"] is None
+        refused = await asker.post("login", {"token": TOKEN}, 403)
+        assert "--allow-changes" in refused["error"]["next"]
+
+
+async def test_a_login_flood_is_refused_also_with_the_right_token(shop: Shop) -> None:
+    async with asking(shop.name_server) as asker:
+        for _ in range(WRONG_A_MINUTE):
+            await asker.post("login", {"token": "wrong"}, 401)
+        assert "wait" in (await asker.post("login", {"token": TOKEN}, 429))["error"]["next"]
+
+
+async def test_a_cookie_that_was_planted_before_the_login_is_worth_nothing(shop: Shop) -> None:
+    async with asking(shop.name_server) as asker:
+        asker.client.cookies.set(COOKIE, "planted")
+        await asker.log_in()
+        cookies = [each.value for each in asker.client.cookies.jar if each.name == COOKIE]
+        assert cookies != ["planted"]
+        asker.client.cookies.clear()
+        asker.client.cookies.set(COOKIE, "planted")
+        assert (await asker.get("console"))["who"] is None
+
+
+async def test_a_cookie_is_for_this_console_only(shop: Shop) -> None:
+    async with asking(shop.name_server, is_https=True) as asker:
+        answer = await asker.client.post(
+            "/api/1/login",
+            json={"token": TOKEN},
+            headers={"Sec-Fetch-Site": "same-origin", "X-RocketPipe-Console": "1"},
+        )
+        said = answer.headers["set-cookie"].lower()
+        for word in ("httponly", "samesite=strict", "secure", "path=/"):
+            assert word in said
+        assert TOKEN not in answer.text
+
+
+async def test_who_is_at_a_guarded_cluster_logs_in_and_the_cluster_judges(tmp_path: Path) -> None:
+    (tmp_path / "broker.conf").write_text(GUARDED)
+    with serving(tmp_path, ["-c", str(tmp_path / "broker.conf")]) as servers:
+        async with asking(servers.name_server) as asker:
+            found = await asker.get("console")
+            assert (found["guarded"], found["login"]) == (True, "users")
+            assert found["name_servers"] is None
+            for path in ("overview", "topics", "groups", "brokers", "changes", "live"):
+                assert await asker.get(path, 401)
+            # What lets change an open cluster is no key to this one.
+            assert await asker.post("login", {"token": TOKEN}, 400)
+            assert await asker.post("login", {"user": "root", "password": "wrong"}, 401)
+            assert await asker.post("login", {"user": "nobody", "password": SECRET}, 401)
+            await asker.post("login", {"user": "root", "password": SECRET})
+            await asker.post("topics", {"name": "orders", "queues": 1})
+            assert (await asker.get("topics"))["total"] == 1
+            who = (await asker.get("changes"))["rows"][0]
+            assert (who["who"], who["what"]) == ("root", "create topic orders with 1 queues")
+            await asker.post("logout", {})
+            assert await asker.get("topics", 401)
+        async with Admin(
+            Session(servers.name_server, access_key="root", secret_key=SECRET)
+        ) as admin:
+            assert await admin.topics.names() == ["orders"]

@@ -1,0 +1,118 @@
+"""Who is known by a cookie, for how long, and how often a password may be wrong."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from rocketpipe.console.answers import Problem
+from rocketpipe.console.cluster import Cluster
+from rocketpipe.console.people import (
+    IDLE_MS,
+    MAX_VISITS,
+    MINUTE_MS,
+    WRONG_A_MINUTE,
+    WRONG_IN_ALL,
+    People,
+    Person,
+    is_same,
+)
+from rocketpipe.testing.clock import ManualClock
+
+NO_CLUSTER = cast("Cluster", None)
+
+
+def somebody(name: str = "ana") -> Person:
+    return Person(name, may_change=True, may_see_bodies=True, cluster=NO_CLUSTER)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def people(clock: ManualClock) -> People:
+    return People(clock)
+
+
+def test_a_cookie_is_new_each_time_and_long(people: People) -> None:
+    cookies = {people.enter(somebody())[0] for _ in range(10)}
+    assert len(cookies) == 10
+    assert all(len(cookie) >= 43 for cookie in cookies)
+
+
+def test_a_made_up_cookie_is_nobody(people: People) -> None:
+    people.enter(somebody())
+    for cookie in (None, "", "x", "x" * 43):
+        assert people.find(cookie) is None
+
+
+async def test_who_does_nothing_for_half_an_hour_is_nobody_again(
+    people: People, clock: ManualClock
+) -> None:
+    cookie, _ = people.enter(somebody())
+    await clock.advance(IDLE_MS - 1)
+    assert people.find(cookie) is not None
+    await clock.advance(IDLE_MS - 1)
+    assert people.find(cookie) is not None
+    await clock.advance(IDLE_MS)
+    assert people.find(cookie) is None
+    assert [each.name for each in people.leave_idle()] == ["ana"]
+    assert len(people) == 0
+
+
+def test_who_has_left_is_nobody(people: People) -> None:
+    person = somebody()
+    cookie, _ = people.enter(person)
+    assert people.is_here(person)
+    assert people.leave(cookie) is person
+    assert people.find(cookie) is None
+    assert not people.is_here(person)
+    assert people.leave(cookie) is None
+
+
+def test_there_is_room_for_so_many_and_the_idlest_goes(people: People) -> None:
+    first, _ = people.enter(somebody("first"))
+    for _ in range(MAX_VISITS - 1):
+        assert people.enter(somebody())[1] == []
+    _, gone = people.enter(somebody())
+    assert [each.name for each in gone] == ["first"]
+    assert people.find(first) is None
+    assert len(people.everybody()) == MAX_VISITS
+
+
+async def test_wrong_passwords_of_one_address_are_few_a_minute(
+    people: People, clock: ManualClock
+) -> None:
+    for _ in range(WRONG_A_MINUTE):
+        people.check_pace("1.1.1.1")
+        people.was_wrong("1.1.1.1")
+    with pytest.raises(Problem) as refused:
+        people.check_pace("1.1.1.1")
+    assert refused.value.status == 429
+    assert int(refused.value.headers["Retry-After"]) <= 61
+    people.check_pace("2.2.2.2")
+    await clock.advance(MINUTE_MS)
+    people.check_pace("1.1.1.1")
+
+
+def test_wrong_passwords_of_all_addresses_are_few_a_minute_too(people: People) -> None:
+    for number in range(WRONG_IN_ALL):
+        people.was_wrong(f"10.0.0.{number}")
+    with pytest.raises(Problem):
+        people.check_pace("1.1.1.1")
+
+
+def test_a_flood_of_addresses_is_not_remembered_for_ever(people: People) -> None:
+    for number in range(5000):
+        people.was_wrong(str(number))
+    assert len(people._wrong.by_address) <= 1024  # noqa: SLF001 - that it is bounded
+    assert len(people._wrong.in_all) <= WRONG_IN_ALL  # noqa: SLF001
+
+
+def test_secrets_are_compared_as_a_whole() -> None:
+    assert is_same("secret", "secret")
+    assert not is_same("secre", "secret")
+    assert not is_same("ß", "ss")
