@@ -98,7 +98,7 @@ def measure_writes(session: SparkSession, scratch: Path, count: int, rounds: int
     frame = frame.cache()
     frame.count()
     jobs = itertools.count()
-    with serving(scratch) as servers:
+    with serving(scratch, small_files=False) as servers:
         options = {"nameServer": servers.name_server, "topic": "bench"}
         batches = Batches(servers)
         cases = {

@@ -17,17 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
-from tests.tables.support import deaths
+from tests.tables.support import deaths, mend_deaths
 from tests.tables.support.postgres import PostgresServer
 
 from rocketpipe import Producer
 from rocketpipe.testing import cluster
 
 FORMS = tuple(deaths.WATCHED)
+CITIES = ds.partitioning(pa.schema([("city", pa.string())]), flavor="hive")
 #: On both sides of what makes the second commit one, on Spark.
 AROUND = {
     "delta": tuple(f"{when} DeltaTable.create_write_transaction 2" for when in ("before", "after")),
@@ -70,6 +73,68 @@ def test_a_driver_or_a_task_dies_at_each_step(
     assert WORST[form] in steps
     for number, step in enumerate(steps):
         survives(tmp_path / str(number), form, postgres_server, step)
+
+
+#: Where rows are in two places, or in neither.
+MENDED = (
+    ("replay", "iceberg", "after SqlCatalog.commit_table 3"),
+    ("replay", "postgres", "before Transaction.__exit__ 7"),
+    ("rebuild", "iceberg", "after SqlCatalog.commit_table 2"),
+    ("rebuild", "postgres", "after Transaction.__exit__ 1"),
+)
+
+
+@pytest.mark.parametrize(("verb", "form", "step"), MENDED[1:3])
+def test_who_mends_a_table_dies(
+    tmp_path: Path, postgres_server: PostgresServer, verb: str, form: str, step: str
+) -> None:
+    is_mended(tmp_path / "lake", verb, form, postgres_server, step)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("verb", "form"),
+    [("replay", form) for form in FORMS] + [("rebuild", "iceberg"), ("rebuild", "postgres")],
+)
+def test_who_mends_a_table_dies_at_each_step(
+    tmp_path: Path, postgres_server: PostgresServer, verb: str, form: str
+) -> None:
+    run = started("mend_deaths", verb, str(tmp_path / "l"), form, postgres_server.new_database())
+    assert run.returncode == 0, run.stderr
+    steps = run.stdout.splitlines()
+    assert all(step in steps for *what, step in MENDED if what == [verb, form])
+    for number, step in enumerate(steps):
+        is_mended(tmp_path / str(number), verb, form, postgres_server, step)
+
+
+def is_mended(place: Path, verb: str, form: str, server: PostgresServer, step: str) -> None:
+    """Die at a step; then go on as the command does: all of it is there once."""
+    address = server.new_database()
+    died = started("mend_deaths", verb, str(place), form, address, step)
+    assert died.returncode == -signal.SIGKILL, (step, died.stderr)
+    if verb == "rebuild":
+        offsets = sorted(row["queue_offset"] for row in read(place, form, address, "rows"))
+        assert offsets in ([0, 1, 2, 5], sorted(deaths.ROWS)), step  # the old ones, or the new
+    table = {"replay": mend_deaths.replayed, "rebuild": mend_deaths.rebuilt}[verb](place)
+    rows = Counter(
+        (row["queue_offset"], row["city"], row["n"]) for row in read(place, form, address, "rows")
+    )
+    assert rows == {(offset, *values): 1 for offset, values in deaths.ROWS.items()}, step
+    bad = Counter(
+        (row["queue_offset"], bytes(row["body"])) for row in read(place, form, address, "bad_rows")
+    )
+    assert bad == dict.fromkeys(deaths.BAD_ROWS.items(), 1), step
+    assert table.rows.last_batch() == len(deaths.BATCHES) - 1, step
+    assert table.rows.figures()["rows"] == len(deaths.ROWS), step
+    assert table.bad_rows.figures()["rows"] == len(deaths.BAD_ROWS), step
+    deaths.fill_table(table)  # batches that come again are left out
+    assert table.rows.figures()["rows"] == len(deaths.ROWS), step
+    if form == "postgres":
+        left = "SELECT relname FROM pg_class WHERE relname ~ 'rocketpipe_(stage|mend|new)'"
+        assert asked(address, left) == [], step
+    assert [each.name for each in place.parent.iterdir() if each.name.startswith(place.name)] == [
+        place.name
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +225,7 @@ def read(place: Path, form: str, address: str, name: str) -> list[dict[str, Any]
     rows: list[dict[str, Any]] = []
     for batch in sorted(root.glob("batch=*")):
         if list(batch.rglob("*.parquet")):
-            rows += pq.read_table(batch).to_pylist()
+            rows += pq.read_table(batch, partitioning=CITIES).to_pylist()
     return [{"n": None, **row} for row in rows]
 
 

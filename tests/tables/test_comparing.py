@@ -14,8 +14,6 @@ from rocketpipe.tables import comparing
 from rocketpipe.tables.columns import BAD_ROWS, DIGEST
 from rocketpipe.tables.comparing import (
     LOST,
-    STORED,
-    STORED_BAD,
     UNKNOWN,
     Bounds,
     Comparison,
@@ -215,18 +213,3 @@ def test_bad_rows_of_a_batch_that_the_table_has_not_are_not_looked_at(both: Both
     task = Comparison((part,), Decoding.of(SPEC), {}, {HERE: Bounds(0, 0, 10)}, {}, 2)
     [batch] = task.sums(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
     assert sum(batch.column("number").to_pylist()) == 2
-
-
-def test_rows_that_spark_reads_have_the_same_digests(both: Both) -> None:
-    parts = (StoredRows(Held(both.rows)), StoredRows(Held(both.bad), is_bad=True))
-    task = Comparison(parts, Decoding.of(SPEC), {}, both.bounds, {}, 2)
-    ours = list(task.sums(iter([pa.RecordBatch.from_pydict({"id": [0, 1]})])))
-    seconds = pa.timestamp("s", "UTC")
-    other = both.rows.set_column(
-        both.rows.schema.get_field_index("store_timestamp"),
-        "store_timestamp",
-        both.rows.column("store_timestamp").cast(seconds),
-    )
-    assert list(task.sums_of(iter([other]), STORED)) == ours[:1]
-    assert list(task.sums_of(iter([both.bad]), STORED_BAD)) == ours[1:]
-    assert sum(each.num_rows for each in task.rows_of(iter([other]), STORED)) == other.num_rows

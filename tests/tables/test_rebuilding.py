@@ -40,10 +40,10 @@ def test_what_is_no_table_or_is_written_is_refused(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["lake"]
 
 
-def test_a_table_that_is_not_all_in_its_directory_cannot_be_exchanged(tmp_path: Path) -> None:
+def test_a_table_that_others_know_by_its_name_keeps_it(tmp_path: Path) -> None:
     TableDirectory(tmp_path / "lake").write(spec(format="iceberg"))
-    with pytest.raises(ConfigError, match="not possible with tables of format iceberg"):
-        rebuild(tmp_path / "lake")
+    with pytest.raises(ConfigError, match="makes the same table anew: its format cannot be"):
+        rebuild(tmp_path / "lake", format="delta")
 
 
 def test_a_new_table_is_the_old_one_but_for_what_is_asked() -> None:

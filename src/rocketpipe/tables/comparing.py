@@ -134,32 +134,9 @@ class Comparison:
             for rows in self._rows(part, _Sums(self.shift)):
                 yield _row_batch(rows, self.shift)
 
-    def sums_of(self, batches: Iterable[pa.RecordBatch], side: int) -> Iterator[pa.RecordBatch]:
-        """For ``mapInArrow``: the digests of buckets, of rows that Spark reads."""
-        found = _Sums(self.shift)
-        for rows in self._of_frame(batches, side, found):
-            found.add(rows)
-        yield found.batch()
-
-    def rows_of(self, batches: Iterable[pa.RecordBatch], side: int) -> Iterator[pa.RecordBatch]:
-        """For ``mapInArrow``: the digests of rows that Spark reads."""
-        for rows in self._of_frame(batches, side, _Sums(self.shift)):
-            yield _row_batch(rows, self.shift)
-
-    def columns_of(self, side: int) -> pa.Schema:
+    def _columns_of(self, side: int) -> pa.Schema:
         """What is asked of rows, and of bad rows."""
         return _BODILY if side == STORED_BAD else self.decoding.columns.schema
-
-    def _of_frame(
-        self, batches: Iterable[pa.RecordBatch], side: int, words: _Sums
-    ) -> Iterator[Rows]:
-        schema = self.columns_of(side)
-        nullable = pa.schema([each.with_nullable(True) for each in schema])
-        for batch in batches:
-            arrays = [batch.column(each.name).cast(each.type) for each in schema]
-            rows = pa.RecordBatch.from_arrays(arrays, schema=nullable)
-            is_bad = side == STORED_BAD
-            yield from self._digested(side, rows, is_bad=is_bad, is_ahead=True, words=words)
 
     def _given(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
         for batch in batches:
@@ -215,7 +192,7 @@ class Comparison:
     def _of_table(self, stored: StoredRows, words: _Sums) -> Iterator[Rows]:
         side = STORED_BAD if stored.is_bad else STORED
         try:
-            for batch in stored.part.read(self.columns_of(side)):
+            for batch in stored.part.read(self._columns_of(side)):
                 yield from self._digested(
                     side, batch, is_bad=stored.is_bad, is_ahead=stored.is_ahead, words=words
                 )

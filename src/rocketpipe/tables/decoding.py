@@ -34,7 +34,7 @@ from rocketpipe.tables.columns import (
     merged,
     name_problem,
 )
-from rocketpipe.tables.nul import rows_with_nul
+from rocketpipe.tables.sinks.nul import rows_with
 from rocketpipe.tables.spec import DATE, Decode, Format, NewColumnsRule, TableSpec
 
 _LOST: Final = "the message cannot be read: its bytes are damaged"
@@ -113,7 +113,7 @@ class RowDecoder:
             columns[DATE] = pc.cast(messages.column("store_timestamp"), pa.date32())
         schema = self.how.columns.schema
         if self.how.form == "postgres":
-            for row, name in rows_with_nul(columns).items():
+            for row, name in rows_with(columns).items():
                 reasons.setdefault(row, f"{name}: has a NUL, which PostgreSQL has no place for")
         if not reasons:
             rows = _batch(columns, schema)

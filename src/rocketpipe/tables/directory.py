@@ -11,6 +11,7 @@
             catalog.db               Iceberg only: where the two tables are known by name
             replayed/                one of bad rows that were sent to the topic again
             replay.json              a replay that is under way (`rocketpipe.tables.replaying`)
+            takeover.json            rows of a rebuild that are put in place (`…tables.takeover`)
             staging/                 Parquet only: files that are not part of the table yet
 
 All of a table is in its directory, so it can be copied, moved, or swapped by one rename, while
@@ -63,6 +64,7 @@ class TableDirectory:
         self.catalogue = ours / "catalog.db"
         self.replayed = ours / "replayed"
         self.replay_path = ours / "replay.json"
+        self.takeover_path = ours / "takeover.json"
         self.staging = ours / "staging"
         self._lock = ours / _LOCK
 

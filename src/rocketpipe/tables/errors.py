@@ -55,6 +55,10 @@ class HalfReplayed(TableError):
     """A replay of bad rows was cut off: until it is finished, rows may be in two places."""
 
 
+class HalfRebuilt(TableError):
+    """A rebuild was cut off while the table got its rows: it has to be finished first."""
+
+
 class VerifyFailed(TableError):
     """A table could not be compared with its topic."""
 

@@ -2,6 +2,8 @@
 
     rebuild("lake/orders")
 
+Of Delta and plain Parquet, all of a table is in its directory:
+
     lake/orders                       the old table; from 3 on, the new one
     lake/.orders.rocketpipe-new       1  a table of its own, followed to the end of the topic
                                       2  verified
@@ -11,6 +13,9 @@
 So there is a whole table at every moment. Who dies in 1 or 2 leaves a table that the next rebuild
 goes on with, if it is to become the same; who dies after 3 leaves what it throws away.
 ``rebuild.json`` in the new table says of which it is to take the place.
+
+A table that a catalogue or a database knows by its name gets the rows of the new one in 3, in one
+step of whoever keeps it (`rocketpipe.tables.takeover`).
 """
 
 from __future__ import annotations
@@ -36,11 +41,13 @@ from rocketpipe.tables.columns import BAD_ROWS, TableColumns
 from rocketpipe.tables.directory import OURS, TableDirectory
 from rocketpipe.tables.errors import NotATable, RebuildFailed
 from rocketpipe.tables.following import follow, session_of
-from rocketpipe.tables.replaying import mendable, settle
+from rocketpipe.tables.replaying import settle
 from rocketpipe.tables.schemas import with_schema
+from rocketpipe.tables.sinks.sink import LastingSink
 from rocketpipe.tables.spans import Queue, Spans
 from rocketpipe.tables.spec import EARLIEST, TableSpec
 from rocketpipe.tables.table import FollowedTable
+from rocketpipe.tables.takeover import Takeover, drop, provisional
 from rocketpipe.tables.verifying import VerifyReport, elsewhere, source_of, verify
 
 if TYPE_CHECKING:
@@ -96,19 +103,22 @@ def rebuild(
     with directory.locked():
         site = _Site(directory)
         site.clear()
+        finished = Takeover.read(directory, site.new)
+        if finished is not None:
+            finished.finish()
+            site.clear()
         old = FollowedTable.open(place)
-        old.check_replayed()
+        old.check_whole()
         wanted = _wanted(old.spec, asked)
-        for format_ in (old.spec.format, wanted.format):
-            if format_ not in _IN_ONE_DIRECTORY:
-                raise ConfigError(
-                    "rebuild",
-                    f"is not possible with tables of format {format_}: follow the topic into "
-                    "another one",
-                )
+        if finished is not None and wanted == old.spec.with_changes(id=wanted.id):
+            report = verify(place, spark=spark, spark_place=spark_place)
+            return RebuildReport(report.rows, report.bad_rows, True, report)
+        _check_names(old.spec, wanted)
         reads = elsewhere(FollowedTable(directory, wanted), name_server, store, broker_name)
         begins = _begins(old, reads, without_older=without_older)
-        build = reads.spec.with_changes(group=None, start=_start(wanted, begins))
+        build = reads.spec.with_changes(
+            group=None, start=_start(wanted, begins), table=provisional(old.spec)
+        )
         resumed = site.prepare(old.spec.id, build)
         with session_of(spark, spark_place, "rebuild", lasting=True) as session:
             follow(to=site.new, once=True, spark=session, tell=tell)
@@ -122,22 +132,24 @@ def rebuild(
                 "in the place of the old one: run it again, and look at the log if that does not "
                 "help",
             )
+        figures = new.rows.figures()["rows"], new.bad_rows.figures()["rows"]
+        spec = new.spec.with_changes(
+            **{name: getattr(wanted, name) for name in _WHERE}, start=wanted.start
+        )
         with new.directory.locked():
-            new.directory.write(
-                new.spec.with_changes(
-                    **{name: getattr(wanted, name) for name in _WHERE}, start=wanted.start
-                )
-            )
-            figures = new.rows.figures()["rows"], new.bad_rows.figures()["rows"]
-            exchange(directory.root, site.new)
+            if isinstance(old.rows, LastingSink):
+                Takeover(directory, site.new, spec).begin()
+            else:
+                new.directory.write(spec)
+                exchange(directory.root, site.new)
             site.clear()
     return RebuildReport(*figures, resumed, report)
 
 
-#: Whose tables can be exchanged: all of them is in their directory, with no whole path in it.
-_IN_ONE_DIRECTORY: Final = ("delta", "parquet")
-#: What is other while a table is made: where it reads, and that it tells no group.
-_WHERE: Final = ("name_server", "store", "broker_name", "group")
+#: What is other while a table is made: where it reads, that it tells no group, and its name.
+_WHERE: Final = ("name_server", "store", "broker_name", "group", "table")
+#: What the name by which others know a table is made of.
+_NAME: Final = ("format", "table", "database")
 
 
 class _Site:
@@ -173,6 +185,7 @@ class _Site:
         except (NotATable, OSError, ValueError):
             pass
         shutil.rmtree(self.new, ignore_errors=True)
+        drop(FollowedTable(directory, build))
         mark.parent.mkdir(parents=True)
         mark.write_text(json.dumps(wanted))
         directory.write(build)
@@ -192,6 +205,18 @@ def _wanted(old: TableSpec, asked: Mapping[str, Any]) -> TableSpec:
     spec = old.with_changes(**given, id="")
     assert TableColumns.of(spec) is not None  # what is wrong with it shows here
     return spec
+
+
+def _check_names(old: TableSpec, wanted: TableSpec) -> None:
+    """See that a table that is known by its name keeps that.
+
+    Raises:
+        ConfigError: If it would not.
+    """
+    is_known = {"iceberg", "postgres"} & {old.format, wanted.format}
+    for name in _NAME:
+        if is_known and getattr(old, name) != getattr(wanted, name):
+            raise ConfigError("rebuild", f"makes the same table anew: its {name} cannot be another")
 
 
 def _begins(
@@ -243,11 +268,11 @@ def _start(wanted: TableSpec, begins: Mapping[Queue, int]) -> str:
 
 def _carry_replayed(spark: SparkSession, old: FollowedTable, new: FollowedTable) -> None:
     """Have bad rows that were sent to the topic again count as that in the new table, too."""
-    if not old.directory.replayed.exists():
+    if not old.has_replayed:
         return
     places: set[tuple[str, int, int]] = set()
     schema = pa.schema([BAD_ROWS.field(name) for name in ("broker", "queue_id", "queue_offset")])
-    for part in mendable(old, old.replayed).stored().parts:
+    for part in old.replayed.stored().parts:
         for batch in part.read(schema):
             found = (batch.column(name).to_pylist() for name in schema.names)
             places.update(zip(*found, strict=True))

@@ -22,6 +22,7 @@ from rocketpipe.tables.columns import BAD_ROWS, BODY, DIGEST, ERROR, OF_MESSAGE
 from rocketpipe.tables.decoding import Decoding, RowDecoder
 from rocketpipe.tables.digests import of_bodies
 from rocketpipe.tables.files import RowsTo, RowWriter
+from rocketpipe.tables.sinks.nul import NO_NUL, rows_with
 from rocketpipe.tables.stored import StoredPart
 
 Target = Literal["table", "topic", "settled"]
@@ -43,7 +44,7 @@ class Choice:
 
     def of(self, bad: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """For each row, whether it is chosen; one without a body never is."""
-        chosen = np.asarray(bad.column(BODY).is_valid())
+        chosen = np.array(bad.column(BODY).is_valid(), np.bool_)
         if self.error is not None:
             wanted = re.compile(self.error)
             errors = bad.column(ERROR).to_pylist()
@@ -100,6 +101,9 @@ class ReplayTask:
         self, bad: pa.RecordBatch, files: dict[str, RowWriter], numbers: dict[str, int]
     ) -> None:
         chosen = self.choice.of(bad)
+        if self.decoding.form == "postgres" and self.to != "settled":
+            # Keys or tags had a NUL, and are no more what was sent.
+            chosen[list(rows_with({name: bad.column(name) for name in _MESSAGE}, NO_NUL))] = False
         left = bad.filter(pa.array(~chosen))
         files[BAD].add(left)
         numbers["left"] += left.num_rows

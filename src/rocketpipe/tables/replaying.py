@@ -2,7 +2,8 @@
 
     replay("lake/orders", to="table", schema="city STRING, cents INT, tip INT")
 
-    1  tasks decode the bad rows and write files    which are part of nothing yet
+    1  tasks decode the bad rows and write files    which are part of nothing yet (in PostgreSQL
+                                                    tables of their own, which are logged)
     2  ``replay.json`` names them all               from now on it will be done, whoever dies
     3  rows are added to the table; or messages are sent to the topic, all at once, and what was
        sent is added to ``replayed``                each once, by the replay's name
@@ -19,7 +20,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,11 +31,10 @@ from rocketpipe.tables.columns import BAD_ROWS, BODY
 from rocketpipe.tables.decoding import Decoding
 from rocketpipe.tables.directory import TableDirectory
 from rocketpipe.tables.errors import NotATable, ReplayFailed
-from rocketpipe.tables.files import LIST_SCHEMA, Folder, WrittenFile
+from rocketpipe.tables.files import LIST_SCHEMA, WrittenFile
 from rocketpipe.tables.following import Watch, asked_spec, persistently, session_of
 from rocketpipe.tables.replay_task import BAD, DONE, NUMBERS, ROWS, Choice, ReplayTask, Target
-from rocketpipe.tables.sinks.sink import BatchSink, MendableSink
-from rocketpipe.tables.stored import StoredFile
+from rocketpipe.tables.stored import StoredPart
 from rocketpipe.tables.table import FollowedTable
 
 if TYPE_CHECKING:
@@ -138,7 +138,6 @@ def replay(
         sent_to = name_server or table.spec.name_server
         if to == "topic" and sent_to is None:
             raise ConfigError("--namesrv", "is missing: the table is read from a store")
-        mendable(table, table.rows)
         if to == "table" and table.spec.properties:
             raise ConfigError(
                 "--to",
@@ -148,11 +147,12 @@ def replay(
         if unfinished is None:
             table.check()
         with session_of(spark, spark_place, "replay", lasting=False, watch=watch) as session:
+            replayer = Replayer(table, _listed_by(session), _sent_by(session))
             if unfinished is not None:
-                _finish(session, FollowedTable.open(place), unfinished)
+                replace(replayer, table=FollowedTable.open(place)).finish(unfinished)
                 table.check()
             table.prepare()
-            report = _replayed(session, table, decoding, to, Choice(error), sent_to)
+            report = replayer.replay(decoding, to, Choice(error), sent_to)
     return replace(report, resumed=0 if unfinished is None else unfinished.replayed)
 
 
@@ -162,107 +162,114 @@ def settle(
     """Have bad rows count as replayed, since in another table of the topic they were."""
     if places:
         decoding = Decoding.of(table.spec)
-        _replayed(spark, table, decoding, "settled", Choice(places=places), None)
+        replayer = Replayer(table, _listed_by(spark), _sent_by(spark))
+        replayer.replay(decoding, "settled", Choice(places=places), None)
 
 
-def _replayed(
-    spark: SparkSession,
-    table: FollowedTable,
-    decoding: Decoding,
-    to: Target,
-    choice: Choice,
-    name_server: str | None,
-) -> ReplayReport:
-    bad_rows = mendable(table, table.bad_rows)
-    parts = tuple(bad_rows.stored().parts)
-    if not parts:
-        return ReplayReport(0, 0, 0)
-    table.replayed.prepare(BAD_ROWS)
-    task = ReplayTask(
-        parts,
-        choice,
-        to,
-        decoding,
-        table.rows.rows_to,
-        table.bad_rows.rows_to,
-        table.replayed.rows_to,
-    )
-    files: dict[str, list[WrittenFile]] = {ROWS: [], BAD: [], DONE: []}
-    numbers = {"replayed": 0, "failed": 0, "left": 0}
-    for kind, facts in _listed(spark, table, task):
-        if kind == NUMBERS:
-            numbers = {name: numbers[name] + more for name, more in json.loads(facts).items()}
+@dataclass(frozen=True, slots=True)
+class Replayer:
+    """Replays the bad rows of one table, for who has its lock."""
+
+    table: FollowedTable
+    #: Has a task done for each of its parts; gives what the tasks list.
+    list_files: Callable[[FollowedTable, ReplayTask], Iterable[tuple[str, str]]]
+    #: Sends what a journal says, all of it at once and once only: by its name.
+    send: Callable[[FollowedTable, Journal], None]
+
+    def replay(
+        self, decoding: Decoding, to: Target, choice: Choice, name_server: str | None
+    ) -> ReplayReport:
+        """Decode bad rows again, and have each where it belongs now."""
+        table = self.table
+        parts = tuple(table.bad_rows.stored().parts)
+        if not parts:
+            return ReplayReport(0, 0, 0)
+        table.prepare_replayed()
+        task = ReplayTask(
+            parts,
+            choice,
+            to,
+            decoding,
+            table.rows.mends_to,
+            table.bad_rows.mends_to,
+            table.replayed.mends_to,
+        )
+        files: dict[str, list[WrittenFile]] = {ROWS: [], BAD: [], DONE: []}
+        numbers = {"replayed": 0, "failed": 0, "left": 0}
+        for kind, facts in self.list_files(table, task):
+            if kind == NUMBERS:
+                numbers = {name: numbers[name] + more for name, more in json.loads(facts).items()}
+            else:
+                files[kind].append(WrittenFile(**json.loads(facts)))
+        if numbers["replayed"] or numbers["failed"]:
+            kept = {kind: tuple(some) for kind, some in files.items()}
+            name = f"replay-{uuid.uuid4()}"
+            journal = Journal(name, to, table.spec.topic, name_server, kept, numbers["replayed"])
+            journal.write(table.directory.replay_path)
+            self.finish(journal)
         else:
-            files[kind].append(WrittenFile(**json.loads(facts)))
-    if numbers["replayed"] or numbers["failed"]:
-        kept = {kind: tuple(some) for kind, some in files.items()}
-        name = f"replay-{uuid.uuid4()}"
-        journal = Journal(name, to, table.spec.topic, name_server, kept, numbers["replayed"])
-        journal.write(table.directory.replay_path)
-        _finish(spark, table, journal)
-    return ReplayReport(**numbers)
+            table.bad_rows.discard(files[BAD])
+        return ReplayReport(**numbers)
+
+    def finish(self, journal: Journal) -> None:
+        """Do what was decided, as far as it is not done."""
+        table, files = self.table, journal.files
+        if journal.to == "table":
+            table.rows.add_named(files[ROWS], journal.name)
+        elif files[DONE]:
+            if journal.to == "topic" and not table.replayed.has_named(journal.name):
+                self.send(table, journal)
+            table.replayed.add_named(files[DONE], journal.name)
+        table.bad_rows.replace_named(files[BAD], journal.name)
+        table.directory.replay_path.unlink()
 
 
-def _finish(spark: SparkSession, table: FollowedTable, journal: Journal) -> None:
-    files = journal.files
-    if journal.to == "table":
-        mendable(table, table.rows).add_named(files[ROWS], journal.name)
-    elif files[DONE]:
-        replayed = mendable(table, table.replayed)
-        if journal.to == "topic" and not replayed.has_named(journal.name):
-            _send(spark, table, journal)
-        replayed.add_named(files[DONE], journal.name)
-    mendable(table, table.bad_rows).replace_named(files[BAD], journal.name)
-    table.directory.replay_path.unlink()
+def _listed_by(
+    spark: SparkSession,
+) -> Callable[[FollowedTable, ReplayTask], list[tuple[str, str]]]:
+    def listed(table: FollowedTable, task: ReplayTask) -> list[tuple[str, str]]:
+        numbers: Any = spark.range(0, len(task.parts), 1, len(task.parts))
+        return persistently(
+            lambda: [tuple(row) for row in numbers.mapInArrow(task, LIST_SCHEMA).collect()],
+            lambda reason: ReplayFailed(str(table.directory), reason),
+        )
+
+    return listed
 
 
-def mendable(table: FollowedTable, sink: BatchSink) -> MendableSink:
-    """A sink, if it can be mended; raises ConfigError otherwise."""
-    if not isinstance(sink, MendableSink):
-        raise ConfigError("replay", f"is not possible with tables of format {table.spec.format}")
-    return sink
+def _sent_by(spark: SparkSession) -> Callable[[FollowedTable, Journal], None]:
+    def sent(table: FollowedTable, journal: Journal) -> None:
+        parts = tuple(table.replayed.written(journal.files[DONE]))
+        frame: Any = spark.range(0, len(parts), 1, len(parts)).mapInArrow(_Sent(parts), _SENT)
+        options = {
+            "nameServer": journal.name_server,
+            "topic": journal.topic,
+            "delivery": "staged",
+            "txn": journal.name,
+            "onRepeat": "skip",
+        }
+        persistently(
+            lambda: frame.write.format("rocketpipe").options(**options).mode("append").save(),
+            lambda reason: ReplayFailed(
+                str(table.directory),
+                f"{reason}; run the same again when that is mended: what was sent is not sent "
+                "twice",
+            ),
+        )
 
-
-def _listed(spark: SparkSession, table: FollowedTable, task: ReplayTask) -> list[tuple[str, str]]:
-    numbers: Any = spark.range(0, len(task.parts), 1, len(task.parts))
-    return persistently(
-        lambda: [tuple(row) for row in numbers.mapInArrow(task, LIST_SCHEMA).collect()],
-        lambda reason: ReplayFailed(str(table.directory), reason),
-    )
-
-
-def _send(spark: SparkSession, table: FollowedTable, journal: Journal) -> None:
-    """Send messages, all of them at once and once only: by the replay's name."""
-    folder = table.replayed.rows_to
-    assert isinstance(folder, Folder)  # what can be mended is made of files
-    files = [StoredFile(f"{folder.path}/{each.path}", each.size) for each in journal.files[DONE]]
-    frame: Any = spark.range(0, len(files), 1, len(files)).mapInArrow(_Sent(files), _SENT)
-    options = {
-        "nameServer": journal.name_server,
-        "topic": journal.topic,
-        "delivery": "staged",
-        "txn": journal.name,
-        "onRepeat": "skip",
-    }
-    persistently(
-        lambda: frame.write.format("rocketpipe").options(**options).mode("append").save(),
-        lambda reason: ReplayFailed(
-            str(table.directory),
-            f"{reason}; run the same again when that is mended: what was sent is not sent twice",
-        ),
-    )
+    return sent
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
     """Reads what is sent, in tasks."""
 
-    files: Sequence[StoredFile]
+    parts: Sequence[StoredPart]
 
     def __call__(self, batches: Any) -> Any:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for rows in self.files[number].read(BAD_ROWS):
+                for rows in self.parts[number].read(BAD_ROWS):
                     yield rows.select([BODY, "keys", "tags"])
 
 

@@ -38,6 +38,8 @@ class Stored:
 
     last_batch: int | None = None
     parts: Sequence[StoredPart] = ()
+    #: Whether tasks also see rows that came later.
+    is_growing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from rocketpipe.errors import ConfigError
 from rocketpipe.tables.checkpoint import Checkpoint
 from rocketpipe.tables.columns import BAD_ROWS, ONLY_MORE, TableColumns, misfit
 from rocketpipe.tables.directory import TableDirectory, check_same
-from rocketpipe.tables.errors import HalfReplayed, NotATable, SpecMismatch
+from rocketpipe.tables.errors import HalfRebuilt, HalfReplayed, NotATable, SpecMismatch
 from rocketpipe.tables.sinks.database import Database, TableName
 from rocketpipe.tables.sinks.delta import DeltaSink
 from rocketpipe.tables.sinks.iceberg import IcebergCatalogue, IcebergSink
@@ -60,6 +60,16 @@ class FollowedTable:
         return self._sink(self.directory.replayed, "replayed", BAD_ROWS)
 
     @property
+    def has_replayed(self) -> bool:
+        """Whether there may be some of them."""
+        return self.directory.replayed.exists()
+
+    def prepare_replayed(self) -> None:
+        """Have a place for them; only for who has the table's lock."""
+        self.directory.replayed.mkdir(exist_ok=True)  # says so also where they are in a database
+        self.replayed.prepare(BAD_ROWS)
+
+    @property
     def spans(self) -> Spans:
         """What the table took of its topic.
 
@@ -94,7 +104,7 @@ class FollowedTable:
             self.rows.check_free()
             self.bad_rows.check_free()
             return
-        self.check_replayed()
+        self.check_whole()
         there = FollowedTable(self.directory, self.directory.read())
         last = there.rows.last_batch()
         there.checkpoint.check(str(self.directory), there.spec.id, last)
@@ -111,17 +121,24 @@ class FollowedTable:
                 "its last batch is half done: follow it once as it was, then change it",
             )
 
-    def check_replayed(self) -> None:
-        """See that no replay of bad rows was cut off.
+    def check_whole(self) -> None:
+        """See that neither a replay of bad rows nor a rebuild was cut off.
 
         Raises:
-            HalfReplayed: If one was.
+            HalfReplayed: If a replay was.
+            HalfRebuilt: If a rebuild was, while the table got its rows.
         """
         if self.directory.replay_path.exists():
             raise HalfReplayed(
                 str(self.directory),
                 "a replay of its bad rows was cut off, and rows may be in two places: finish it "
                 "with `rocketpipe table replay`",
+            )
+        if self.directory.takeover_path.exists():
+            raise HalfRebuilt(
+                str(self.directory),
+                "a rebuild was cut off while its rows were put in place: finish it with "
+                "`rocketpipe table rebuild`",
             )
 
     def prepare(self) -> None:
@@ -165,7 +182,7 @@ class FollowedTable:
     def _sink(self, root: Path, name: str, schema: pa.Schema) -> BatchSink:
         partition_by = self.spec.partition_by if name == "rows" else None
         if self.spec.format == "parquet":
-            return ParquetSink(root, self.directory.staging / name, schema)
+            return ParquetSink(root, self.directory.staging / name)
         if self.spec.format == "postgres":
             return self._postgres(name, schema)
         if self.spec.format == "iceberg":

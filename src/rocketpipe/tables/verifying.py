@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,9 +45,7 @@ from rocketpipe.tables.decoding import Decoding
 from rocketpipe.tables.differences import FINDING_SCHEMA, Differences, Finding, joined
 from rocketpipe.tables.errors import CheckpointMismatch, VerifyFailed
 from rocketpipe.tables.following import Watch, persistently, session_of
-from rocketpipe.tables.sinks.sink import BatchSink, ReadableSink
 from rocketpipe.tables.spans import Queue, Spans
-from rocketpipe.tables.stored import Stored
 from rocketpipe.tables.table import FollowedTable
 
 if TYPE_CHECKING:
@@ -110,28 +107,28 @@ def verify(
         NotATable: If the directory is something else.
         CheckpointMismatch: If table and checkpoint do not belong together.
         HalfReplayed: If a replay of its bad rows was cut off.
+        HalfRebuilt: If a rebuild of it was.
         UnknownTopic: If its topic is no more.
         QueuesUnreachable: If a broker that has some of it is away.
         VerifyFailed: If the comparison itself fails.
     """
     table = FollowedTable.open(place)
-    table.check_replayed()
+    table.check_whole()
     where = elsewhere(table, name_server, store, broker_name)
     options = ReadOptions.parse(source_of(where))
     is_written = table.directory.writer() is not None
-    frames: list[tuple[BatchSink, int]] = []
-    stored = _stored(table.rows, STORED, frames)
+    stored = table.rows.stored()
     if not is_written:
         table.checkpoint.check(str(table.directory), table.spec.id, stored.last_batch)
     comparing = _Plan.of(table, stored.last_batch, options)
     parts: list[Part] = [*comparing.parts]
-    parts += [StoredRows(each) for each in stored.parts]
+    parts += [StoredRows(each, is_ahead=stored.is_growing) for each in stored.parts]
     bad_sinks = [table.bad_rows]
-    if table.directory.replayed.exists():
+    if table.has_replayed:
         bad_sinks.append(table.replayed)
     for sink in bad_sinks:
-        bad = _stored(sink, STORED_BAD, frames)
-        is_ahead = _number(bad.last_batch) > _number(stored.last_batch)
+        bad = sink.stored()
+        is_ahead = bad.is_growing or _number(bad.last_batch) > _number(stored.last_batch)
         parts += [StoredRows(each, is_bad=True, is_ahead=is_ahead) for each in bad.parts]
     task = Comparison(
         tuple(parts),
@@ -142,15 +139,7 @@ def verify(
         _shift(comparing.messages + comparing.older),
     )
     with session_of(spark, spark_place, "verify", lasting=True, watch=watch) as session:
-        return _compared(session, table, comparing, task, options, frames)
-
-
-def _stored(sink: BatchSink, side: int, frames: list[tuple[BatchSink, int]]) -> Stored:
-    """What a table has, in parts that tasks read; or it is one of those that Spark reads."""
-    if isinstance(sink, ReadableSink):
-        return sink.stored()
-    frames.append((sink, side))
-    return Stored(sink.last_batch())
+        return _compared(session, table, comparing, task, options)
 
 
 def elsewhere(
@@ -288,19 +277,18 @@ def _compared(
     planned: _Plan,
     task: Comparison,
     options: ReadOptions,
-    frames: Sequence[tuple[BatchSink, int]],
 ) -> VerifyReport:
     def failed(reason: str) -> VerifyFailed:
         return VerifyFailed(str(table.directory), reason)
 
-    sums = persistently(lambda: _sums(spark, task, frames), failed)
+    sums = persistently(lambda: _sums(spark, task), failed)
     only = _unequal(sums)
     found: list[Any] = []
     if only:
         parts = planned.within(only, task.shift)
         parts += [each for each in task.parts if isinstance(each, StoredRows)]
         again = replace(task, parts=tuple(parts), only=only)
-        found = persistently(lambda: _rows(spark, again, frames), failed)
+        found = persistently(lambda: _rows(spark, again), failed)
     counts, findings = joined(each.asDict() for each in found)
     if counts["extra"]:
         _forget_aged(counts, findings, task.bounds, options)
@@ -338,30 +326,20 @@ def _unequal(sums: Sequence[Any]) -> dict[Pair, frozenset[int]]:
     return {pair: frozenset(buckets) for pair, buckets in found.items()}
 
 
-def _sums(
-    spark: SparkSession, task: Comparison, frames: Sequence[tuple[BatchSink, int]]
-) -> list[Any]:
+def _sums(spark: SparkSession, task: Comparison) -> list[Any]:
     from pyspark.sql import functions as f
 
-    if not task.parts and not frames:
+    if not task.parts:
         return []
     frame = _numbers(spark, task).mapInArrow(task.sums, SUM_SCHEMA)
-    for sink, side in frames:
-        work = partial(task.sums_of, side=side)
-        frame = frame.unionAll(_frame(spark, task, sink, side).mapInArrow(work, SUM_SCHEMA))
     grouped = frame.groupBy("side", "broker", "queue_id", "bucket")
     summed = grouped.agg(f.sum("number").alias("number"), f.bit_xor("digest").alias("digest"))
     found: list[Any] = summed.collect()
     return found
 
 
-def _rows(
-    spark: SparkSession, task: Comparison, frames: Sequence[tuple[BatchSink, int]]
-) -> list[Any]:
+def _rows(spark: SparkSession, task: Comparison) -> list[Any]:
     frame = _numbers(spark, task).mapInArrow(task.rows, ROW_SCHEMA)
-    for sink, side in frames:
-        work = partial(task.rows_of, side=side)
-        frame = frame.unionAll(_frame(spark, task, sink, side).mapInArrow(work, ROW_SCHEMA))
     grouped = frame.groupBy("broker", "queue_id", "bucket")
     differences = Differences(task.bounds)
     # Spark counts a function's arguments, and takes one with two for another kind.
@@ -372,10 +350,6 @@ def _rows(
 def _numbers(spark: SparkSession, task: Comparison) -> Any:
     """A frame with the number of each part, a task for each."""
     return spark.range(0, len(task.parts), 1, max(1, len(task.parts)))
-
-
-def _frame(spark: SparkSession, task: Comparison, sink: BatchSink, side: int) -> Any:
-    return sink.frame(spark, task.columns_of(side).names)
 
 
 def _forget_aged(

@@ -35,15 +35,19 @@ class Servers:
 
 
 @contextmanager
-def serving(scratch: Path, arguments: Sequence[str] = ()) -> Iterator[Servers]:
+def serving(
+    scratch: Path, arguments: Sequence[str] = (), *, small_files: bool = True
+) -> Iterator[Servers]:
     """Run ``rocketpipe serve``, on free ports, for the length of the block.
 
-    It keeps data and log in ``scratch``, whatever else ``arguments`` say.
+    It keeps data and log in ``scratch``, whatever else ``arguments`` say; in ``small_files``, or
+    those that it has by itself.
 
     Raises:
         ServersFailed: If they do not start.
     """
-    command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", *arguments, "--small-files"]
+    command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", *arguments]
+    command += ["--small-files"] if small_files else []
     command += ["--data", str(scratch / "store")]
     command += ["--namesrv", "127.0.0.1:0", "--broker", "127.0.0.1:0"]
     with (scratch / LOG_NAME).open("ab") as log:

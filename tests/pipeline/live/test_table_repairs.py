@@ -154,7 +154,11 @@ REPLAY_STEPS = [
     ("SINK.replace_named", "after"),
     ("replaying._send", "after"),
 ]
-SINKS = {"delta": "sinks.delta:DeltaSink", "parquet": "sinks.parquet:ParquetSink"}
+SINKS = {
+    "delta": "sinks.delta:DeltaSink",
+    "parquet": "sinks.parquet:ParquetSink",
+    "iceberg": "sinks.iceberg:IcebergSink",
+}
 
 
 @pytest.mark.soak
@@ -184,7 +188,7 @@ def test_a_table_made_anew_knows_what_was_sent_again(
     ("form", "to", "step", "when"),
     [
         pytest.param(form, to, *step, marks=pytest.mark.soak)
-        for form in ("delta", "parquet")
+        for form in SINKS
         for to in ("table", "topic")
         for step in REPLAY_STEPS
         if (to, step) != ("table", REPLAY_STEPS[4])

@@ -148,20 +148,20 @@ def test_a_commit_whose_answer_was_lost_is_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to = made(tmp_path)
-    append = to._append
+    append = to._write
 
     def answered_by_nobody(*given: Any) -> None:
         append(*given)
         raise CommitStateUnknownException("the connection is gone")
 
-    monkeypatch.setattr(to, "_append", answered_by_nobody)
+    monkeypatch.setattr(to, "_write", answered_by_nobody)
     assert to.commit(written(to, 1), 0)
     assert numbers(to) == [1]
 
     def never_heard(*given: Any) -> None:
         raise CommitStateUnknownException("the connection is gone")
 
-    monkeypatch.setattr(to, "_append", never_heard)
+    monkeypatch.setattr(to, "_write", never_heard)
     with pytest.raises(BatchConflict, match="batch 1 was not written"):
         to.commit(written(to, 2), 1)
 
@@ -249,3 +249,22 @@ def test_a_catalogue_is_one_that_pyiceberg_is_told_of(
     assert not (tmp_path / "unused.db").exists()
     with pytest.raises(ConfigError, match="PYICEBERG_CATALOG__NOBODY__URI"):
         IcebergCatalogue(tmp_path / "unused.db", "nobody").load()
+
+
+def test_rows_beside_the_batches_are_there_once_by_their_name(tmp_path: Path) -> None:
+    to = made(tmp_path, "kind")
+    to.commit([*written(to, 1), *written(to, 2, kind="b")], 0)
+    more = written(to, 3)
+    [part] = to.written(more)
+    assert [batch.column("number").to_pylist() for batch in part.read(SCHEMA)] == [[3]]
+    assert not to.has_named("replay-1")
+    for _ in range(2):
+        to.add_named(more, "replay-1")
+        assert to.has_named("replay-1")
+        assert numbers(to) == [1, 2, 3]
+    instead = written(to, 4)
+    for _ in range(2):
+        to.replace_named(instead, "replay-2")
+        assert numbers(to) == [4]
+    to.replace_named([], "replay-3")
+    assert (numbers(to), to.figures()["rows"], to.last_batch()) == ([], 0, 0)

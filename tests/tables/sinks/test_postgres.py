@@ -21,7 +21,8 @@ SCHEMA = pa.schema([("number", pa.int64()), ("kind", pa.string())])
 
 
 def sink(address: str, table: str = "orders", table_id: str = "me") -> PostgresSink:
-    return PostgresSink(Database(address), TableName.parse(table), table_id, "/lake/orders.follow")
+    name = TableName.parse(table)
+    return PostgresSink(Database(address), name, table_id, "/lake/orders.follow", SCHEMA)
 
 
 def made(address: str, table: str = "orders") -> PostgresSink:
@@ -254,3 +255,31 @@ def test_a_server_that_crashes_between_copy_and_commit_loses_nothing(
     assert to.commit(written(to, 1, 2), 1)
     assert numbers(psql) == [0, 1, 2]
     assert stages(psql) == []
+
+
+def test_rows_beside_the_batches_are_there_once_by_their_name(
+    address: str, psql: Psql, postgres_server: PostgresServer
+) -> None:
+    to = made(address)
+    to.commit(written(to, 1), 0)
+    copied = to.mends_to.open(SCHEMA, None)
+    copied.add(pa.RecordBatch.from_pydict({"number": [2, 3], "kind": ["b", None]}, SCHEMA))
+    files = copied.finish()
+    postgres_server.crash()  # they were decided on, so they are not lost
+    postgres_server.start()
+    [part] = to.written(files)
+    assert [batch.column("number").to_pylist() for batch in part.read(SCHEMA)] == [[2, 3]]
+    assert not to.has_named("replay-1")
+    for _ in range(2):
+        to.add_named(files, "replay-1")
+        assert to.has_named("replay-1")
+        assert numbers(psql) == [1, 2, 3]
+    copied = to.mends_to.open(SCHEMA, None)
+    copied.add(pa.RecordBatch.from_pydict({"number": [4], "kind": ["b"]}, SCHEMA))
+    files = copied.finish()
+    for _ in range(2):
+        to.replace_named(files, "replay-2")
+        assert numbers(psql) == [4]
+    to.replace_named([], "replay-3")
+    assert (numbers(psql), to.figures()["rows"], to.last_batch()) == ([], 0, 0)
+    assert psql("SELECT relname FROM pg_class WHERE relname LIKE '%_mend_%'") == []

@@ -1,4 +1,4 @@
-"""The rows of a table of PostgreSQL, as Spark reads them."""
+"""The rows of a table of PostgreSQL, as tasks read them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from rocketpipe.tables.sinks import postgres_rows
 from rocketpipe.tables.sinks.database import Database, TableName
 from rocketpipe.tables.sinks.postgres import PostgresSink
-from rocketpipe.tables.sinks.postgres_rows import PageReader
+from rocketpipe.tables.sinks.postgres_rows import Pages
+from rocketpipe.tables.stored import UnreadablePart
 
 SCHEMA = pa.schema(
     [
@@ -39,20 +39,16 @@ def filled(address: str, count: int) -> PostgresSink:
 def test_tasks_read_all_pages_once(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_rows, "_TASK_PAGES", 2)
     monkeypatch.setattr(postgres_rows, "_FETCH_ROWS", 50)
-    filled(address, 1000)
-    reader = PageReader(Database(address), TableName.parse("orders"), SCHEMA)
-    count = reader.portions()
-    assert count > 3
-    numbers = pa.RecordBatch.from_pydict({"id": range(count)})
-    found = [row for batch in reader([numbers]) for row in batch.to_pylist()]
+    parts = filled(address, 1000).stored().parts
+    assert len(parts) > 3
+    found = [row for part in parts for batch in part.read(SCHEMA) for row in batch.to_pylist()]
     assert sorted(row["queue_offset"] for row in found) == list(range(1000))
     assert found[0]["keys"] == ["k"]
     assert found[0]["body"] == b"x"
     assert found[0]["pair"] == {"a": found[0]["queue_offset"]}
 
 
-@pytest.mark.spark
-def test_a_frame_has_the_columns_that_are_asked_for(address: str, spark: SparkSession) -> None:
-    frame = filled(address, 10).frame(spark, ["queue_offset", "keys"])
-    assert frame.columns == ["queue_offset", "keys"]
-    assert sorted(row.queue_offset for row in frame.collect()) == list(range(10))
+def test_a_table_that_is_gone_cannot_be_read(address: str) -> None:
+    pages = Pages(Database(address), TableName.parse("gone"), 0)
+    with pytest.raises(UnreadablePart, match='relation "gone" does not exist'):
+        list(pages.read(SCHEMA))

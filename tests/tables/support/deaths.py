@@ -101,7 +101,12 @@ def opened(place: Path, form: str, address: str) -> FollowedTable:
 
 def fill(place: Path, form: str, address: str) -> FollowedTable:
     """Have all batches in the table, as a query does that begins anew: some may be there."""
-    fill_one = BatchWriter(opened(place, form, address), list_files=_done)
+    return fill_table(opened(place, form, address))
+
+
+def fill_table(table: FollowedTable) -> FollowedTable:
+    """The same, of a table that was made otherwise."""
+    fill_one = BatchWriter(table, list_files=done)
     first = 0
     for batch, tasks in enumerate(BATCHES):
         made = []
@@ -112,7 +117,7 @@ def fill(place: Path, form: str, address: str) -> FollowedTable:
     return fill_one.table
 
 
-def _done(frame: Any, task: Callable[[Iterable[Any]], Iterator[Any]]) -> Iterator[tuple[str, str]]:
+def done(frame: Any, task: Callable[[Iterable[Any]], Iterator[Any]]) -> Iterator[tuple[str, str]]:
     for batch in frame:
         for listed in task(iter([batch])):
             for row in listed.to_pylist():
@@ -136,7 +141,7 @@ def _messages(bodies: tuple[bytes, ...], first: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns, schema)
 
 
-def watch(form: str, die_at: str | None) -> None:
+def watch(form: str, die_at: str | None, more: Iterable[tuple[str, str, str]] = ()) -> None:
     """Have each step printed, or the process die at one."""
     seen: Counter[str] = Counter()
 
@@ -148,7 +153,7 @@ def watch(form: str, die_at: str | None) -> None:
         elif name == die_at:
             os.killpg(os.getpgrp(), signal.SIGKILL)  # it was started as a group of its own
 
-    for module, owner, name in (*WATCHED[form], _SPEC):
+    for module, owner, name in dict.fromkeys((*WATCHED[form], _SPEC, *more)):
         _wrap(getattr(import_module(module), owner), name, f"{owner}.{name}", came)
 
 

@@ -28,12 +28,10 @@ import pyarrow.compute as pc
 
 from rocketpipe.tables.files import WrittenFile
 from rocketpipe.tables.sinks.database import Database, TableName
+from rocketpipe.tables.sinks.nul import NO_NUL, NUL
 
 #: What is turned into text at once, in bytes of Arrow.
 _SLICE_BYTES: Final = 16 << 20
-_NUL: Final = "\0"
-#: What stands for NUL in the texts of a bad row; PostgreSQL has none.
-_NO_NUL: Final = "\N{REPLACEMENT CHARACTER}"
 _ESCAPES: Final = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _TYPES: Final[dict[pa.DataType, str]] = {
     pa.bool_(): "boolean",
@@ -59,6 +57,8 @@ class StagingTables:
     schema: str | None
     #: What the names of the tables begin with.
     prefix: str
+    #: Whether a server that crashes still has them.
+    is_logged: bool = False
 
     def open(self, schema: pa.Schema, partition_by: str | None) -> CopiedRows:
         """Begin to copy the rows of a task."""
@@ -116,7 +116,8 @@ class CopiedRows:
         self._stack.enter_context(connection.transaction())
         name = TableName(self._to.schema, self._name).quoted
         columns = sql.SQL(", ").join(column_of(each) for each in self._schema)
-        connection.execute(sql.SQL("CREATE UNLOGGED TABLE {} ({})").format(name, columns))
+        kind = sql.SQL("" if self._to.is_logged else "UNLOGGED")
+        connection.execute(sql.SQL("CREATE {} TABLE {} ({})").format(kind, name, columns))
         copy = connection.cursor().copy(sql.SQL("COPY {} FROM STDIN").format(name))
         return self._stack.enter_context(copy)
 
@@ -198,7 +199,7 @@ def _escaped(texts: pa.Array) -> pa.Array:
 
 
 def _without_nul(texts: pa.Array) -> pa.Array:
-    return pc.replace_substring(texts, _NUL, _NO_NUL)
+    return pc.replace_substring(texts, NUL, NO_NUL)
 
 
 def _json(value: Any, kind: pa.DataType) -> str:
@@ -219,9 +220,9 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
         return [_plain(each, kind.value_type) for each in value]
     if isinstance(value, dict):
         return {
-            each.name.replace(_NUL, _NO_NUL): _plain(value[each.name], each.type) for each in kind
+            each.name.replace(NUL, NO_NUL): _plain(value[each.name], each.type) for each in kind
         }
-    return str(value).replace(_NUL, _NO_NUL)
+    return str(value).replace(NUL, NO_NUL)
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -23,13 +23,11 @@ from rocketpipe.pipeline.delta import BatchConflict
 from rocketpipe.tables.columns import ONLY_MORE, misfit
 from rocketpipe.tables.errors import SpecMismatch
 from rocketpipe.tables.files import Folder, WrittenFile, as_text, remove
-from rocketpipe.tables.sinks.reading import frame_of
 from rocketpipe.tables.stored import Stored, StoredFile, in_parts
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
-    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("rocketpipe.tables")
 
@@ -53,6 +51,11 @@ class DeltaSink:
     def rows_to(self) -> Folder:
         """Files are written to where they stay: only the log says which count."""
         return Folder(str(self._root))
+
+    @property
+    def mends_to(self) -> Folder:
+        """The same."""
+        return self.rows_to
 
     def check_free(self) -> None:
         """Nothing: all of it is in its directory."""
@@ -103,6 +106,10 @@ class DeltaSink:
             return False
         self._write(table, files, self._id, batch, notes)
         return True
+
+    def written(self, files: Sequence[WrittenFile]) -> Sequence[StoredFile]:
+        """Files that tasks wrote and that are part of nothing yet."""
+        return [StoredFile(str(self._root / each.path), each.size) for each in files]
 
     def has_named(self, name: str) -> bool:
         """Whether a commit was made under a name."""
@@ -193,11 +200,6 @@ class DeltaSink:
             "bytes": sum(adds.column("size_bytes").to_pylist()) if adds.num_rows else 0,
             "version": table.version(),
         }
-
-    def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
-        """Some columns of its rows, as they are now."""
-        table = self._fresh()
-        return frame_of(spark, self._files(table), arrow_schema_of(table), columns)
 
     def stored(self) -> Stored:
         """The rows of its present version, whose files stay for as long as old ones are kept."""

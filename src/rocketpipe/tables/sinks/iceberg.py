@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,21 +28,21 @@ from rocketpipe.pipeline.delta import BatchConflict
 from rocketpipe.tables.columns import ONLY_MORE, misfit
 from rocketpipe.tables.errors import NotATable, SpecMismatch
 from rocketpipe.tables.files import Folder, WrittenFile, remove
+from rocketpipe.tables.sinks.iceberg_takeover import OWNER, take_over
 from rocketpipe.tables.sinks.iceberg_upkeep import IcebergUpkeep, data_file, local_path
-from rocketpipe.tables.sinks.reading import frame_of
 from rocketpipe.tables.stored import Stored, StoredFile, in_parts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("rocketpipe.tables")
 
 #: How often a commit that met another one is tried, the number looked at each time.
 _MOST_ATTEMPTS: Final = 5
 _NO_RETRY: Final = ("commit.retry.num-retries", "0")
-_OWNER: Final = "rocketpipe.table"
+#: The last that added or replaced rows beside the batches.
+_MENDED: Final = "rocketpipe.mended_by"
 _PROPERTIES: Final = {
     _NO_RETRY[0]: _NO_RETRY[1],
     "commit.manifest-merge.enabled": "true",
@@ -78,6 +78,11 @@ class IcebergSink:
         """Files are written to where they stay: only a snapshot says which count."""
         return Folder(str(self._root), keeps_part=True)
 
+    @property
+    def mends_to(self) -> Folder:
+        """The same."""
+        return self.rows_to
+
     def check_free(self) -> None:
         """See that the catalogue has no table of that name.
 
@@ -105,7 +110,7 @@ class IcebergSink:
         if table is None:
             self._create(schema)
             return
-        if table.properties.get(_OWNER) != self._id:
+        if table.properties.get(OWNER) != self._id:
             raise NotATable(
                 ".".join(self._identifier), "is another table: choose another name with --table"
             )
@@ -127,20 +132,82 @@ class IcebergSink:
         Raises:
             BatchConflict: If others wrote again and again at the same moment.
         """
+        attempt = str(uuid.uuid4())
+        numbers = {
+            f"rocketpipe.batch.{self._id}": str(batch),
+            f"rocketpipe.attempt.{self._id}": attempt,
+        }
+        said = {"rocketpipe.table": self._id, "rocketpipe.batch": str(batch), **(notes or {})}
+
+        def is_done(table: Table) -> bool:
+            last = self._last(table)
+            return last is not None and batch <= last
+
+        if self._once(is_done, lambda table: self._write(table, files, numbers, said), batch):
+            return True
+        if self._fresh().properties.get(f"rocketpipe.attempt.{self._id}") == attempt:
+            return True  # it was this one, and its answer was lost
+        remove(self._root, files)
+        return False
+
+    def has_named(self, name: str) -> bool:
+        """Whether files were added, or replaced, under a name, and none since."""
+        return self._fresh().properties.get(_MENDED) == name
+
+    def add_named(self, files: Sequence[WrittenFile], name: str) -> None:
+        """Commit files under a name of their own, unless that was done."""
+        self._mend(files, name, is_all=False)
+
+    def replace_named(self, files: Sequence[WrittenFile], name: str) -> None:
+        """Commit files in the place of all others, unless that was done."""
+        self._mend(files, name, is_all=True)
+
+    def _mend(self, files: Sequence[WrittenFile], name: str, *, is_all: bool) -> None:
+        said = {_MENDED: name}
+        self._once(
+            lambda table: table.properties.get(_MENDED) == name,
+            lambda table: self._write(table, files, said, said, is_all=is_all),
+            0,
+        )
+
+    def written(self, files: Sequence[WrittenFile]) -> Sequence[StoredFile]:
+        """What tasks wrote and no snapshot has yet, to be read."""
+        return [StoredFile(str(self._root / each.path), each.size) for each in files]
+
+    def take_over(self, new: IcebergSink) -> None:
+        """Have the rows of another table for its own, in one commit, and its batches' number.
+
+        It stays the same table to the catalogue, with its older snapshots.
+
+        Raises:
+            BatchConflict: If others wrote again and again at the same moment.
+        """
+        successor = new._fresh()
+        if self._open() is None:
+            self._create(arrow_schema_of(successor))
+        self._once(
+            lambda table: table.properties.get(OWNER) == new._id,
+            lambda table: take_over(table, self._root, successor, new._root),
+            0,
+        )
+
+    def _once(
+        self, is_done: Callable[[Table], bool], change: Callable[[Table], None], batch: int
+    ) -> bool:
+        """Change the table in one commit; False if that was done before.
+
+        Raises:
+            BatchConflict: If others wrote again and again at the same moment.
+        """
         from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
-        attempt = str(uuid.uuid4())
         met: Exception | None = None
         for _ in range(_MOST_ATTEMPTS):
             table = self._fresh()
-            last = self._last(table)
-            if last is not None and batch <= last:
-                if table.properties.get(f"rocketpipe.attempt.{self._id}") == attempt:
-                    return True  # it was this one, and its answer was lost
-                remove(self._root, files)
+            if is_done(table):
                 return False
             try:
-                self._append(table, files, batch, attempt, notes or {})
+                change(table)
             except (CommitFailedException, CommitStateUnknownException) as error:
                 log.info("commit met another table=%s batch=%d", self._root, batch)
                 met = error
@@ -172,11 +239,6 @@ class IcebergSink:
             "version": None if now is None else now.snapshot_id,
         }
 
-    def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
-        """Some columns of its rows, as they are now."""
-        table = self._fresh()
-        return frame_of(spark, _files(table), arrow_schema_of(table), columns)
-
     def stored(self) -> Stored:
         """The rows of its present snapshot."""
         table = self._open()
@@ -190,7 +252,7 @@ class IcebergSink:
             self._identifier,
             schema,
             location=f"file://{self._root}",
-            properties={**_PROPERTIES, _OWNER: self._id},
+            properties={**_PROPERTIES, OWNER: self._id},
         ) as making:
             names = making.table_metadata.schema().name_mapping
             making.set_properties({_NAMES: names.model_dump_json()})
@@ -198,23 +260,22 @@ class IcebergSink:
                 with making.update_spec() as parts:
                     parts.add_identity(self._partition_by)
 
-    def _append(
+    def _write(
         self,
         table: Table,
         files: Sequence[WrittenFile],
-        batch: int,
-        attempt: str,
-        notes: Mapping[str, str],
+        properties: Mapping[str, str],
+        said: Mapping[str, str],
+        *,
+        is_all: bool = False,
     ) -> None:
-        said = {"rocketpipe.table": self._id, "rocketpipe.batch": str(batch), **notes}
+        """One commit of files, beside those that are there or in their place."""
         with table.transaction() as change:
-            change.set_properties(
-                {
-                    f"rocketpipe.batch.{self._id}": str(batch),
-                    f"rocketpipe.attempt.{self._id}": attempt,
-                }
-            )
-            with change.update_snapshot(snapshot_properties=said).merge_append() as snapshot:
+            change.set_properties(dict(properties))
+            update = change.update_snapshot(snapshot_properties=dict(said))
+            with update.overwrite() if is_all else update.merge_append() as snapshot:
+                for task in table.scan().plan_files() if is_all else ():
+                    snapshot.delete_data_file(task.file)
                 for each in files:
                     part = each.part.get(self._partition_by) if self._partition_by else None
                     snapshot.append_data_file(data_file(table, self._root / each.path, part))

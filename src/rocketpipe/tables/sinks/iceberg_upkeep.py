@@ -23,8 +23,10 @@ import pyarrow.parquet as pq
 from rocketpipe.tables.files import Folder, PartFiles, WrittenFile, remove
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
 
 log = logging.getLogger("rocketpipe.tables")
 
@@ -154,12 +156,18 @@ def data_file(table: Table, path: Path, part: str | None) -> DataFile:
 
     The value is told, not taken from the file's statistics: they leave long texts out.
     """
+    kinds = [table.schema().find_field(each.source_id).field_type for each in table.spec().fields]
+    parts = [_value(part, str(kind)) for kind in kinds]
+    return listed_file(table.io, table.metadata, path, parts)
+
+
+def listed_file(io: FileIO, metadata: TableMetadata, path: Path, parts: list[Any]) -> DataFile:
+    """A file of one partition, as manifests list it."""
     from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
-    made = parquet_file_to_data_file(table.io, table.metadata, f"file://{path}")
-    for field in table.spec().fields:
-        kind = table.schema().find_field(field.source_id).field_type
-        made.partition[0] = _value(part, str(kind))
+    made = parquet_file_to_data_file(io, metadata, f"file://{path}")
+    for number, value in enumerate(parts):
+        made.partition[number] = value
     return made
 
 

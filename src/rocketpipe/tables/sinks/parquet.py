@@ -13,17 +13,13 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from rocketpipe.tables.files import NULL_PART, Folder, WrittenFile, remove
-from rocketpipe.tables.sinks.reading import frame_of
 from rocketpipe.tables.stored import Stored, StoredFile, in_parts
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _BATCH: Final = re.compile(r"batch=(\d+)")
 _NOTES: Final = "_notes.json"
@@ -32,14 +28,10 @@ _NOTES: Final = "_notes.json"
 class ParquetSink:
     """Directories of Parquet files, one for each batch."""
 
-    def __init__(self, root: Path, staging: Path, schema: pa.Schema | None = None) -> None:
-        """``staging`` is a directory on the same disk that nobody else writes.
-
-        ``schema`` is for reading: of what a file has not, it has the types.
-        """
+    def __init__(self, root: Path, staging: Path) -> None:
+        """``staging`` is a directory on the same disk that nobody else writes."""
         self._root = root
         self._staging = staging
-        self._schema = schema
 
     def __str__(self) -> str:
         return str(self._root)
@@ -48,6 +40,11 @@ class ParquetSink:
     def rows_to(self) -> Folder:
         """Where the files of the batch at hand are."""
         return Folder(str(self._staging), exact_names=True)
+
+    @property
+    def mends_to(self) -> Folder:
+        """The same."""
+        return self.rows_to
 
     def check_free(self) -> None:
         """Nothing: all of it is in its directory."""
@@ -85,6 +82,10 @@ class ParquetSink:
     def discard(self, files: Sequence[WrittenFile]) -> None:
         """Remove files that are part of nothing."""
         remove(self._staging, files)
+
+    def written(self, files: Sequence[WrittenFile]) -> Sequence[StoredFile]:
+        """Files that tasks wrote and that are part of nothing yet."""
+        return [StoredFile(str(self._staging / each.path), each.size) for each in files]
 
     def has_named(self, name: str) -> bool:
         """Whether files of that name are in the table."""
@@ -136,11 +137,6 @@ class ParquetSink:
                 files += 1
                 size += path.stat().st_size
         return {"rows": rows, "files": files, "bytes": size, "version": None}
-
-    def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
-        """Some columns of its rows, as they are now."""
-        assert self._schema is not None
-        return frame_of(spark, self._files(), self._schema, columns)
 
     def stored(self) -> Stored:
         """The rows of all batches."""

@@ -1,64 +1,38 @@
 """A table of a PostgreSQL: rows and the batch's number in one transaction.
 
 Tasks copy rows to tables of their own (`rocketpipe.tables.sinks.copying`); the driver moves them,
-in the transaction that sets the number in ``rocketpipe_batches``:
-
-    table_name   orders            the table in the same schema
-    table_id     <uuid>            under which its batches are numbered
-    batch        41                the last one that it has
-    rows         1200345           how many rows all batches had
-    written_at   …                 when
-    kept_in      …                 the directory of its checkpoint, and on which machine
-
-The row of the table is locked first, so two drivers come one after the other, and the second finds
-the number. Who loses the connection at COMMIT looks the number up. What is moved is counted: tasks'
-tables are not logged, and a server that crashed has emptied them.
+in the transaction that sets the number in ``rocketpipe_batches``
+(`rocketpipe.tables.sinks.postgres_table`). The row of the table there is locked first, so two
+drivers come one after the other, and the second finds the number. Who loses the connection at
+COMMIT looks the number up. What is moved is counted: tasks' tables are not logged, and a server
+that crashed has emptied them; those of a replay are, as it is decided before they are moved.
 """
 
 from __future__ import annotations
 
 import logging
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from rocketpipe.tables.columns import ONLY_MORE
-from rocketpipe.tables.errors import (
-    DatabaseAway,
-    DatabaseRefused,
-    NotATable,
-    SpecMismatch,
-    TableError,
-)
+from rocketpipe.tables.errors import DatabaseAway, DatabaseRefused, SpecMismatch, TableError
 from rocketpipe.tables.files import WrittenFile
-from rocketpipe.tables.sinks.copying import StagingTables, column_of, type_of
+from rocketpipe.tables.sinks.copying import StagingTables
 from rocketpipe.tables.sinks.database import Database, TableName
-from rocketpipe.tables.sinks.postgres_rows import frame_of
+from rocketpipe.tables.sinks.postgres_rows import Pages, pages_of
+from rocketpipe.tables.sinks.postgres_table import Known, PostgresTable, fetched
+from rocketpipe.tables.stored import Stored
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from rocketpipe.tables.sinks.database import Connection
 
 log = logging.getLogger("rocketpipe.tables")
 
-BATCHES: Final = "rocketpipe_batches"
+#: What the names of tasks' tables begin with: of a batch, and of rows beside the batches.
 STAGING: Final = "rocketpipe_stage_"
-_MAKE_BATCHES: Final = """
-    CREATE TABLE IF NOT EXISTS {} (
-        table_name text PRIMARY KEY,
-        table_id text NOT NULL,
-        batch bigint,
-        rows bigint NOT NULL DEFAULT 0,
-        written_at timestamptz,
-        kept_in text NOT NULL
-    )
-"""
-#: What a name is, in PostgreSQL's letters.
-_KINDS: Final = {"v": "view", "m": "materialised view", "f": "foreign table", "i": "index"}
+MENDING: Final = "rocketpipe_mend_"
 
 
 class PostgresSink:
@@ -70,28 +44,32 @@ class PostgresSink:
         table: TableName,
         table_id: str,
         kept_in: str,
-        schema: pa.Schema | None = None,
+        schema: pa.Schema,
     ) -> None:
         """``table_id`` is the name under which its batches are numbered.
 
-        ``schema`` is for reading.
+        ``schema`` has the columns that are ours.
         """
         self._schema = schema
         self._database = database
-        self._table = table
-        self._batches = table.beside(BATCHES)
-        self._id = table_id
-        self._kept_in = f"{kept_in} on {socket.gethostname()}"
-        key = blake2b(f"{table_id} {table}".encode(), digest_size=6).hexdigest()
-        self._prefix = f"{STAGING}{key}_"
+        self._table = PostgresTable(database, table, table_id, kept_in)
+        self._name = table
+        self._key = blake2b(f"{table_id} {table}".encode(), digest_size=6).hexdigest()
 
     def __str__(self) -> str:
-        return f"{self._database} {self._table}"
+        return str(self._table)
 
     @property
     def rows_to(self) -> StagingTables:
         """Tables that nobody but their task writes."""
-        return StagingTables(self._database, self._table.schema, self._prefix)
+        return StagingTables(self._database, self._name.schema, f"{STAGING}{self._key}_")
+
+    @property
+    def mends_to(self) -> StagingTables:
+        """The same, and a server that crashes still has them."""
+        return StagingTables(
+            self._database, self._name.schema, f"{MENDING}{self._key}_", is_logged=True
+        )
 
     def check_free(self) -> None:
         """See that a table can be made, and that there is none of that name.
@@ -102,16 +80,16 @@ class PostgresSink:
             DatabaseAway: If it is.
         """
         with self._database.opened() as connection:
-            [(encoding, schema)] = _rows(
+            [(encoding, schema)] = fetched(
                 connection,
                 "SELECT current_setting('server_encoding'), coalesce(%s, current_schema())",
-                self._table.schema,
+                self._name.schema,
             )
             if encoding != "UTF8":
                 raise DatabaseRefused(
                     str(self), f"the database keeps text as {encoding}: make one with UTF8"
                 )
-            may = _rows(
+            may = fetched(
                 connection,
                 "SELECT has_schema_privilege(oid, 'CREATE') AND has_schema_privilege(oid, 'USAGE') "
                 "FROM pg_namespace WHERE nspname = %s",
@@ -123,14 +101,13 @@ class PostgresSink:
                 raise DatabaseRefused(
                     str(self), f"the user may not make tables in schema {schema!r}: GRANT CREATE"
                 )
-            if self._kind(connection, self._table) is not None:
-                raise self._taken(connection)
+            if self._table.kind(connection, self._name) is not None:
+                raise self._table.taken(connection)
 
     def last_batch(self) -> int | None:
         """The number of the last batch that the table has."""
-        with self._database.opened() as connection:
-            known = self._known(connection)
-            return None if known is None else known[0]
+        known = self._known()
+        return None if known is None else known.batch
 
     def prepare(self, schema: pa.Schema) -> None:
         """Make the table, or add columns to it.
@@ -139,18 +116,14 @@ class PostgresSink:
             NotATable: If it is somebody else's.
             SpecMismatch: If it has other columns.
         """
-        from psycopg import sql
-
         with self._database.opened() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (BATCHES,))
-            if self._kind(connection, self._batches) is None:
-                connection.execute(sql.SQL(_MAKE_BATCHES).format(self._batches.quoted))
-            if self._kind(connection, self._table) is None:
-                self._make(connection, schema)
+            self._table.make_batches(connection)
+            if self._table.kind(connection, self._name) is None:
+                self._table.make(connection, schema)
                 return
-            if self._known(connection) is None:
-                raise self._taken(connection)
-            self._widen(connection, schema)
+            if self._table.known(connection) is None:
+                raise self._table.taken(connection)
+            self._table.widen(connection, schema)
 
     def commit(
         self, files: Sequence[WrittenFile], batch: int, notes: Mapping[str, str] | None = None
@@ -161,216 +134,176 @@ class PostgresSink:
             DatabaseAway: If the server was away; whether the batch is there has been looked up.
             DatabaseRefused: If it refuses them.
         """
-        try:
-            with self._database.opened() as connection:
-                moved = self._move(connection, files, batch)
-        except DatabaseAway:
-            if not self._has(batch):
-                raise
-            log.info("batch found table=%s batch=%d after its answer was lost", self, batch)
-            moved = True
-        self._clear()
-        return moved
+
+        def is_done(known: Known) -> bool:
+            return known.batch is not None and batch <= known.batch
+
+        def change(connection: Connection, known: Known) -> Known:
+            return known._replace(batch=batch, rows=known.rows + self._take(connection, files))
+
+        return self._once(is_done, change)
+
+    def has_named(self, name: str) -> bool:
+        """Whether rows were added, or replaced, under a name, and nothing since."""
+        known = self._known()
+        return known is not None and known.mended_by == name
+
+    def add_named(self, files: Sequence[WrittenFile], name: str) -> None:
+        """Move rows under a name of their own, unless that was done."""
+
+        def change(connection: Connection, known: Known) -> Known:
+            rows = known.rows + self._take(connection, files)
+            return known._replace(rows=rows, mended_by=name)
+
+        self._once(lambda known: known.mended_by == name, change)
+
+    def replace_named(self, files: Sequence[WrittenFile], name: str) -> None:
+        """Have these rows and no others, unless that was done."""
+        from psycopg import sql
+
+        def change(connection: Connection, known: Known) -> Known:
+            # Not TRUNCATE: who has begun to read goes on with what was there.
+            connection.execute(sql.SQL("DELETE FROM {}").format(self._name.quoted))
+            return known._replace(rows=self._take(connection, files), mended_by=name)
+
+        self._once(lambda known: known.mended_by == name, change)
+
+    def written(self, files: Sequence[WrittenFile]) -> Sequence[Pages]:
+        """What tasks wrote and the table does not have yet, to be read."""
+        tables = (self._name.beside(each.path) for each in files)
+        return [page for table in tables for page in pages_of(self._database, table)]
+
+    def take_over(self, new: PostgresSink) -> None:
+        """Have the rows of another table for its own, and that one gone, in one transaction.
+
+        It stays the same table to PostgreSQL, with its indexes, rights and views.
+
+        Raises:
+            NotATable: If the table has become somebody else's.
+            SpecMismatch: If a column of the user's is in the way, or the new one is gone.
+            DatabaseRefused: If something depends on a column that is to be another.
+        """
+        from psycopg import sql
+
+        old, other = self._table, new._table
+        mine = PostgresTable(self._database, self._name, other.id, old.kept_in)
+        with self._database.opened() as connection, connection.transaction():
+            if old.owner(connection) == other.id:
+                return
+            known = other.known(connection, lock=True)
+            if known is None:
+                raise SpecMismatch(str(other), f"it is gone, or gone from {other.batches}")
+            if old.kind(connection, self._name) is None:
+                old.make(connection, new._schema)
+            elif old.known(connection, lock=True) is None:
+                raise old.taken(connection)
+            connection.execute(sql.SQL("DELETE FROM {}").format(self._name.quoted))
+            old.fit(connection, self._schema.names, other)
+            mine.take(connection, other.name, known.rows)
+            other.drop(connection)
+            mine.note(connection, known)
+        new.clear()
+        self.clear()
+
+    def drop(self) -> None:
+        """Have no such table, whoever has filled it."""
+        with self._database.opened() as connection, connection.transaction():
+            self._table.drop(connection)
 
     def discard(self, files: Sequence[WrittenFile]) -> None:
         """Remove what tasks copied."""
-        self._clear()
+        self.clear()
 
     def upkeep(self, *, keep_ms: int, compact: bool) -> Mapping[str, Any]:
         """Remove what tasks that died have copied; PostgreSQL looks after the rest itself."""
-        return {"removed": self._clear()}
+        return {"removed": self.clear()}
 
     def figures(self) -> Mapping[str, Any]:
-        """Rows that batches had, and bytes with all that belongs to the table."""
+        """Rows that it has got, and bytes with all that belongs to the table."""
         from psycopg import sql
 
         with self._database.opened() as connection:
-            known = self._known(connection)
+            known = self._table.known(connection)
             if known is None:
                 return {"rows": 0, "files": None, "bytes": 0, "version": None}
-            name = self._table.quoted.as_string(connection)
-            [(size,)] = _rows(connection, sql.SQL("SELECT pg_total_relation_size(%s)"), name)
-        return {"rows": known[1], "files": None, "bytes": size, "version": None}
+            name = self._name.quoted.as_string(connection)
+            [(size,)] = fetched(connection, sql.SQL("SELECT pg_total_relation_size(%s)"), name)
+        return {"rows": known.rows, "files": None, "bytes": size, "version": None}
 
-    def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
-        """Some columns of its rows, as they are now."""
-        assert self._schema is not None
-        return frame_of(spark, self._database, self._table, self._schema, columns)
+    def stored(self) -> Stored:
+        """Its rows: tasks read them page by page, and also those that come meanwhile."""
+        known = self._known()
+        if known is None:
+            return Stored()
+        return Stored(known.batch, pages_of(self._database, self._name), is_growing=True)
 
-    def _move(self, connection: Connection, files: Sequence[WrittenFile], batch: int) -> bool:
-        from psycopg import sql
+    def _known(self) -> Known | None:
+        with self._database.opened() as connection:
+            return self._table.known(connection)
 
-        with connection.transaction():
-            connection.execute(
-                "SELECT set_config('synchronous_commit', 'on', true) "
-                "WHERE current_setting('synchronous_commit') = 'off'"
-            )
-            known = self._known(connection, lock=True)
-            if known is None:
-                raise SpecMismatch(str(self), f"it is gone, or gone from {self._batches}")
-            if known[0] is not None and batch <= known[0]:
-                return False
-            for each in files:
-                stage = self._table.beside(each.path)
-                self._move_one(connection, stage, each.rows)
-                connection.execute(sql.SQL("DROP TABLE {}").format(stage.quoted))
-            connection.execute(
-                sql.SQL(
-                    "UPDATE {} SET batch = %s, rows = rows + %s, written_at = now() "
-                    "WHERE table_name = %s"
-                ).format(self._batches.quoted),
-                (batch, sum(each.rows for each in files), self._table.name),
-            )
-        return True
+    def _once(
+        self,
+        is_done: Callable[[Known], bool],
+        change: Callable[[Connection, Known], Known],
+    ) -> bool:
+        """Change the table in one transaction; False if that was done before.
 
-    def _move_one(self, connection: Connection, stage: TableName, rows: int) -> None:
-        from psycopg import sql
-
-        if self._kind(connection, stage) is None:
-            raise DatabaseAway(str(self), "has lost what tasks copied: the batch is written again")
-        columns = sql.SQL(", ").join(
-            sql.Identifier(name) for name in self._columns(connection, stage)
-        )
-        done = connection.execute(
-            sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(
-                self._table.quoted, columns, columns, stage.quoted
-            )
-        )
-        if done.rowcount != rows:
-            raise DatabaseAway(
-                str(self),
-                f"has {done.rowcount} of the {rows} rows that a task copied, as it was started "
-                "anew: the batch is written again",
-            )
-
-    def _has(self, batch: int) -> bool:
+        Raises:
+            DatabaseAway: If the server was away; whether it is done has been looked up.
+            DatabaseRefused: If it refuses something.
+        """
         try:
-            last = self.last_batch()
+            with self._database.opened() as connection, connection.transaction():
+                connection.execute(
+                    "SELECT set_config('synchronous_commit', 'on', true) "
+                    "WHERE current_setting('synchronous_commit') = 'off'"
+                )
+                known = self._table.known(connection, lock=True)
+                if known is None:
+                    raise SpecMismatch(str(self), f"it is gone, or gone from {self._table.batches}")
+                is_new = not is_done(known)
+                if is_new:
+                    self._table.note(connection, change(connection, known))
+        except DatabaseAway:
+            if not self._found(is_done):
+                raise
+            log.info("change found table=%s after its answer was lost", self)
+            is_new = True
+        self.clear()
+        return is_new
+
+    def _take(self, connection: Connection, files: Sequence[WrittenFile]) -> int:
+        for each in files:
+            self._table.take(connection, self._name.beside(each.path), each.rows)
+        return sum(each.rows for each in files)
+
+    def _found(self, is_done: Callable[[Known], bool]) -> bool:
+        try:
+            known = self._known()
         except TableError:
             return False
-        return last is not None and batch <= last
+        return known is not None and is_done(known)
 
-    def _clear(self) -> int:
+    def clear(self) -> int:
         """Remove the tables of tasks that are in no list; what is wrong with that can wait."""
         from psycopg import sql
 
         try:
             with self._database.opened() as connection:
-                left = _rows(
+                left = fetched(
                     connection,
                     "SELECT relname FROM pg_class WHERE relnamespace = "
                     "(SELECT oid FROM pg_namespace WHERE nspname = coalesce(%s, current_schema())) "
-                    "AND relkind = 'r' AND starts_with(relname, %s)",
-                    self._table.schema,
-                    self._prefix,
+                    "AND relkind = 'r' AND (starts_with(relname, %s) OR starts_with(relname, %s))",
+                    self._name.schema,
+                    self.rows_to.prefix,
+                    self.mends_to.prefix,
                 )
                 connection.execute("SET lock_timeout = '1s'")
                 for (name,) in left:
-                    quoted = self._table.beside(name).quoted
+                    quoted = self._name.beside(name).quoted
                     connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(quoted))
         except TableError as error:
             log.info("left for later table=%s reason=%s", self, error)
             return 0
         return len(left)
-
-    def _known(
-        self, connection: Connection, *, lock: bool = False
-    ) -> tuple[int | None, int] | None:
-        """The last batch and how many rows there are; None if the table is not there as ours."""
-        from psycopg import sql
-
-        if (
-            self._kind(connection, self._batches) is None
-            or self._kind(connection, self._table) is None
-        ):
-            return None
-        asked = sql.SQL("SELECT batch, rows FROM {} WHERE table_name = %s AND table_id = %s{}")
-        found = _rows(
-            connection,
-            asked.format(self._batches.quoted, sql.SQL(" FOR UPDATE" if lock else "")),
-            self._table.name,
-            self._id,
-        )
-        return (found[0][0], found[0][1]) if found else None
-
-    def _make(self, connection: Connection, schema: pa.Schema) -> None:
-        from psycopg import sql
-
-        columns = sql.SQL(", ").join(column_of(each) for each in schema)
-        connection.execute(sql.SQL("CREATE TABLE {} ({})").format(self._table.quoted, columns))
-        connection.execute(
-            sql.SQL(
-                "INSERT INTO {} AS them (table_name, table_id, kept_in) VALUES (%s, %s, %s) "
-                "ON CONFLICT (table_name) DO UPDATE SET table_id = excluded.table_id, "
-                "kept_in = excluded.kept_in, batch = NULL, rows = 0, written_at = NULL"
-            ).format(self._batches.quoted),
-            (self._table.name, self._id, self._kept_in),
-        )
-
-    def _widen(self, connection: Connection, schema: pa.Schema) -> None:
-        from psycopg import sql
-
-        there = self._columns(connection, self._table)
-        added = []
-        for field in schema:
-            is_now = there.get(field.name)
-            wanted = type_of(field.type)
-            if is_now is None:
-                added.append(field)
-            elif is_now != wanted:
-                raise SpecMismatch(
-                    str(self), f"column {field.name} is {is_now}, not {wanted}: {ONLY_MORE}"
-                )
-        for field in added:
-            connection.execute(
-                sql.SQL("ALTER TABLE {} ADD COLUMN {}").format(self._table.quoted, column_of(field))
-            )
-        if added:
-            log.info("columns added table=%s columns=%s", self, [each.name for each in added])
-
-    def _taken(self, connection: Connection) -> NotATable:
-        from psycopg import sql
-
-        kind = self._kind(connection, self._table) or "r"
-        if kind not in ("r", "p"):
-            return NotATable(
-                str(self), f"is a {_KINDS.get(kind, 'something')}, no table: choose another --table"
-            )
-        owner = []
-        if self._kind(connection, self._batches) is not None:
-            owner = _rows(
-                connection,
-                sql.SQL("SELECT kept_in FROM {} WHERE table_name = %s").format(
-                    self._batches.quoted
-                ),
-                self._table.name,
-            )
-        if owner:
-            return NotATable(
-                str(self), f"is filled by {owner[0][0]}: follow it there, or choose another --table"
-            )
-        return NotATable(str(self), "is a table that follows no topic: choose another --table")
-
-    def _kind(self, connection: Connection, table: TableName) -> str | None:
-        """What PostgreSQL has under a name, by its letter; None if nothing."""
-        quoted = table.quoted.as_string(connection)
-        found = _rows(
-            connection, "SELECT relkind FROM pg_class WHERE oid = to_regclass(%s)", quoted
-        )
-        if not found:
-            return None
-        kind = found[0][0]
-        return kind.decode() if isinstance(kind, bytes) else str(kind)
-
-    def _columns(self, connection: Connection, table: TableName) -> dict[str, str]:
-        found = _rows(
-            connection,
-            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
-            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-            table.quoted.as_string(connection),
-        )
-        return {str(name): str(kind) for name, kind in found}
-
-
-def _rows(connection: Connection, asked: Any, *given: Any) -> list[tuple[Any, ...]]:
-    return connection.execute(asked, given).fetchall()

@@ -1,17 +1,16 @@
-"""The rows of a table of PostgreSQL as Spark reads them, without a jar: tasks read its pages."""
+"""The rows of a table of PostgreSQL as tasks read them, without a jar: each some of its pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import pyarrow as pa
 
+from rocketpipe.tables.errors import DatabaseRefused
 from rocketpipe.tables.sinks.database import Database, TableName
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from rocketpipe.tables.stored import UnreadablePart
 
 #: Pages of 8 KiB that a task reads.
 _TASK_PAGES: Final = 16_384
@@ -19,39 +18,33 @@ _FETCH_ROWS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class PageReader:
-    """Reads the pages that it is given; it travels to the tasks, and holds no secret."""
+class Pages:
+    """Some pages of a table; it travels to a task, and holds no secret."""
 
     database: Database
     table: TableName
-    schema: pa.Schema
+    first: int
 
-    def __call__(self, ranges: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For ``mapInArrow``: the rows of pages whose numbers, in portions, are in ``id``.
+    def read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of these pages, with just these columns.
 
         Raises:
             DatabaseAway: If the server is, or goes away.
+            UnreadablePart: If it does not give them.
         """
-        for batch in ranges:
-            for number in batch.column(0).to_pylist():
-                yield from self._rows(number)
+        try:
+            yield from self._rows(pa.schema([each.with_nullable(True) for each in schema]))
+        except DatabaseRefused as error:
+            raise UnreadablePart(str(error)) from error
 
-    def portions(self) -> int:
-        """How many tasks' pages there are."""
-        with self.database.opened() as connection:
-            found = connection.execute(
-                "SELECT pg_relation_size(%s) / 8192", (self.table.quoted.as_string(connection),)
-            ).fetchone()
-        return 1 + int(found[0] if found else 0) // _TASK_PAGES
-
-    def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
+    def _rows(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         from psycopg import sql
 
-        first, end = number * _TASK_PAGES, (number + 1) * _TASK_PAGES
+        end = self.first + _TASK_PAGES
         asked = sql.SQL("SELECT {} FROM {} WHERE ctid >= {}::tid AND ctid < {}::tid").format(
-            sql.SQL(", ").join(sql.Identifier(name) for name in self.schema.names),
+            sql.SQL(", ").join(sql.Identifier(name) for name in schema.names),
             self.table.quoted,
-            sql.Literal(f"({first},0)"),
+            sql.Literal(f"({self.first},0)"),
             sql.Literal(f"({end},0)"),
         )
         with (
@@ -63,25 +56,16 @@ class PageReader:
             while found := cursor.fetchmany(_FETCH_ROWS):
                 arrays = [
                     pa.array([row[place] for row in found], field.type)
-                    for place, field in enumerate(self.schema)
+                    for place, field in enumerate(schema)
                 ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def frame_of(
-    spark: SparkSession,
-    database: Database,
-    table: TableName,
-    schema: pa.Schema,
-    columns: Sequence[str],
-) -> DataFrame:
-    """Some columns of a table."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    wanted = pa.schema([schema.field(name).with_nullable(True) for name in columns])
-    reader = PageReader(database, table, wanted)
-    count = reader.portions()
-    # Typed for one kind of frame, and it may be Spark Connect's.
-    numbers: Any = spark.range(0, count, numPartitions=count)
-    frame: DataFrame = numbers.mapInArrow(reader, from_arrow_schema(wanted))
-    return frame
+def pages_of(database: Database, table: TableName) -> tuple[Pages, ...]:
+    """All pages that a table has now, and those that it gets meanwhile."""
+    with database.opened() as connection:
+        found = connection.execute(
+            "SELECT pg_relation_size(%s) / 8192", (table.quoted.as_string(connection),)
+        ).fetchone()
+    pages = int(found[0] if found else 0)
+    return tuple(Pages(database, table, first) for first in range(0, pages + 1, _TASK_PAGES))

@@ -8,15 +8,12 @@ and a batch that comes again is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from rocketpipe.tables.files import RowsTo, WrittenFile
-from rocketpipe.tables.stored import Stored
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from rocketpipe.tables.stored import Stored, StoredPart
 
 
 class BatchSink(Protocol):
@@ -69,24 +66,18 @@ class BatchSink(Protocol):
     def figures(self) -> Mapping[str, Any]:
         """Rows, files and bytes."""
 
-    def frame(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
-        """Some columns of its rows, as they are now."""
-
-
-@runtime_checkable
-class ReadableSink(Protocol):
-    """A table whose rows can be read back, so that they can be compared with the topic."""
-
     def stored(self) -> Stored:
-        """The rows that the table has now; what comes later changes nothing of it."""
+        """The rows that the table has now."""
 
+    # Rows beside the batches, each set of them once by its name. What changes the table is called
+    # again after a death, with the same files, of which some may be in their place.
 
-@runtime_checkable
-class MendableSink(ReadableSink, Protocol):
-    """A table that takes rows beside its batches, each set of them once by its name.
+    @property
+    def mends_to(self) -> RowsTo:
+        """Where tasks write such rows; they stay until they are in the table, whatever crashes."""
 
-    Both are called again after a death, with the same files, of which some may be in their place.
-    """
+    def written(self, files: Sequence[WrittenFile]) -> Sequence[StoredPart]:
+        """What tasks wrote there and the table does not have yet, to be read."""
 
     def has_named(self, name: str) -> bool:
         """Whether it has files that were added under a name, if only some of them."""
@@ -96,3 +87,17 @@ class MendableSink(ReadableSink, Protocol):
 
     def replace_named(self, files: Sequence[WrittenFile], name: str) -> None:
         """Have the rows of these files and no others, unless that was done by that name."""
+
+
+@runtime_checkable
+class LastingSink(Protocol):
+    """A table that is known by its name beyond its directory, and so is not exchanged for another.
+
+    It gets the rows of the other one instead.
+    """
+
+    def take_over(self, new: Any) -> None:
+        """Have the rows of another table of the kind, and its batches' number, in one step.
+
+        Nothing is done where the table has that one's already.
+        """

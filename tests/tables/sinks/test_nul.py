@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rocketpipe.tables.nul import rows_with_nul
+from rocketpipe.tables.sinks.nul import rows_with
 
 
 def test_rows_with_a_nul_are_found_however_deep_it_is() -> None:
@@ -21,4 +21,4 @@ def test_rows_with_a_nul_are_found_however_deep_it_is() -> None:
         "bytes": pa.array([b"\0"] * 6, pa.binary()),
         "number": pa.array([0] * 6),
     }
-    assert rows_with_nul(columns) == {0: "deep", 1: "text", 2: "keys", 3: "named", 5: "keys"}
+    assert rows_with(columns) == {0: "deep", 1: "text", 2: "keys", 3: "named", 5: "keys"}
