@@ -10,6 +10,7 @@ in this process, on all cores, whose files go when it ends. Whatever it is, it k
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.pipeline import launch
@@ -143,7 +144,25 @@ def opened(
             raise
         except Exception as error:  # Py4J's, gRPC's and PySpark's have no base of their own
             raise ClusterUnreachable(str(place), _reason(error, scratch)) from error
-        yield spark
+        with _told_if_gone(place):
+            yield spark
+
+
+@contextmanager
+def _told_if_gone(place: SparkPlace) -> Iterator[None]:
+    """Say of a server of Spark Connect that dies within the block that it did, and no more."""
+    try:
+        yield
+    except Exception as error:
+        if place.remote is None:
+            raise
+        try:
+            place.check_reachable()
+        except ClusterUnreachable:
+            raise ClusterUnreachable(
+                str(place), "it died; what runs again goes on where it was"
+            ) from error
+        raise
 
 
 @contextmanager
@@ -177,11 +196,22 @@ def _elsewhere(place: SparkPlace, name: str, scratch: Path) -> Iterator[SparkSes
     for key, value in place.conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    if place.remote is not None:
+        _lose_patience(spark)
     try:
         yield spark
     finally:
         if was_there is None:
             spark.stop()
+
+
+def _lose_patience(spark: Any) -> None:
+    """Have a client try for half a minute, not ten: a server that comes back has no session."""
+    from pyspark.sql.connect.client import retries
+
+    # What it says while it tries, and of a session that it cannot release, is told in a line.
+    logging.getLogger("pyspark.sql.connect").setLevel(logging.CRITICAL)
+    spark.client.set_retry_policies([retries.DefaultPolicy(max_retries=8, max_backoff=5_000)])
 
 
 def _reason(error: Exception, scratch: Path) -> str:
@@ -217,7 +247,8 @@ def _check_speaks(remote: str) -> None:
     """
     listed = _ADDRESS.match(remote)
     assert listed is not None
-    if "use_ssl=true" in remote.lower() or ("token=" in remote and listed[2] != "localhost"):
+    has_token = "token=" in remote or "SPARK_CONNECT_AUTHENTICATE_TOKEN" in os.environ
+    if "use_ssl=true" in remote.lower() or (has_token and listed[2] != "localhost"):
         return  # encrypted: Spark's own client knows how
     try:
         import grpc  # type: ignore[import-untyped]
