@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rocketpipe import attached
 from rocketpipe.errors import ConfigError
@@ -216,9 +216,14 @@ def _inside(
     parent = os.getppid()
     context = SparkContext(conf=conf)
     try:
-        port = _port(lambda: os.getppid() == parent, scratch / "events", folder.own / LOG_NAME)
+
+        def runs() -> bool:
+            jvm: Any = context._jsc  # noqa: SLF001 - there is no other way to ask
+            return os.getppid() == parent and jvm is not None and not jvm.sc().isStopped()
+
+        port = _port(runs, scratch / "events", folder.own / LOG_NAME)
         remote = {"SPARK_REMOTE": f"sc://localhost:{port}", **environment}
-        yield Server(remote, None, scratch / "events", lambda: os.getppid() == parent)
+        yield Server(remote, None, scratch / "events", runs)
     finally:
         context.stop()
 
