@@ -97,8 +97,8 @@ scenario: setup ## Tests with real servers on sockets, on three processes: they 
 	@$(PYTEST) -n 3 --dist worksteal -m "scenario and not (spark or compat or soak)" --ignore=tests/faults $(OR_NONE)
 
 .PHONY: spark
-spark: setup ## Tests that start Spark, on two processes: much of their time they wait
-	@$(IN) $(SHORT_JVM) .venv/bin/python -m pytest --timeout=300 -n 2 --dist loadgroup \
+spark: setup ## Tests that start Spark, on three processes: much of their time they wait
+	@$(IN) $(SHORT_JVM) .venv/bin/python -m pytest --timeout=300 -n 3 --dist loadgroup \
 		-m "spark and not (compat or soak)" $(OR_NONE)
 
 .PHONY: snippets

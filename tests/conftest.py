@@ -121,10 +121,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests are shared out to several processes, those of the one Spark stay together."""
+    """Where tests are shared out to several processes, those of one Spark stay together.
+
+    There are two such Sparks, of about as much to do: streams and tables, and all else.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("one spark"))
+            is_live = item.path.parent.name == "live"
+            item.add_marker(pytest.mark.xdist_group("live spark" if is_live else "one spark"))
 
 
 UnpackGolden = Callable[..., Path]

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
-import time
 import venv
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyspark
 import pytest
 from tests.compat.support import spark_program
+from tests.compat.support.spark_cluster import cluster_environment, environment, spark_cluster
 from tests.faults.support.sink_process import outlive
 
 from rocketpipe import Producer
-from rocketpipe.pipeline.launch import prepare_alone
 from rocketpipe.pipeline.register import package_root
 from rocketpipe.testing import serving
 
@@ -36,21 +33,6 @@ DEATHS_OF_A_CLUSTER = (
 )
 NEEDED_BY_CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "pandas<3", "zstandard")
 NEEDED_BY_WORKERS = ("pyspark", "py4j", "pyarrow", "numpy", "numpy.libs", "msgspec")
-
-
-def environment(**more: str) -> dict[str, str]:
-    environ = dict(os.environ)
-    prepare_alone(environ)
-    environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    return environ | more
-
-
-def cluster_environment() -> dict[str, str]:
-    return environment(
-        SPARK_HOME=str(Path(pyspark.__file__).parent),
-        SPARK_DAEMON_MEMORY="256m",
-        SPARK_NO_DAEMONIZE="1",
-    )
 
 
 def send(name_server: str) -> None:
@@ -122,8 +104,8 @@ def test_rows_show_once_where_executors_die_and_tasks_run_twice(
 ) -> None:
     """An executor takes its shuffle files with it; both attempts of a slow task send their rows."""
     environ = cluster_environment()
-    with standalone(tmp_path, environ) as master:
-        outlive(tmp_path, lasting_port, DEATHS_OF_A_CLUSTER, master)
+    with spark_cluster(tmp_path, environ=environ) as cluster:
+        outlive(tmp_path, lasting_port, DEATHS_OF_A_CLUSTER, cluster.master)
 
 
 def python_without_us(tmp_path: Path, *more: Path) -> Path:
@@ -170,10 +152,10 @@ def test_a_connect_server_gets_the_package_by_register(tmp_path: Path) -> None:
 def test_a_cluster_gets_the_package_by_register(tmp_path: Path) -> None:
     workers = python_without_us(tmp_path)
     environ = cluster_environment()
-    with standalone(tmp_path, environ) as master:
+    with spark_cluster(tmp_path, environ=environ) as cluster:
         seen = seen_by(
             Path(sys.executable),
-            master,
+            cluster.master,
             tmp_path,
             environ | {"PYSPARK_PYTHON": str(workers), "PYSPARK_DRIVER_PYTHON": sys.executable},
             "register",
@@ -183,50 +165,3 @@ def test_a_cluster_gets_the_package_by_register(tmp_path: Path) -> None:
     assert seen["one queue"] == MESSAGES // 4
     assert seen["batches"] == [[30, 30, 20], []]
     assert seen["stream"] == everything
-
-
-@contextmanager
-def standalone(directory: Path, environ: dict[str, str]) -> Iterator[str]:
-    """A master and two workers on loopback, for the length of the block."""
-    spark_class = str(Path(environ["SPARK_HOME"]) / "bin" / "spark-class")
-    with ExitStack() as running:
-
-        def start(name: str, host: str, *arguments: str) -> Path:
-            log = directory / f"{name}.log"
-            child = subprocess.Popen(
-                [
-                    *(spark_class, f"org.apache.spark.deploy.{arguments[0]}", "--host", host),
-                    *("--webui-port", "0", *arguments[1:]),
-                ],
-                stdout=running.enter_context(log.open("ab")),
-                stderr=subprocess.STDOUT,
-                env=environ | {"SPARK_LOCAL_IP": host},
-                cwd=directory,
-            )
-            running.callback(child.wait, 60)
-            running.callback(child.terminate)
-            return log
-
-        log = start("master", "127.0.0.1", "master.Master", "--port", "0")
-        line = said(log, "Starting Spark master at ")
-        master = line.split("Starting Spark master at ")[1].split()[0]
-        for number in (1, 2):
-            log = start(
-                f"worker-{number}",
-                f"127.0.0.{number}",  # no second attempt is made on the host of the first
-                *("worker.Worker", "--cores", "1", "--memory", "1g"),
-                *("--work-dir", str(directory / f"work-{number}"), master),
-            )
-            said(log, "Successfully registered with master")
-        yield master
-
-
-def said(log: Path, words: str) -> str:
-    """Wait for a line of a log."""
-    deadline_s = time.monotonic() + 90
-    while time.monotonic() < deadline_s:
-        for line in log.read_text(errors="replace").splitlines():
-            if words in line:
-                return line
-        time.sleep(0.1)
-    pytest.fail(f"{log.name} never said {words!r}")

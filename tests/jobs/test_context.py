@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException
 
-from rocketpipe.jobs.context import JobContext, first_words
+from rocketpipe.jobs.context import JobContext
 from rocketpipe.jobs.errors import JobFailed
 from rocketpipe.jobs.options import JobOptions
 
@@ -23,9 +23,3 @@ def test_a_failure_of_spark_is_told_in_a_line(tmp_path: Path) -> None:
     )
     with pytest.raises(JobFailed, match=r"^job audit: there is no such column$"), context.session():
         raise AnalysisException("there is no such column\n== SQL ==\nSELECT")
-
-
-def test_our_own_words_go_before_sparks() -> None:
-    said = "Py4JError: x\nrocketpipe.errors.NoRoute: topic 'a' is not known\n  at org.apache"
-    assert first_words(said) == "topic 'a' is not known"
-    assert first_words("\nplain\nmore") == "plain"

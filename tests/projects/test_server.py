@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,25 @@ def test_it_listens_on_this_machine_alone_and_keeps_its_catalogue_in_the_folder(
     assert given["spark.sql.warehouse.dir"] == shop.tables
     assert (given["spark.master"], given["spark.x"]) == ("local[*]", "1")
     away = server.settings(shop, SparkPlace(master="spark://h:7077"), tmp_path)
-    assert "spark.driver.host" not in away
+    assert away["spark.master"] == "spark://h:7077"
+    assert not away.keys() & {"spark.driver.host", "spark.driver.bindAddress", "spark.local.dir"}
+    # Nodes that see the folder get the package with it.
+    assert away["spark.executorEnv.PYTHONPATH"] == str(tmp_path / "rocketpipe.zip")
+    assert (
+        "rocketpipe/pipeline/daemon.py" in zipfile.ZipFile(tmp_path / "rocketpipe.zip").namelist()
+    )
+
+
+def test_a_server_of_others_that_goes_is_noticed(
+    shop: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_NEIGHBOUR_EVERY_S", 0)
+    monkeypatch.setattr(SparkPlace, "check_reachable", lambda self: None)
+    with server.serving(shop, SparkPlace(remote="sc://127.0.0.1:1"), None) as found:
+        assert found.is_alive
+        monkeypatch.undo()
+        monkeypatch.setattr(server, "_NEIGHBOUR_EVERY_S", 0)
+        assert not found.is_alive
 
 
 def test_a_server_that_is_there_is_used_as_it_is(shop: Folder) -> None:

@@ -75,6 +75,7 @@ def test_a_transaction_that_failed_never_shows(name_server: str) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.soak  # pages of docs/ do the same, and are run
 def test_the_spark_job_counts_and_writes(name_server: str) -> None:
     printed = run(name_server, "spark_job.py")
     wanted = {("Lima", 1499500), ("Oslo", 1498500), ("Pune", 1500500)}

@@ -67,11 +67,6 @@ def check(steps: tuple[str, ...], directory: Path) -> None:
 
 
 @pytest.mark.spark
-def test_a_query_whose_driver_is_killed_reads_every_message_once(tmp_path: Path) -> None:
-    check(("after",), tmp_path)
-
-
-@pytest.mark.spark
 @pytest.mark.soak
 @pytest.mark.parametrize("step", [step for step in killed_query.STEPS if step != "broker"])
 def test_a_query_that_is_killed_anywhere_reads_every_message_once(

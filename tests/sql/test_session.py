@@ -70,6 +70,7 @@ def test_what_is_known_of_a_cluster_is_a_table_too(sql: SqlSession, admin: Admin
         assert sql.run(f"SELECT count(*) AS n FROM rocketpipe.{name}").rows == [{"n": 0}]
     plan = sql.run("EXPLAIN SELECT tags FROM orders").rows[0]["plan"]
     assert "BatchScan" in plan
+    assert "\n== Topics ==\norders: " in plan  # which Spark's plans have no place for
     assert {row["col_name"] for row in sql.run("DESCRIBE orders").rows} >= {"city", "cents"}
 
 

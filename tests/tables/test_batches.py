@@ -14,7 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from rocketpipe.tables.batches import BatchWriter
 from rocketpipe.tables.directory import TableDirectory
-from rocketpipe.tables.errors import NewColumns
+from rocketpipe.tables.errors import NewColumns, NotShared
 from rocketpipe.tables.spec import TableSpec
 from rocketpipe.tables.table import FollowedTable
 
@@ -123,6 +123,24 @@ def test_whoever_dies_when_the_rows_are_there_once(
     again(Frame(messages([b"{}"], first=3)), 2)
     assert offsets(tmp_path, form) == [0, 1, 3]
     assert offsets(tmp_path / "_rocketpipe" / "bad_rows", form) == [2]
+
+
+def test_files_that_the_driver_does_not_see_are_no_batch(
+    tmp_path: Path, messages: Messages
+) -> None:
+    """As where executors have another disk under the same path."""
+    fill = writer(tmp_path)
+
+    class Elsewhere(Frame):
+        def list_files(self, task: Any) -> Iterator[tuple[str, str]]:
+            yield from list(super().list_files(task))
+            for written in tmp_path.rglob("*.parquet"):
+                written.unlink()
+
+    fill.list_files = lambda frame, task: list(frame.list_files(task))
+    with pytest.raises(NotShared, match="see the same directory under this path"):
+        fill(Elsewhere(messages([b"{}"])), 0)
+    assert fill.table.rows.last_batch() is None
 
 
 def test_new_columns_are_added_and_later_rows_fill_them(tmp_path: Path, messages: Messages) -> None:

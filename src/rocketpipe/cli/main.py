@@ -10,7 +10,7 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _understood(given)
         command = " ".join(filter(None, (options.command, getattr(options, "verb", None))))
-        code: int = options.run(options)
+        code: int = _work_of(options)(options)
         sys.stdout.flush()
     except ConfigError as error:
         return _failed(command, error, MISUSED)
@@ -114,7 +114,17 @@ def _understood(given: Sequence[str]) -> argparse.Namespace:
         parser = parser_of([wanted] if wanted else (), running=asks_brokers(given))
     finally:
         gc.enable()
-    return parser.parse_args(given)
+    return parser.parse_args(given, argparse.Namespace(given=given))
+
+
+def _work_of(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
+    """What is to be done: what the verb does, unless it is only to be printed."""
+    if getattr(options, "print_submit", False):
+        from rocketpipe.cli.terminal.spark_submit import print_submit
+
+        return print_submit
+    work: Callable[[argparse.Namespace], int] = options.run
+    return work
 
 
 def asks_brokers(given: Sequence[str]) -> bool:

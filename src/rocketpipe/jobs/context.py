@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rocketpipe.jobs.errors import JobFailed
 from rocketpipe.jobs.options import JobOptions
+from rocketpipe.pipeline.failures import first_words
 from rocketpipe.pipeline.session import SparkPlace, opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-_OURS: Final = re.compile(r"rocketpipe\.[\w.]+\.\w+: ([^\n]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +80,3 @@ class JobContext:
 def arrow(frame: DataFrame) -> pa.Table:
     """All rows of a frame that has few."""
     return frame.toArrow()
-
-
-def first_words(failure: str) -> str:
-    """What happened, in a line: our own words if there are any."""
-    said = _OURS.findall(failure)
-    return str(said[-1]) if said else failure.strip().split("\n")[0]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rocketpipe.pipeline.java import ensure_java
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 #: Where, in its directory, a local Spark writes what it would have printed.
@@ -48,17 +49,23 @@ done
 PYTHONPATH=$kept exec {python} "$@"
 """
 
-# Each of these sends PySpark to another Spark, other settings or another process than its own.
-_LEAD_ELSEWHERE: Final = (
-    "SPARK_HOME",
-    "SPARK_CONF_DIR",
+#: What spark-submit tells the program that it starts: where its JVM listens.
+GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
+
+# Each of these has PySpark join a driver that is there.
+_OF_ANOTHER_DRIVER: Final = (
+    "MASTER",
     "SPARK_REMOTE",
+    "SPARK_LOCAL_REMOTE",
     "SPARK_CONNECT_MODE_ENABLED",
     "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_REMOTE_INIT_CONF_LEN",
     "PYSPARK_DRIVER_PYTHON",
-    "PYSPARK_GATEWAY_PORT",
+    GATEWAY,
     "PYSPARK_GATEWAY_SECRET",
 )
+# And each of these leads to another Spark than the installed one, or to other settings.
+_LEAD_ELSEWHERE: Final = (*_OF_ANOTHER_DRIVER, "SPARK_HOME", "SPARK_CONF_DIR")
 
 
 def prepare(environ: MutableMapping[str, str] | None = None) -> None:
@@ -73,6 +80,22 @@ def prepare(environ: MutableMapping[str, str] | None = None) -> None:
     environ = os.environ if environ is None else environ
     ensure_java(environ)
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def prepare_driver(environ: MutableMapping[str, str]) -> None:
+    """As ``prepare``, for a new driver of a cluster: it is nobody's client, and has no JVM yet.
+
+    Raises:
+        JavaNotFound: If there is no Java that Spark runs on.
+    """
+    leave_driver(environ)
+    prepare(environ)
+
+
+def leave_driver(environ: MutableMapping[str, str]) -> None:
+    """Drop what would have PySpark join a driver that is there."""
+    for name in _OF_ANOTHER_DRIVER:
+        environ.pop(name, None)
 
 
 def prepare_alone(environ: MutableMapping[str, str] | None = None) -> None:
@@ -142,23 +165,57 @@ def local_spark(
     Raises:
         JavaNotFound: If there is no Java that Spark runs on.
     """
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
+    from pyspark import SparkConf
 
     prepare_alone()
     os.environ["PYSPARK_PYTHON"] = lean_python(scratch)
     given = {**settings(scratch, lasting=lasting), **(conf or {})}
     spark_conf = SparkConf(loadDefaults=False).setAll(list(given.items()))
     spark_conf.setMaster(f"local[{cores}]").setAppName(name)
+    try:
+        with _driven(spark_conf, scratch) as spark:
+            yield spark
+    finally:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+
+
+@contextmanager
+def cluster_spark(
+    scratch: Path, *, master: str, name: str, conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Have a cluster work for the length of the block, with this process as its driver.
+
+    Settings are those of ``SPARK_CONF_DIR``, then ``conf``. The driver is silent: what its JVM
+    prints is in ``scratch / LOG_NAME``.
+
+    Raises:
+        JavaNotFound: If there is no Java that Spark runs on.
+    """
+    from pyspark import SparkConf
+
+    prepare_driver(os.environ)
+    spark_conf = SparkConf(loadDefaults=False).setAll(list((conf or {}).items()))
+    spark_conf.set("spark.ui.showConsoleProgress", "false")
+    spark_conf.setMaster(master).setAppName(name)
+    with _driven(spark_conf, scratch) as spark:
+        yield spark
+
+
+@contextmanager
+def _driven(conf: SparkConf, scratch: Path) -> Iterator[SparkSession]:
+    """A session whose JVM ends with the block, and prints into a file."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
     gateway: Any = None
     try:
         # A JVM that is cut off while it starts stays for good: so a signal waits until it has.
         with (scratch / LOG_NAME).open("ab") as log, _signals_held():
             output = {"stdout": log, "stderr": subprocess.STDOUT}
-            gateway = launch_gateway(spark_conf, output)  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, output)  # type: ignore[no-untyped-call]
         with _signal_handlers_kept():
-            context = SparkContext(conf=spark_conf, gateway=gateway)
+            context = SparkContext(conf=conf, gateway=gateway)
         try:
             yield SparkSession.builder.getOrCreate()
         finally:
@@ -169,7 +226,6 @@ def local_spark(
             SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - there is no other way
             gateway.shutdown()
             _end(gateway.proc)
-        os.environ["PYSPARK_PYTHON"] = sys.executable
 
 
 @contextmanager

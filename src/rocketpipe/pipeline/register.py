@@ -90,10 +90,11 @@ def package_root() -> Path:
     return Path(__file__).parents[2]
 
 
-def packed(root: Path) -> Path:
-    """A zip of this package's Python files, which goes when the process does."""
-    directory = Path(tempfile.mkdtemp(prefix="rocketpipe-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+def packed(root: Path, directory: Path | None = None) -> Path:
+    """A zip of this package's Python files, which goes with the directory, or with the process."""
+    if directory is None:
+        directory = Path(tempfile.mkdtemp(prefix="rocketpipe-"))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
     archive = directory / "rocketpipe.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for package in _PACKAGES:

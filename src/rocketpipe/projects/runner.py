@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from rocketpipe.pipeline.failures import lacking
 from rocketpipe.projects import folder as folders
 from rocketpipe.projects.folder import Folder
 
@@ -100,6 +101,9 @@ def _pass(spark: Any, folder: Folder, request: Mapping[str, Any], tell: Tell) ->
 
 def told(error: BaseException, root: Path) -> str:
     """What is wrong, in one line, with the place in the user's files if it is there."""
+    lack = lacking(str(error)) if type(error).__module__.startswith("pyspark.") else None
+    if lack is not None:
+        return lack
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
     if type(error).__module__.startswith("pyspark."):

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from rocketpipe.errors import RocketPipeError
+from rocketpipe.pipeline.failures import lacking
 
 #: What precedes and follows the sentence in which Spark says what is wrong.
 _CONDITION: Final = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
@@ -36,6 +37,9 @@ def unknown_table(name: str, known: Collection[str]) -> StatementFailed:
 
 def told_by_spark(message: str, statement: str) -> StatementFailed:
     """What Spark says of a statement, in one line, with the place that it names below it."""
+    lack = lacking(message)
+    if lack is not None:
+        return StatementFailed(lack)
     ours = _OURS.search(message)
     if ours is not None:
         return StatementFailed(_short(ours[1]))

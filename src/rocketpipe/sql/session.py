@@ -51,6 +51,7 @@ class SqlSession:
         self, spark: SparkSession, admin: Admin, name_server: str, catalogue: Catalogue
     ) -> None:
         self._spark = spark
+        self._admin = admin
         self._name_server = name_server
         self._catalogue = catalogue
         self._system = SystemTables(spark, admin, self._read)
@@ -82,7 +83,8 @@ class SqlSession:
                 if inner is not None:
                     before = len(inner) - len(inner.lstrip())
                     statement = statement[:before] + views.analysed(inner)[1][before:]
-                return self._collected(views.analysed(statement)[0], limit)
+                result = self._collected(views.analysed(statement)[0], limit)
+                return result if inner is None else self._explained(result, views.topics)
         except PySparkException as error:
             raise told_by_spark(str(error), statement) from error
 
@@ -113,6 +115,24 @@ class SqlSession:
         rows = table.rename_columns(columns).to_pylist()
         kept = rows if limit is None else rows[:limit]
         return Result(columns, kept, more=len(rows) > len(kept))
+
+    def _explained(self, result: Result, topics: Sequence[str]) -> Result:
+        """A plan, with what Spark has no place for in it: which topics, and how far they reach."""
+        lines = ["== Topics =="]
+        for topic in topics:
+            ends = self._admin.offsets.ends(topic)
+            count = sum(each.end - each.least for each in ends.values())
+            lines.append(f"{topic}: {count:,} messages in {len(ends)} queues")
+            lines += [
+                f"  {queue.broker_name} queue {queue.queue_id}: {each.least} to {each.end}"
+                for queue, each in sorted(ends.items())
+                if each.end > each.least
+            ]
+        if not topics or not result.rows:
+            return result
+        (row,) = result.rows
+        told = {name: "\n".join([str(plan).rstrip(), "", *lines]) for name, plan in row.items()}
+        return Result(result.columns, [told])
 
     def _read(
         self, topics: list[str], columns: str | None, bodies: TopicBodies | None = None
@@ -148,6 +168,8 @@ class _Views:
         self._read = read
         self._system = system
         self._made: dict[str, str] = {}
+        #: The topics that a statement reads, in the order of its asking.
+        self.topics: list[str] = []
         self._case_before: str | None = None
 
     def analysed(self, statement: str) -> tuple[DataFrame, str]:
@@ -209,6 +231,8 @@ class _Views:
             raise StatementFailed(f"{'.'.join(missing.parts)} cannot be made a table here")
         frame.createOrReplaceTempView(statements.quoted(view))
         self._made[view] = topic or name
+        if topic is not None and topic not in self.topics:
+            self.topics.append(topic)
         return text
 
     def _topic_frame(self, topic: str, statement: str | None) -> DataFrame:

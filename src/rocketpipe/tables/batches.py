@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.tables.columns import BODY, DIGEST, MOST_COLUMNS, TableColumns, widened
 from rocketpipe.tables.decoding import Decoding
-from rocketpipe.tables.errors import NewColumns
+from rocketpipe.tables.errors import NewColumns, NotShared
 from rocketpipe.tables.files import LIST_SCHEMA, FileList, FileTask
 from rocketpipe.tables.table import FollowedTable
 
@@ -65,6 +65,7 @@ class BatchWriter:
         Raises:
             NewColumns: If bodies have fields that may not become columns.
             TooManyParts: If the partition column has too many values.
+            NotShared: If tasks wrote where this process sees nothing of it.
             BatchConflict: If another process wrote the table at the same moment.
         """
         try:
@@ -84,9 +85,16 @@ class BatchWriter:
         bad_count = sum(each.rows for each in written.bad_rows)
         self.table.note_batch(batch)
         notes = {"rocketpipe.rows": str(count), "rocketpipe.bad_rows": str(bad_count)}
-        if written.bad_rows:
-            bad_rows.commit(written.bad_rows, batch, notes)
-        rows.commit(written.rows, batch, notes)
+        try:
+            if written.bad_rows:
+                bad_rows.commit(written.bad_rows, batch, notes)
+            rows.commit(written.rows, batch, notes)
+        except FileNotFoundError as error:
+            raise NotShared(
+                str(self.table.directory),
+                "files that tasks wrote are not here: driver and executors have to see the same "
+                "directory under this path",
+            ) from error
         log.info(
             "batch written table=%s batch=%d rows=%d bad_rows=%d files=%d",
             self.table.directory,

@@ -51,6 +51,10 @@ class TooManyParts(TableError):
     """A batch has so many values of the partition column that it would be all small files."""
 
 
+class NotShared(TableError):
+    """Tasks have written files that the driver does not see."""
+
+
 class HalfReplayed(TableError):
     """A replay of bad rows was cut off: until it is finished, rows may be in two places."""
 

@@ -11,7 +11,6 @@ checkpoint.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.pipeline.excuses import excuse
+from rocketpipe.pipeline.failures import first_words
 from rocketpipe.pipeline.figures import Figures
 from rocketpipe.pipeline.listening import MetricsPort, QueryWatch
 from rocketpipe.pipeline.open_offsets import check_offsets
@@ -55,8 +55,6 @@ _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 #: How often in a row a query that is to end is started again without coming further.
 MOST_RESTARTS: Final = 8
-_PYTHONS: Final = re.compile(r"^((?:\w+\.)*[A-Z]\w*(?:Error|Exception): [^\n]+)", re.M)
-_OURS: Final = re.compile(r"rocketpipe\.[\w.]+\.\w+: ([^\n]+)")
 
 
 class FollowFailed(RocketPipeError):
@@ -292,12 +290,6 @@ def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
             spark.conf.unset(name)
         else:
             spark.conf.set(name, before)
-
-
-def first_words(failure: str) -> str:
-    """What happened, in a line: our own words if there are any."""
-    said = _OURS.findall(failure) or _PYTHONS.findall(failure)
-    return str(said[-1]) if said else failure.strip().split("\n")[0]
 
 
 def _figures(table: FollowedTable) -> tuple[int, int]:

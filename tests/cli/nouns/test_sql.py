@@ -73,6 +73,13 @@ def test_rows_are_printed_as_values_are(capsys: pytest.CaptureFixture[str]) -> N
     assert "0.125" in out.getvalue()
 
 
+def test_a_plan_is_printed_line_by_line() -> None:
+    plan = Result(["plan"], [{"plan": "== Physical Plan ==\n* Project\n"}])
+    out = io.StringIO()
+    sql.show(plan, Printer("table", out))
+    assert out.getvalue() == "== Physical Plan ==\n* Project\n"
+
+
 def test_rows_of_none_still_have_their_columns() -> None:
     for form, text in (("table", "a  b\n"), ("csv", "a,b\n"), ("json", "[]\n")):
         out = io.StringIO()

@@ -16,6 +16,8 @@ from tests.pipeline.support.sinks import messages_in
 PROGRAM = Path(__file__).parent / "spark_sink.py"
 #: How often a driver may be started again: Spark gives its workers ten seconds to start.
 LIVES = 5
+#: So long one may take on a machine that is busy with other things.
+LIFE_S = 600
 
 
 def outlive(root: Path, port: int, cases: Sequence[str], master: str | None = None) -> None:
@@ -38,7 +40,7 @@ def outlive(root: Path, port: int, cases: Sequence[str], master: str | None = No
         command = [sys.executable, str(PROGRAM), master or LOCAL, servers.name_server, str(root)]
         for _ in range(LIVES):
             ended = subprocess.run(
-                [*command, *cases], capture_output=True, text=True, timeout=200, check=False
+                [*command, *cases], capture_output=True, text=True, timeout=LIFE_S, check=False
             )
             if ended.returncode == 0:
                 break

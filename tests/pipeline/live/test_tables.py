@@ -163,18 +163,9 @@ def test_a_table_follows_until_it_is_stopped(
     assert FollowedTable.open(to).directory.writer() is None
 
 
-@pytest.mark.parametrize(
-    ("form", "step"),
-    [
-        ("delta", "rows committed"),
-        *(
-            pytest.param(form, step, marks=pytest.mark.soak)
-            for form in ("delta", "parquet")
-            for step in ("files written", "bad rows committed", "rows committed")
-            if (form, step) != ("delta", "rows committed")
-        ),
-    ],
-)
+@pytest.mark.soak  # tests/faults/test_table_deaths.py has every step of it, without Spark
+@pytest.mark.parametrize("form", ["delta", "parquet"])
+@pytest.mark.parametrize("step", ["files written", "bad rows committed", "rows committed"])
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(
     spark: SparkSession, servers: Cluster, send: Send, tmp_path: Path, form: str, step: str
 ) -> None:

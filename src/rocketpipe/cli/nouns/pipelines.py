@@ -1,6 +1,6 @@
 """``rocketpipe pipeline``: folders that Spark Declarative Pipelines runs, over topics.
 
-Each verb is typed inside the folder. See docs/how-to/pipelines.md.
+Each verb is typed inside the folder, or told it. See docs/how-to/pipelines.md.
 """
 
 from __future__ import annotations
@@ -99,6 +99,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         connecting.add_flags(verb)
     for verb in (check, run, backfill):
         spark_place.add_flags(verb)
+    for verb in (check, run, show, graph, reset, backfill):
+        verb.add_argument(
+            "--folder", metavar="DIR", type=Path, help="the pipeline's folder; else where one is"
+        )
 
 
 def _init(options: argparse.Namespace) -> int:
@@ -114,7 +118,7 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    ours = folder.find(Path.cwd())
+    ours = folder.find(options.folder or Path.cwd())
     printer = Printer.of(options)
     problems = checking.quick(ours)
     notes: list[str] = []
@@ -141,7 +145,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    ours = folder.find(Path.cwd())
+    ours = folder.find(options.folder or Path.cwd())
     if options.follow and options.timeout is not None:
         raise ConfigError("--timeout", "is for a single run: leave out --follow")
     return _carry_out(ours, options, Ask())
@@ -187,7 +191,7 @@ def _carry_out(ours: Folder, options: argparse.Namespace, ask: Ask) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    ours = folder.find(Path.cwd())
+    ours = folder.find(options.folder or Path.cwd())
     printer = Printer.of(options)
     run = _last(ours)
     ends: topics.Ends = {}
@@ -220,7 +224,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _graph(options: argparse.Namespace) -> int:
-    ours = folder.find(Path.cwd())
+    ours = folder.find(options.folder or Path.cwd())
     run = _last(ours)
     messages: dict[str, int] = {}
     try:
@@ -240,7 +244,7 @@ def _graph(options: argparse.Namespace) -> int:
 
 
 def _reset(options: argparse.Namespace) -> int:
-    ours = folder.find(Path.cwd())
+    ours = folder.find(options.folder or Path.cwd())
     places = resetting.what_goes(ours)
     if not places:
         sys.stdout.write(f"pipeline {ours.name} has not run: there is nothing to reset\n")
@@ -261,7 +265,7 @@ def _reset(options: argparse.Namespace) -> int:
 
 
 def _backfill(options: argparse.Namespace) -> int:
-    ours = folder.find(Path.cwd())
+    ours = folder.find(options.folder or Path.cwd())
     try:
         begin_ms = time_ms(options.begin, _now_ms())
     except ValueError as error:

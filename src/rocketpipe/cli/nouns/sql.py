@@ -32,6 +32,8 @@ examples:
 """
 
 _LIMIT: Final = 1000
+#: What Spark calls what it explains: text of many lines.
+_PLAN: Final = ["plan"]
 _PROMPT: Final = "sql> "
 _MORE_PROMPT: Final = "  -> "
 _HELP: Final = """\
@@ -126,6 +128,10 @@ def show(result: Result, printer: Printer) -> None:
         printer.line(result.said)
         return
     in_table = printer.form == "table"
+    if in_table and list(result.columns) == _PLAN:
+        for row in result.rows:
+            printer.line(str(row[_PLAN[0]]).rstrip())
+        return
     rows = [
         {name: printable(value, in_table=in_table) for name, value in row.items()}
         for row in result.rows

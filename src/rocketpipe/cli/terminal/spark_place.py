@@ -19,6 +19,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark's"
     )
+    parser.add_argument(
+        "--print-submit",
+        action="store_true",
+        help="print the spark-submit that would do this on a cluster, and do nothing else",
+    )
 
 
 def spark_place(options: argparse.Namespace) -> SparkPlace:
