@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rocketpipe.auth import measured
 from rocketpipe.broker.config.advertise import is_loopback
-from rocketpipe.cli.serving import console_option, tls_option
+from rocketpipe.cli.serving import console_option, settings, tls_option
 from rocketpipe.errors import ConfigError
 from rocketpipe.health.bearer import BearerToken
 from rocketpipe.health.http_port import Told, Watched, health_port
