@@ -20,6 +20,7 @@ PUBLIC = (
     "rocketpipe.blocking",
     "rocketpipe.errors",
     "rocketpipe.jobs",
+    "rocketpipe.otel",
     "rocketpipe.pipeline",
     "rocketpipe.pipeline.launch",
     "rocketpipe.projects",

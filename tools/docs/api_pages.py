@@ -155,6 +155,14 @@ PAGES: Final[dict[str, Page]] = {
         _of("rocketpipe", "Session", "TlsSettings", "RocketPipeError", "__version__"),
         _blocking_faces,
     ),
+    "observing": Page(
+        "Traces and observers",
+        "What clients do, told to OpenTelemetry or to somebody else, as it happens.",
+        (
+            *_of("rocketpipe.otel", "install", "uninstall", "OtelObserver"),
+            *_of(f"{_CLIENT}.observers", "Observer", "Sending*", "Receiving*", "Processing*"),
+        ),
+    ),
     "admin": Page(
         "Administration",
         "Every command of [`rocketpipe`](../cli.md) that asks a cluster is made of these.",

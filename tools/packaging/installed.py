@@ -39,10 +39,12 @@ OPTIONAL = {
     "zstandard",
     "uvloop",
     "kazoo",
+    "opentelemetry",
 }
 MAY_LACK = (
     "rocketpipe.coordination",
     "rocketpipe.jobs",
+    "rocketpipe.otel",
     "rocketpipe.pipeline",
     "rocketpipe.projects",
     "rocketpipe.sql",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 from rocketpipe.auth.secret import Secret
 from rocketpipe.blocking.background import Life
 from rocketpipe.blocking.wrapper import Client, blocking, passed_on
+from rocketpipe.client.observers import Observer
 from rocketpipe.client.session import Session as AsyncSession
 from rocketpipe.clock import Clock
 from rocketpipe.remoting.caller import CALL_TIMEOUT_MS
@@ -30,6 +32,7 @@ class Session(Client[AsyncSession]):
         access_key: str | None = None,
         secret_key: str | Secret | None = None,
         secret_key_file: str | Path | None = None,
+        observers: Iterable[Observer] = (),
     ) -> None:
         """Prepare a client of these NameServers; nothing is asked yet.
 
@@ -40,7 +43,8 @@ class Session(Client[AsyncSession]):
 
         ``access_key`` and a secret, given or in the first line of a file, sign all requests; what
         is left out is asked of ``ROCKETPIPE_ACCESS_KEY``, ``ROCKETPIPE_SECRET_KEY`` and
-        ``ROCKETPIPE_SECRET_KEY_FILE``.
+        ``ROCKETPIPE_SECRET_KEY_FILE``. ``observers`` are told of all that its clients send and
+        handle.
 
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
@@ -59,6 +63,7 @@ class Session(Client[AsyncSession]):
             access_key=access_key,
             secret_key=secret_key,
             secret_key_file=secret_key_file,
+            observers=observers,
         )
         super().__init__(inner, Life("the session"))
 

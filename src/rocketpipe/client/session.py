@@ -11,7 +11,7 @@ import logging
 import os
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, Self
@@ -26,6 +26,7 @@ from rocketpipe.client.leader_calls import LeaderCalls
 from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.members import Member
 from rocketpipe.client.name_servers import NameServerClient, NameServers
+from rocketpipe.client.observers import Observer, observers_of
 from rocketpipe.client.routes import RouteCache
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import (
@@ -76,6 +77,7 @@ class Session(Lifetime):
         secret_key: str | Secret | None = None,
         secret_key_file: str | Path | None = None,
         anonymous: bool = False,
+        observers: Iterable[Observer] = (),
     ) -> None:
         """Prepare a client of these NameServers; nothing is asked yet.
 
@@ -87,7 +89,7 @@ class Session(Lifetime):
         ``access_key`` and a secret, given or in the first line of a file, sign all requests; what
         is left out is asked of ``ROCKETPIPE_ACCESS_KEY``, ``ROCKETPIPE_SECRET_KEY`` and
         ``ROCKETPIPE_SECRET_KEY_FILE``. One that is ``anonymous`` signs nothing, whatever the
-        environment says.
+        environment says. ``observers`` are told of all that its clients send and handle.
 
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
@@ -105,6 +107,7 @@ class Session(Lifetime):
         self._identity = Identity.of_this_process(instance, unit)
         self.keys: UniqueKeys = self._identity.unique_keys()
         self._members: list[Member] = []
+        self.observers = observers_of(observers)
         #: Who it is towards servers that ask for it.
         self.credentials = (
             None if anonymous else credentials_of(access_key, secret_key, secret_key_file)

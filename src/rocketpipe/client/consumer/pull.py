@@ -41,6 +41,7 @@ from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.replies import Replies
 from rocketpipe.client.identity import SHARED_INSTANCE, own_address
 from rocketpipe.client.lifetime import Lifetime
+from rocketpipe.client.observers import Receiving, observed
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock, within
 from rocketpipe.errors import OffsetOutOfRange, SessionClosed, WrongWayToRead
@@ -297,6 +298,15 @@ class PullConsumer(Replies, Lifetime):
         self._check_open()
         if most < 1:
             raise ValueError(f"most={most}: ask for 1 message or more")
+        session = self._session
+        if not session.observers:
+            return await self._poll(timeout_ms, most)
+        with observed(session.observers, Receiving(session.client_id, self.group)) as receiving:
+            found = await self._poll(timeout_ms, most)
+            receiving.messages = found
+        return found
+
+    async def _poll(self, timeout_ms: int, most: int) -> list[ReceivedMessage]:
         if self._given is not None:
             self._given.settle()
             self._given = None

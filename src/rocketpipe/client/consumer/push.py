@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Self
 
@@ -33,9 +34,11 @@ from rocketpipe.client.consumer.pushing.flow import PullFlow
 from rocketpipe.client.consumer.pushing.member import PushMember
 from rocketpipe.client.consumer.pushing.plan import CONCURRENCY, PushPlan
 from rocketpipe.client.consumer.pushing.report import PushReport
+from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.replies import Replies
 from rocketpipe.client.consumer.tuning import PushTuning
 from rocketpipe.client.lifetime import Lifetime
+from rocketpipe.client.observers import Processing, observed
 from rocketpipe.client.session import Session
 from rocketpipe.client.signals import first_signal
 from rocketpipe.clock import Clock
@@ -104,6 +107,8 @@ class PushConsumer(Replies, HandlerDecorators, Lifetime):
         self._trace_topic = TRACE_TOPIC if trace is True else trace
         self._counts = HandlerStats(session.clock)
         self._handlers = Handlers(concurrency, f"rocketpipe-{group}", self._counts)
+        if session.observers:
+            self._handlers.observing = self._observing
         self._subscriptions = Subscriptions(session, group, self._handlers, retries=not broadcast)
         self._flow: PullFlow | PopFlow | None = None
         self._suspended = False
@@ -114,6 +119,10 @@ class PushConsumer(Replies, HandlerDecorators, Lifetime):
         self._stopping: asyncio.Task[None] | None = None
 
     # What to consume
+
+    def _observing(self, messages: Sequence[ReceivedMessage]) -> AbstractContextManager[Processing]:
+        session = self._session
+        return observed(session.observers, Processing(session.client_id, self.group, messages))
 
     def subscribe(
         self,

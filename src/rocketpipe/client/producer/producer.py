@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
+from functools import partial
 from threading import get_ident
 from typing import Any, Final, Self, Unpack
 
 from rocketpipe.background import running
 from rocketpipe.client.faults import Variant
 from rocketpipe.client.lifetime import Lifetime
+from rocketpipe.client.observers import Sending, observed
 from rocketpipe.client.producer.callback_sends import CallbackSends, SendCallback
 from rocketpipe.client.producer.composing import Composer, pick_for
 from rocketpipe.client.producer.member import ProducerMember
-from rocketpipe.client.producer.parts import MessageFields
+from rocketpipe.client.producer.parts import MessageFields, message_of
 from rocketpipe.client.producer.request_reply import OpenRequests
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
-from rocketpipe.client.producer.selectors import Selector, pick_of
+from rocketpipe.client.producer.selectors import Pick, Selector, pick_of
 from rocketpipe.client.producer.sending.batching import Batching
 from rocketpipe.client.producer.sending.delivery import Delivery
 from rocketpipe.client.producer.sending.in_flight import MAX_BYTES, MAX_SENDS, InFlight
-from rocketpipe.client.producer.sending.outgoing import Checks
+from rocketpipe.client.producer.sending.outgoing import Checks, Outgoing
 from rocketpipe.client.producer.sending.prober import Prober
 from rocketpipe.client.producer.sending.publish_routes import PublishRoutes
 from rocketpipe.client.producer.sending.queue_choice import QueueChoice
@@ -224,6 +226,9 @@ class Producer(Lifetime):
         """
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         sender, intake = self._sender, self._intake
+        if self._session.observers:
+            pick = partial(pick_for, queue=queue, order_by=order_by, selector=selector)
+            return await self._send_observed(message_of(topic, body, parts), left_ms, pick)
         here = get_ident() == intake.thread_id
         if sender.batches and here and queue is order_by is selector is None:
             pending = sender.batch(topic, body, parts, left_ms)
@@ -234,6 +239,28 @@ class Producer(Lifetime):
         if not self._in_flight.try_enter(out.size):
             left_ms = await sender.enter(out.size, left_ms)
         return await sender.send(out, left_ms, pick)
+
+    async def _send_observed(
+        self, message: Message, left_ms: int, pick: Callable[[Outgoing], Pick | None]
+    ) -> SendResult:
+        with self._observed([message]) as sending:
+            out = self._intake.take(sending.messages[0])
+            left_ms = await self._sender.enter(out.size, left_ms)
+            result = await self._sender.send(out, left_ms, pick(out))
+            sending.results = (result,)
+        return result
+
+    def _observed(self, messages: list[Message]) -> AbstractContextManager[Sending]:
+        session = self._session
+        sending = Sending(session.client_id, self._group, messages)
+        return observed(session.observers, sending)
+
+    def _taken(self, topic: str | Message, body: bytes, parts: MessageFields) -> Outgoing:
+        """A message that is sent without waiting for its answer, with what observers add to it."""
+        if not self._session.observers:
+            return self._intake.take(topic, body, parts)
+        with self._observed([message_of(topic, body, parts)]) as sending:
+            return self._intake.take(sending.messages[0])
 
     async def send_async(
         self,
@@ -258,7 +285,7 @@ class Producer(Lifetime):
         """
         if not callable(callback):
             raise TypeError(f"callback {callback!r} cannot be called; `send` needs none")
-        out = self._intake.take(topic, body, parts)
+        out = self._taken(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         pick = pick_for(out, queue, order_by, selector)
         left_ms = await self._sender.enter(out.size, left_ms)
@@ -280,7 +307,7 @@ class Producer(Lifetime):
         Raises:
             InvalidName, PropertiesError, MessageRefused, NoRoute, ConnectionLost: As by ``send``.
         """
-        out = self._intake.take(topic, body, parts)
+        out = self._taken(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         await self._intake.checks.compress(out)
         await self._delivery.post(out, left_ms, pick_for(out, queue, order_by, selector))
@@ -301,9 +328,14 @@ class Producer(Lifetime):
         """
         self._intake.checks.check_batch(messages)
         pick = pick_of(messages[0], queue, None, None)
-        parts = [self._intake.take(message) for message in messages]
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        return tuple(await self._sender.send_batch(parts, left_ms, pick))
+        if not self._session.observers:
+            parts = [self._intake.take(message) for message in messages]
+            return tuple(await self._sender.send_batch(parts, left_ms, pick))
+        with self._observed(list(messages)) as sending:
+            parts = [self._intake.take(message) for message in sending.messages]
+            sending.results = tuple(await self._sender.send_batch(parts, left_ms, pick))
+        return tuple(sending.results)
 
     async def request(
         self,
@@ -319,7 +351,7 @@ class Producer(Lifetime):
             CallTimeout: If no reply came in time.
             MessageRefused: If too many questions wait for replies; beside what ``send`` raises.
         """
-        out = self._intake.take(topic, body, parts)
+        out = self._taken(topic, body, parts)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         with self._requests.opened(out, left_ms) as reply:
             await self._requests.introduce(out.topic, left_ms)
@@ -356,7 +388,7 @@ class Producer(Lifetime):
         """
         if immunity_s is not None and immunity_s < 1:
             raise ValueError(f"immunity_s {immunity_s}: a second at least")
-        out = self._intake.take(topic, body, parts)
+        out = self._taken(topic, body, parts)
         return Transaction(
             self._transactions,
             out,

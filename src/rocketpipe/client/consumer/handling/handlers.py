@@ -11,6 +11,8 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ from rocketpipe.client.consumer.handling.stepping import Begun
 from rocketpipe.client.consumer.handling.trace import HandlingTrace
 from rocketpipe.client.consumer.outcome import Outcome
 from rocketpipe.client.consumer.received import ReceivedMessage
+from rocketpipe.client.observers import Processing
 from rocketpipe.filter.sql_eval import compile_sql
 from rocketpipe.filter.tags import parse_tags
 from rocketpipe.model.names import check_topic
@@ -94,6 +97,10 @@ def subscription_to(
     )
 
 
+#: A block that observers are told of, while a handler has these messages.
+Observing = Callable[[Sequence[ReceivedMessage]], AbstractContextManager[Processing]]
+
+
 class Handlers:
     """The handlers of one consumer, and the threads that the blocking ones need."""
 
@@ -105,6 +112,8 @@ class Handlers:
         self._counts = counts
         #: Whom calls are told to, if to anybody.
         self.trace: HandlingTrace | None = None
+        #: The same of the process, with the names of client and group.
+        self.observing: Observing | None = None
 
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._by_topic.values())
@@ -141,15 +150,33 @@ class Handlers:
         ``began_ms`` is the time now on the monotonic clock, for who has it already; ``begun`` is a
         call that took its first step, and is gone on with.
         """
-        trace = self.trace
-        if trace is None or begun is not None:
+        trace, observing = self.trace, self.observing
+        if begun is not None or trace is observing is None:
             return self._call(chosen, messages, began_ms, begun)
+        if observing is not None:
+            return self._call_observed(observing, chosen, messages)
+        assert trace is not None, "else nobody is told"
         return self._call_and_tell(trace, chosen, messages)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether each call is told to somebody."""
+        return self.trace is not None or self.observing is not None
 
     def count(self, chosen: Handler, done: int, given: int, began_ms: int) -> None:
         """Note calls that began then, and are done with so many of the messages given to them."""
         if self._counts is not None:
             self._counts.count(chosen.topic, done, given, began_ms)
+
+    async def _call_observed(
+        self, observing: Observing, chosen: Handler, messages: Sequence[ReceivedMessage]
+    ) -> Outcome:
+        with observing(messages) as what:
+            if self.trace is None:
+                what.outcome = await self._call(chosen, messages)
+            else:
+                what.outcome = await self._call_and_tell(self.trace, chosen, messages)
+        return what.outcome
 
     async def _call_and_tell(
         self, trace: HandlingTrace, chosen: Handler, messages: Sequence[ReceivedMessage]
@@ -221,7 +248,9 @@ async def in_thread(pool: ThreadPoolExecutor | None, handle: Handle, given: Any)
         except (Exception, SystemExit) as error:
             return None, error
 
-    said, error = await asyncio.get_running_loop().run_in_executor(pool, call)
+    # With the context of who waits: a trace goes on in the thread.
+    run = functools.partial(copy_context().run, call)
+    said, error = await asyncio.get_running_loop().run_in_executor(pool, run)
     if error is not None:
         raise error
     return said

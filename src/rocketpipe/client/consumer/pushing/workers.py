@@ -140,7 +140,7 @@ class ConcurrentWorkers:
         if is_retry_topic(topic):  # of each message another
             return [Run(held, handlers.of(run[0].topic), run) for run in runs(messages, handlers)]
         chosen = handlers.of(topic)
-        if chosen is not None and chosen.waits and chosen.batch is None and not handlers.trace:
+        if chosen is not None and chosen.waits and chosen.batch is None and not handlers.is_watched:
             return [Run(held, chosen, messages, steps=True)]
         most = chosen.count if chosen is not None else 1
         return [Run(held, chosen, messages[at : at + most]) for at in range(0, len(messages), most)]

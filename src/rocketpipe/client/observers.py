@@ -1,0 +1,116 @@
+"""Whoever is told of what clients do, as it happens: tracing above all.
+
+An observer is given what is about to be done as a block, and may change what is sent: so the
+context of a trace travels with a message. Without one nothing is paid.
+
+    sending      a send, or a batch: the block ends when it is answered
+    receiving    messages are asked for: the block ends when they are there
+    processing   a handler has messages: the block is the time in which it has them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from rocketpipe.model.message import Message
+
+if TYPE_CHECKING:
+    from rocketpipe.client.consumer.outcome import Outcome
+    from rocketpipe.client.consumer.received import ReceivedMessage
+    from rocketpipe.client.producer.result import SendResult
+
+
+@dataclass(slots=True)
+class Sending:
+    """Messages of one topic that are sent together; who observes may put others in their place."""
+
+    client_id: str
+    group: str
+    messages: list[Message]
+    #: What came of it, at the end of the block.
+    results: Sequence[SendResult] = ()
+
+    @property
+    def topic(self) -> str:
+        """Where they go."""
+        return self.messages[0].topic
+
+
+@dataclass(slots=True)
+class Receiving:
+    """Messages that somebody asks for."""
+
+    client_id: str
+    group: str
+    #: What there was, at the end of the block.
+    messages: Sequence[ReceivedMessage] = ()
+
+
+@dataclass(slots=True)
+class Processing:
+    """Messages that a handler has: one, or the batch it asked for."""
+
+    client_id: str
+    group: str
+    messages: Sequence[ReceivedMessage]
+    #: What the handler made of them, at the end of the block.
+    outcome: Outcome | None = None
+
+
+class Observer:
+    """Sees nothing; a kind of it has those methods that it is interested in."""
+
+    def sending(self, what: Sending) -> AbstractContextManager[object]:
+        """A block around a send."""
+        return nullcontext()
+
+    def receiving(self, what: Receiving) -> AbstractContextManager[object]:
+        """A block around asking for messages."""
+        return nullcontext()
+
+    def processing(self, what: Processing) -> AbstractContextManager[object]:
+        """A block around a handler's call."""
+        return nullcontext()
+
+
+@dataclass(slots=True)
+class _Installed:
+    observers: tuple[Observer, ...] = field(default=())
+
+
+_everywhere = _Installed()
+
+
+def install(observer: Observer) -> None:
+    """Have an observer told of every client that is made from now on in this process."""
+    _everywhere.observers = (*_everywhere.observers, observer)
+
+
+def uninstall(observer: Observer) -> None:
+    """Have it told no more of those that are made from now on."""
+    _everywhere.observers = tuple(each for each in _everywhere.observers if each is not observer)
+
+
+def observers_of(given: Iterable[Observer]) -> tuple[Observer, ...]:
+    """Those that are told of a client: the installed ones, and those it was given."""
+    return (*_everywhere.observers, *given)
+
+
+WhatT = TypeVar("WhatT", Sending, Receiving, Processing)
+
+
+@contextmanager
+def observed(observers: Sequence[Observer], what: WhatT) -> Iterator[WhatT]:
+    """A block that all observers are told of; the last one is the innermost."""
+    with ExitStack() as stack:
+        for each in observers:
+            if isinstance(what, Sending):
+                stack.enter_context(each.sending(what))
+            elif isinstance(what, Receiving):
+                stack.enter_context(each.receiving(what))
+            else:
+                stack.enter_context(each.processing(what))
+        yield what
