@@ -172,7 +172,7 @@ class OtelObserver(Observer):
     @contextmanager
     def _timed(self, histogram: metrics.Histogram, about: _Attributes) -> Iterator[None]:
         began = time.perf_counter()
-        failed: dict[str, str] = {}
+        failed: _Attributes = {}
         try:
             yield
         except Exception as error:

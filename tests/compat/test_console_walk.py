@@ -75,9 +75,7 @@ def findings(page: Page, axe: str) -> list[str]:
     context = session.send("Page.createIsolatedWorld", {"frameId": world, "worldName": "axe"})
     where = {"contextId": context["executionContextId"], "awaitPromise": True}
     session.send("Runtime.evaluate", {"expression": axe, "contextId": where["contextId"]})
-    run = (
-        "axe.run(document, {resultTypes: ['violations']}).then((r) => JSON.stringify(r.violations))"
-    )
+    run = "axe.run(document, {resultTypes: ['violations']}).then((r) => JSON.stringify(r.violations))"
     found = session.send("Runtime.evaluate", {"expression": run, "returnByValue": True, **where})
     session.detach()
     violations: list[dict[str, Any]] = json.loads(found["result"]["value"])

@@ -110,10 +110,9 @@ async def test_messages_are_found_by_offset_key_and_id(asker: Asker) -> None:
         assert same["offset_id"] == found["offset_id"]
     nothing = await asker.get("messages", **{"from": "id"}, topic="orders", id="nobody")
     assert nothing["rows"] == []
-    assert (
-        "is no offset id"
-        in (await asker.get("messages", 400, **{"from": "id"}, id="nobody"))["error"]["cause"]
-    )
+    assert "is no offset id" in (
+        await asker.get("messages", 400, **{"from": "id"}, id="nobody")
+    )["error"]["cause"]
 
 
 async def test_messages_are_chosen_by_tags_sql_and_words(asker: Asker) -> None:
@@ -349,9 +348,7 @@ async def test_get_changes_nothing(asker: Asker) -> None:
     for endpoint in ENDPOINTS:
         if endpoint.method != "GET" or endpoint.path == "/live":
             continue
-        path = PREFIX + endpoint.path.format(
-            topic="orders", group="billing", broker="broker-a", id="x"
-        )
+        path = PREFIX + endpoint.path.format(topic="orders", group="billing", broker="broker-a", id="x")
         answer = await asker.client.get(path, params={"names": "billing", "topic": "orders"})
         assert answer.status_code in (200, 400, 404), path
         for method in ("PUT", "DELETE", "PATCH"):

@@ -104,13 +104,7 @@ async def test_no_path_leads_out_of_the_table(path: str) -> None:
     app = console_app(Console(ConsoleConfig(name_servers="127.0.0.1:1", address=ADDRESS)))
     whole = f"/assets/{assets.load().digest}/{path}"
     headers = [(b"host", ADDRESS.encode())]
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": whole,
-        "query_string": b"",
-        "headers": headers,
-    }
+    scope = {"type": "http", "method": "GET", "path": whole, "query_string": b"", "headers": headers}
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -124,9 +118,7 @@ async def test_no_path_leads_out_of_the_table(path: str) -> None:
     assert b"nothing here" in sent[1]["body"]
 
 
-async def test_a_file_is_kept_for_ever_under_a_name_that_changes_with_it(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_a_file_is_kept_for_ever_under_a_name_that_changes_with_it(client: httpx.AsyncClient) -> None:
     digest = assets.load().digest
     answer = await client.get(f"/assets/{digest}/app.js")
     assert answer.status_code == 200

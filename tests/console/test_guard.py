@@ -61,7 +61,9 @@ async def test_a_public_name_is_answered_and_with_all_addresses_every_number() -
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_another_site_learns_nothing_by_the_api(client: httpx.AsyncClient, site: str) -> None:
+async def test_another_site_learns_nothing_by_the_api(
+    client: httpx.AsyncClient, site: str
+) -> None:
     answer = await client.get("/api/1/topics", headers={"Sec-Fetch-Site": site})
     assert answer.status_code == 403
     assert (await client.get("/", headers={"Sec-Fetch-Site": site})).status_code == 200

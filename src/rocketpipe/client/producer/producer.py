@@ -227,8 +227,8 @@ class Producer(Lifetime):
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         sender, intake = self._sender, self._intake
         if self._session.observers:
-            pick = partial(pick_for, queue=queue, order_by=order_by, selector=selector)
-            return await self._send_observed(message_of(topic, body, parts), left_ms, pick)
+            chosen = partial(pick_for, queue=queue, order_by=order_by, selector=selector)
+            return await self._send_observed(message_of(topic, body, parts), left_ms, chosen)
         here = get_ident() == intake.thread_id
         if sender.batches and here and queue is order_by is selector is None:
             pending = sender.batch(topic, body, parts, left_ms)

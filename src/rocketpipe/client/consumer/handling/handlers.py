@@ -151,7 +151,7 @@ class Handlers:
         call that took its first step, and is gone on with.
         """
         trace, observing = self.trace, self.observing
-        if begun is not None or trace is observing is None:
+        if begun is not None or (trace is None and observing is None):
             return self._call(chosen, messages, began_ms, begun)
         if observing is not None:
             return self._call_observed(observing, chosen, messages)
