@@ -102,7 +102,7 @@ _ANSWERS: Final = (
     *_of(f"{_CLIENT}.admin.groups", "GroupInfo*", "GroupMember*", "GroupChanges"),
     *_of(f"{_CLIENT}.admin.progress", "GroupLag*", "QueueLag*", "Move*"),
     *_of(f"{_CLIENT}.admin.offsets", "Ends*", "GroupPlace*"),
-    *_of(f"{_CLIENT}.admin.brokers", "BrokerInfo*"),
+    *_of(f"{_CLIENT}.admin.brokers", "BrokerInfo*", "BrokerLoad*"),
     *_of(f"{_CLIENT}.admin.clients", "ConnectedClient*", "ConnectedGroup*"),
     *_of(f"{_CLIENT}.admin.dead_letters", "Replay*", "ReplayOutcome*"),
     *_of(f"{_CLIENT}.admin.traces", "MessageTrace*", "Handling*"),

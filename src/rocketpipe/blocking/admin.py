@@ -60,6 +60,7 @@ class BrokerAdmin(Blocking[AsyncBrokerAdmin]):
     stop_writes = blocking(AsyncBrokerAdmin.stop_writes)
     allow_writes = blocking(AsyncBrokerAdmin.allow_writes)
     runtime = blocking(AsyncBrokerAdmin.runtime)
+    load = blocking(AsyncBrokerAdmin.load)
     stats = blocking(AsyncBrokerAdmin.stats)
     settings = blocking(AsyncBrokerAdmin.settings)
     change = blocking(AsyncBrokerAdmin.change)

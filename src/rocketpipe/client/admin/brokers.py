@@ -40,6 +40,34 @@ class BrokerInfo:
         return self.addresses.get(0)
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """How much a broker has to do: messages a second, and what of it is not on its disk yet."""
+
+    in_rate: float
+    out_rate: float
+    disk_percent: float
+    unsynced: str
+
+    @classmethod
+    def of(cls, facts: Mapping[str, str]) -> BrokerLoad:
+        """What `runtime` tells of it."""
+        return cls(
+            in_rate=_first(facts.get("putTps")),
+            out_rate=_first(facts.get("getTransferredTps") or facts.get("getTransferedTps")),
+            disk_percent=_first(facts.get("commitLogDiskRatio")) * 100,
+            unsynced=facts.get("remainHowManyDataToFlush", ""),
+        )
+
+
+def _first(text: str | None) -> float:
+    """The first of the rates that a broker tells at once: that of the last ten seconds."""
+    try:
+        return float((text or "").split(" ")[0])
+    except ValueError:
+        return 0.0
+
+
 class BrokerAdmin:
     """Lists brokers, shows how they fare, changes their settings and has them clean up."""
 
@@ -114,6 +142,15 @@ class BrokerAdmin:
             ConnectionLost: If it is out of reach.
         """
         return dict(sorted((await self._ask(broker, GetBrokerRuntimeInfo())).values.table.items()))
+
+    async def load(self, broker: str) -> BrokerLoad:
+        """How much a broker has to do now.
+
+        Raises:
+            NoBroker: If there is no such broker, or it has no leader.
+            ConnectionLost: If it is out of reach.
+        """
+        return BrokerLoad.of(await self.runtime(broker))
 
     async def stats(self, broker: str, name: str, key: str) -> StatsWindows:
         """What a broker counted in the last minute, hour and day.
