@@ -118,6 +118,10 @@ def test_client_env_is_all_that_a_client_needs_and_outlives_a_kill(tmp_path: Pat
         env = {**os.environ, **first.environment}
         listed = [*COMMAND, "topic", "create", "orders", "-o", "json"]
         subprocess.run(listed, env=env, check=True, capture_output=True, timeout=60)
+        # A second one in the same place ends, and leaves clients where they are.
+        with pytest.raises(AssertionError, match="in use"), served(tmp_path):
+            pass
+        assert variables(first.data) == first.environment
         # Neither without a name, nor in the clear, nor with a guess.
         at = first.environment["ROCKETPIPE_NAMESRV"]
         tls = TlsSettings.of(None, first.environment)
