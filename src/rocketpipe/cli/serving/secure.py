@@ -131,7 +131,8 @@ class Secured:
             "# On another machine: copy the files it names, and name them as they are there.",
             *(f"{name}={shlex.quote(text)}" for name, text in told.items()),
         ]
-        write_file(self.client_env, "".join(f"{line}\n" for line in lines).encode(), _OWN)
+        with _locked(self.place):  # or who begins meanwhile takes it for one that was left behind
+            write_file(self.client_env, "".join(f"{line}\n" for line in lines).encode(), _OWN)
 
     def reached_at(self, name_server: str) -> str:
         """Where clients reach a NameServer that listens somewhere."""
