@@ -74,7 +74,7 @@ class Served:
         if token is not None:
             asked.add_header("Authorization", f"Bearer {token}")
         try:
-            with urllib.request.urlopen(asked, timeout=30, context=trusted) as answer:
+            with urllib.request.urlopen(asked, timeout=300, context=trusted) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, ""
@@ -110,14 +110,18 @@ def served(root: Path, *arguments: str, end: signal.Signals = signal.SIGTERM) ->
             yield Served(process, root / "data", json.loads(line), variables(root / "data"))
         finally:
             process.send_signal(end)
-            process.wait(60)
+            process.wait(300)
 
 
 def test_client_env_is_all_that_a_client_needs_and_outlives_a_kill(tmp_path: Path) -> None:
     with served(tmp_path, "--http", "127.0.0.1:0", end=signal.SIGKILL) as first:
         env = {**os.environ, **first.environment}
         listed = [*COMMAND, "topic", "create", "orders", "-o", "json"]
-        subprocess.run(listed, env=env, check=True, capture_output=True, timeout=60)
+        subprocess.run(listed, env=env, check=True, capture_output=True, timeout=300)
+        # A second one in the same place ends, and leaves clients where they are.
+        with pytest.raises(AssertionError, match="is locked"), served(tmp_path):
+            pass
+        assert variables(first.data) == first.environment
         # Neither without a name, nor in the clear, nor with a guess.
         at = first.environment["ROCKETPIPE_NAMESRV"]
         tls = TlsSettings.of(None, first.environment)

@@ -329,6 +329,7 @@ def serve_broker(
             found=found,
         )
         if own is not None and own.secured is not None:
+            own.secured.tell_clients(ready["namesrv"])
             told = banner.secured(told, own.secured, ready["namesrv"])
         return told.lines(options.output)
 

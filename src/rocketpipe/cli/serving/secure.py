@@ -105,24 +105,22 @@ class Secured:
     def around(
         self, serving: Callable[[], AbstractAsyncContextManager[str]]
     ) -> Callable[[], AbstractAsyncContextManager[str]]:
-        """A NameServer as before; clients are told where it is, and its certificate is renewed."""
+        """A NameServer as before, whose certificate is renewed."""
 
         @asynccontextmanager
         async def served() -> AsyncIterator[str]:
-            async with serving() as address:
-                self.tell_clients(self.reached_at(address))
-                async with running(self._keep_renewed(SystemClock()), "renewal"):
-                    yield address
+            async with serving() as address, running(self._keep_renewed(SystemClock()), "renewal"):
+                yield address
 
         return served
 
     def tell_clients(self, name_server: str) -> None:
-        """Write the variables by which a client gets in.
+        """Write the variables by which a client gets in, once there is somebody to answer it.
 
         Raises:
             ConfigError: If the file cannot be written.
         """
-        told = {VARIABLES[0]: name_server, SWITCH: "true"}
+        told = {VARIABLES[0]: self.reached_at(name_server), SWITCH: "true"}
         if self.ca is not None:
             told[CA_FILE] = str(self.ca)
         if self.user is not None:
@@ -133,7 +131,8 @@ class Secured:
             "# On another machine: copy the files it names, and name them as they are there.",
             *(f"{name}={shlex.quote(text)}" for name, text in told.items()),
         ]
-        write_file(self.client_env, "".join(f"{line}\n" for line in lines).encode(), _OWN)
+        with _locked(self.place):  # or who begins meanwhile takes it for one that was left behind
+            write_file(self.client_env, "".join(f"{line}\n" for line in lines).encode(), _OWN)
 
     def reached_at(self, name_server: str) -> str:
         """Where clients reach a NameServer that listens somewhere."""

@@ -107,3 +107,18 @@ def test_one_that_is_being_drained_starts_as_it_was(config: BrokerConfig) -> Non
     made = commands(config)
     assert said(made).state is None
     assert said(made, replace(SECOND, state=MemberState.CLOSED)).state == "closed"
+
+
+def test_all_have_the_same_users_and_each_an_audit_of_its_own(config: BrokerConfig) -> None:
+    told = said(commands(config))
+    assert (told.auth_directory, told.audit_log) == (None, None)
+    guarded = replace(config, authentication=True, audit_file=Path("/var/log/audit.log"))
+    made = commands(guarded, "--http", "127.0.0.1:0", "--http-token-file", "a.token")
+    users = str(config.data / "config")
+    for member in BROKERS.brokers:
+        told = said(made, member)
+        assert told.auth_directory == users
+        assert told.audit_log == f"/var/log/audit-{member.name}.log"
+        assert told.http_token_file == Path("a.token")
+    elsewhere = replace(guarded, auth_directory=Path("/etc/users"))
+    assert said(commands(elsewhere)).auth_directory == "/etc/users"

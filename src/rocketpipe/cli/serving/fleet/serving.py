@@ -109,6 +109,7 @@ def serve_fleet(
             next_steps=banner.next_steps(name_server, found=_found(fleet), tls=config.tls),
         )
         if own.secured is not None:
+            own.secured.tell_clients(name_server)
             told = banner.secured(told, own.secured, name_server)
         return told.lines(options.output)
 
