@@ -19,7 +19,7 @@ from rocketpipe.auth.audit import CHANGES, Audit
 from rocketpipe.auth.failures import MAX_ON_CONNECTION, Failures
 from rocketpipe.auth.frames import read_signed
 from rocketpipe.auth.needs import Surroundings, publishing, reading, unlisted, wants
-from rocketpipe.auth.plain_file import PlainAclFile
+from rocketpipe.auth.plain.file import PlainAclFile
 from rocketpipe.auth.policy import Wanted, decide
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.signature import (

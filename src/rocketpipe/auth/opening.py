@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 from rocketpipe.auth.config import AuthConfig
 from rocketpipe.auth.gate import Gate
 from rocketpipe.auth.needs import Surroundings
-from rocketpipe.auth.plain_acl import PlainAclRefused
-from rocketpipe.auth.plain_file import PlainAclFile
+from rocketpipe.auth.plain.acl import PlainAclRefused
+from rocketpipe.auth.plain.file import PlainAclFile
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import ConfigError
