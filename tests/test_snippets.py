@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from tools.docs.snippets import is_plain, runnable
+from tools.docs.snippets import before_serving, is_plain, runnable
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -102,6 +102,16 @@ def test_servers_that_a_page_starts_are_there_for_its_code(tmp_path: Path) -> No
     # and only for pages that say so
     without = PAGE_WITH_SERVERS.replace("rocketpipe serve", "echo")
     assert run(tmp_path / "other.md", without.replace(":9876", ":1")).returncode == 1
+
+
+def test_what_servers_are_made_of_is_made_before_they_start() -> None:
+    page = "```sh run\nmake it\n```\n```sh\nrocketpipe serve -c it\n```\n```sh run\nuse it\n```\n"
+    assert before_serving(page) == "make it\n"
+    assert "make it" not in runnable(page)
+    assert "use it" in runnable(page)
+    plain = page.replace(" -c it", "")
+    assert before_serving(plain) == ""
+    assert "make it" in runnable(plain)
 
 
 @pytest.mark.scenario

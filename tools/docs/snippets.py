@@ -8,7 +8,8 @@ the page's code is pointed to it. All pages that want plain servers get the same
 does who goes from page to page: so each has topics and groups of its own. Blocks keep the line
 numbers that they have in the page, so that a traceback points there. Pages that use Spark share a
 process, one after the other: a Java of its own for each takes longer than what most of them do with
-it.
+it. What a page runs before it shows ``rocketpipe serve``, such as what its settings are made of, is
+run before the servers start.
 
 Pages in Chinese have the code of the English ones, as tests/test_docs.py sees to.
 """
@@ -68,10 +69,26 @@ class PagesFailed(Exception):
         self.count = count
 
 
+def before_serving(page: str) -> str:
+    """Commands that a page runs before it shows how servers of its own are started."""
+    scripts: list[str] = []
+    if shown(page, "rocketpipe", "serve") is None or is_plain(page):
+        return ""
+    for block in FENCE.finditer(page):
+        if block["info"].split() == ["sh"] and "rocketpipe serve" in block["body"]:
+            break
+        if block["info"].split() == ["sh", "run"]:
+            scripts.append(textwrap.dedent(block["body"]))
+    return "".join(scripts)
+
+
 def runnable(page: str) -> str:
     """The page as a program: its code where it stood, and every other line empty."""
     lines = [""] * page.count("\n")
+    done = before_serving(page)
     for block in FENCE.finditer(page):
+        if done and textwrap.dedent(block["body"]) in done:
+            continue
         first = page.count("\n", 0, block.start("body"))
         if block["info"].split() == ["sh", "run"]:
             script = textwrap.dedent(block["body"])
@@ -152,6 +169,8 @@ def served(path: Path, stack: ExitStack, shared: str | None) -> tuple[str, str, 
     if (arguments := shown(page, "rocketpipe", "serve")) is None:
         return str(path), program, scratch, PRINTED_ADDRESS
     name_server = shared if shared is not None and is_plain(page) else None
+    if script := before_serving(page):
+        subprocess.run(["sh", "-ec", script], check=True, cwd=scratch)
     if name_server is None:
         name_server = started(Path(scratch), arguments, stack)
     return str(path), program.replace(PRINTED_ADDRESS, name_server), scratch, name_server

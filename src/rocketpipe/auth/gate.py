@@ -26,7 +26,7 @@ from rocketpipe.auth.call_signature import (
 from rocketpipe.auth.failures import MAX_ON_CONNECTION, Failures
 from rocketpipe.auth.frames import read_signed
 from rocketpipe.auth.needs import Surroundings, publishing, reading, unlisted, wants
-from rocketpipe.auth.plain_file import PlainAclFile
+from rocketpipe.auth.plain.file import PlainAclFile
 from rocketpipe.auth.policy import Wanted, decide
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.signature import (

@@ -12,8 +12,8 @@ from rocketpipe.auth.config import AuthConfig
 from rocketpipe.auth.gate import Gate
 from rocketpipe.auth.measured import measure
 from rocketpipe.auth.needs import Surroundings
-from rocketpipe.auth.plain_acl import PlainAclRefused
-from rocketpipe.auth.plain_file import PlainAclFile
+from rocketpipe.auth.plain.acl import PlainAclRefused
+from rocketpipe.auth.plain.file import PlainAclFile
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock
 from rocketpipe.errors import ConfigError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.auth.test_plain_acl import SAMPLE
+from tests.auth.plain.test_acl import SAMPLE
 
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import User, UserType

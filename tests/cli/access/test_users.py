@@ -143,3 +143,20 @@ def test_a_second_rotation_says_whom_it_cuts_off(
 def test_files_and_servers_are_not_named_together(command: Command, tmp_path: Path) -> None:
     words = ("user", "list", "--data", str(tmp_path), "-n", "127.0.0.1:1")
     assert "give one of them" in command(*words, code=2)
+
+
+def test_a_server_that_is_down_does_not_keep_anybody_in(
+    servers: Servers, answer: Answer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = ("-n", f"{servers.name_server};127.0.0.1:1")
+    assert main(["user", "create", "lost", *both, "-o", "json"]) == 1
+    printed = capsys.readouterr()
+    made = json.loads(printed.out)
+    assert len(made["secret"]) >= 32
+    assert len(made["servers"]) == 2
+    assert list(made["failed"]) == ["NameServer 127.0.0.1:1"]
+    assert "user create lost --secret-file FILE" in printed.err
+    assert made["secret"] not in printed.err
+    assert main(["user", "disable", "lost", *both]) == 1
+    assert "FAILED" in capsys.readouterr().out
+    assert answer("user", "show", "lost")["status"] == "disabled"

@@ -22,6 +22,9 @@ MOST_USED = {
     *("getNamesrvConfig", "updateNamesrvConfig", "updateOrderConf", "producer"),
     *("getConsumerConfig", "cleanExpiredCQ", "cleanUnusedTopic", "deleteExpiredCommitLog"),
     *("haStatus", "getBrokerEpoch", "getSyncStateSet", "electMaster"),
+    *("createUser", "updateUser", "deleteUser", "getUser", "listUser", "copyUser"),
+    *("createAcl", "updateAcl", "deleteAcl", "getAcl", "listAcl", "copyAcl"),
+    *("updateAclConfig", "deleteAclConfig", "clusterAclConfigVersion", "updateGlobalWhiteAddr"),
 }
 
 

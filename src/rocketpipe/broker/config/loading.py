@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rocketpipe.auth.plain_acl import PLAIN_ACL
+from rocketpipe.auth.plain.acl import PLAIN_ACL
 from rocketpipe.broker.config.advertise import advertised_address, is_loopback
 from rocketpipe.broker.config.config import (
     NOT_READ_YET,

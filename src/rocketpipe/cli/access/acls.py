@@ -256,6 +256,8 @@ def _print(printer: Printer, found: Explanation) -> None:
             printer.line(f"{printer.styled('no', 'bad')}: there is no user {found.user.name} here")
         for point in answer.points:
             _print_point(printer, point)
+    if found.user.silent:
+        printer.line(f"no answer from {', '.join(found.user.silent)}")
 
 
 def _print_point(printer: Printer, point: Point) -> None:
@@ -276,6 +278,7 @@ def _record(found: Explanation) -> dict[str, Any]:
         "user": found.user.name,
         "allowed": found.allowed,
         "why": _verdict(found) or None,
+        "no_answer_from": list(found.user.silent),
         "answers": [
             {"servers": list(servers), "allowed": answer.allowed, "points": _points(answer)}
             for servers, answer in found.answers

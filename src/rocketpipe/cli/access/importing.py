@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rocketpipe.auth.plain_acl import PlainAccount, PlainAcl, read_plain_acl
-from rocketpipe.auth.plain_yaml import MAX_BYTES
+from rocketpipe.auth.plain.acl import PlainAccount, PlainAcl, read_plain_acl
+from rocketpipe.auth.plain.yaml import MAX_BYTES
 from rocketpipe.auth.policy import Part, Policy
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.cli.access.stopped import StoppedServers

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from rocketpipe.auth.policy import Part
 from rocketpipe.auth.secret import LEAST_CHARACTERS, LEAST_ON_THE_WIRE, Secret, check_secret
 from rocketpipe.cli.access.verbs import Access, AccessVerbs, told
 from rocketpipe.cli.terminal import confirm
@@ -16,7 +17,7 @@ from rocketpipe.client.admin.fleet import PartlyDone
 from rocketpipe.client.admin.users import UserState
 from rocketpipe.client.credentials import ACCESS_KEY, SECRET_KEY_FILE, read_secret
 from rocketpipe.clock import SystemClock
-from rocketpipe.errors import ConfigError
+from rocketpipe.errors import ConfigError, RocketPipeError
 
 EXAMPLES: Final = """\
 examples:
@@ -131,8 +132,7 @@ async def _create(access: Access, printer: Printer, options: argparse.Namespace)
     try:
         await told(printer, facts | _shown(options, secret), change, options)
     except PartlyDone as error:
-        error.hint = _again("create", name)
-        raise
+        raise _unfinished("create", name, error) from error
     if not options.dry_run:
         _tell_of_secret(printer, options)
         if not options.super:
@@ -151,10 +151,15 @@ def _tell_of_secret(printer: Printer, options: argparse.Namespace) -> None:
     printer.line(f"clients:  export {ACCESS_KEY}={options.user} {SECRET_KEY_FILE}={file}")
 
 
-def _again(verb: str, name: str) -> str:
-    return (
-        "put right what it says, then have the others know the same secret: `rocketpipe user "
-        f"{verb} {name} --secret-file FILE`"
+class SecretNotEverywhere(RocketPipeError):
+    """Some servers have a new secret, and others do not."""
+
+
+def _unfinished(verb: str, name: str, error: PartlyDone) -> SecretNotEverywhere:
+    failed = "; ".join(f"{server} ({reason})" for server, reason in error.failed.items())
+    return SecretNotEverywhere(
+        f"done at {', '.join(error.done) or 'none'}, not at {failed}: put that right, then give "
+        f"the others the same secret: `rocketpipe user {verb} {name} --secret-file FILE`"
     )
 
 
@@ -181,10 +186,12 @@ def _facts(user: UserState) -> dict[str, Any]:
 
 async def _show(access: Access, printer: Printer, options: argparse.Namespace) -> int:
     user = await access.users.show(options.user)
-    entries = [str(each.entry) for each in await access.policies.all(user.name)]
+    entries = await _rights(access, user.name)
     facts = _facts(user) | {"servers": list(user.servers)}
     if user.different:
         facts["different_at"] = list(user.different)
+    if user.silent:
+        facts["no_answer_from"] = list(user.silent)
     if printer.form != "table":
         printer.record(facts | {"rights": entries})
         return 0
@@ -199,6 +206,17 @@ async def _show(access: Access, printer: Printer, options: argparse.Namespace) -
     return 0
 
 
+async def _rights(access: Access, name: str) -> list[str]:
+    """All entries that some server has, of those that answer."""
+    found = {
+        str(entry)
+        for policy in (await access.policies.of(name)).values()
+        for part in Part
+        for entry in policy.of(part)
+    }
+    return sorted(found)
+
+
 async def _rotate(access: Access, printer: Printer, options: argparse.Namespace) -> int:
     secret, name, until = _secret(options), options.user, _until(options)
     before = await access.users.show(name)
@@ -210,8 +228,7 @@ async def _rotate(access: Access, printer: Printer, options: argparse.Namespace)
     try:
         await told(printer, facts | _shown(options, secret), change, options)
     except PartlyDone as error:
-        error.hint = _again("rotate", name)
-        raise
+        raise _unfinished("rotate", name, error) from error
     if before.old_until_ms and before.old_until_ms > now and options.secret_file is None:
         sys.stderr.write(
             f"rocketpipe user rotate: the secret before the last one, which was good until "
@@ -247,7 +264,7 @@ async def _able(access: Access, printer: Printer, options: argparse.Namespace) -
 
 async def _delete(access: Access, printer: Printer, options: argparse.Namespace) -> int:
     user = await access.users.show(options.user)
-    entries = await access.policies.all(user.name)
+    entries = await _rights(access, user.name)
     facts = {"user": user.name, "deleted": not options.dry_run, "rights": len(entries)}
     if not options.dry_run:
         confirm.confirm(f"delete user {user.name!r} with its rights ({len(entries)})", options)

@@ -133,28 +133,39 @@ class ClusterServers:
         return await self._fleet.call(self._addresses[server], request)
 
 
-async def ask_all(servers: AccessServers, request: Request[ReplyT]) -> dict[str, ReplyT]:
-    """Ask every server that has users.
+async def ask_all(
+    servers: AccessServers,
+    request: Request[ReplyT],
+    silent: dict[str, RocketPipeError] | None = None,
+) -> dict[str, ReplyT]:
+    """Ask every server that has users; why some did not answer is put into ``silent``, if given.
 
     Raises:
         NoAccessControl: If none has.
-        RocketPipeError: What the first of them failed with.
+        RocketPipeError: What the first of them failed with; with ``silent``, if none answered.
     """
     found: dict[str, ReplyT] = {}
+    failed: dict[str, RocketPipeError] = {}
     for wave in await servers.waves():
 
-        async def attempt(server: str) -> ReplyT | None:
+        async def attempt(server: str) -> ReplyT | RocketPipeError | None:
             try:
                 return await servers.call(server, request)
-            except RequestRejected as error:
-                if not _has_no_users(error):
-                    raise
-                return None
+            except RocketPipeError as error:
+                has_none = isinstance(error, RequestRejected) and _has_no_users(error)
+                return None if has_none else error
 
-        replies = await each(list(wave), attempt)
-        found |= {server: reply for server, reply in replies.items() if reply is not None}
+        for server, reply in (await each(list(wave), attempt)).items():
+            if isinstance(reply, RocketPipeError):
+                failed[server] = reply
+            elif reply is not None:
+                found[server] = reply
+    if failed and (silent is None or not found):
+        raise next(iter(failed.values()))
     if not found:
         raise NoAccessControl
+    if silent is not None:
+        silent.update(failed)
     return found
 
 

@@ -154,13 +154,14 @@ class PolicyAdmin:
         ]
 
     async def of(self, user: str) -> dict[str, Policy]:
-        """What one user may do, by server.
+        """What one user may do, by server, of those that answer.
 
         Raises:
             NoAccessControl: If no server has users.
+            RocketPipeError: What they failed with, if none answers.
         """
         subject = SUBJECT_PREFIX + check_user(user)
-        replies = await ask_all(self._servers, GetAcl(subject=subject))
+        replies = await ask_all(self._servers, GetAcl(subject=subject), {})
         return {
             server: _policy(server, reply.acl) if reply.acl else Policy(subject=subject)
             for server, reply in replies.items()

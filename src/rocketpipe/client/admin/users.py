@@ -7,7 +7,7 @@ is missing; what is changed is changed at all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rocketpipe.auth.infos import read_status, read_type
 from rocketpipe.auth.secret import LEAST_ON_THE_WIRE, Secret, check_secret
@@ -60,6 +60,8 @@ class UserState:
     missing: tuple[str, ...] = ()
     #: Servers that tell something else of its type or status than the first.
     different: tuple[str, ...] = ()
+    #: Servers that did not answer.
+    silent: tuple[str, ...] = ()
 
 
 class UserAdmin:
@@ -112,15 +114,19 @@ class UserAdmin:
         return found
 
     async def find(self, name: str) -> UserState | None:
-        """One user; None if there is none of this name.
+        """One user, by the servers that answer; None if there is none of this name.
 
         Raises:
             InvalidName: If no user may have it.
             NoAccessControl: If no server has users.
+            RocketPipeError: What they failed with, if none answers.
         """
-        replies = await ask_all(self._servers, GetUser(username=check_user(name)))
+        silent: dict[str, RocketPipeError] = {}
+        replies = await ask_all(self._servers, GetUser(username=check_user(name)), silent)
         told = {server: reply.user for server, reply in replies.items()}
-        return _state(name, told) if any(told.values()) else None
+        if not any(told.values()):
+            return None
+        return replace(_state(name, told), silent=tuple(silent))
 
     async def create(
         self,

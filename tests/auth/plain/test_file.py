@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.waiting import PATIENCE_S
 
-from rocketpipe.auth.plain_acl import PlainAclRefused
-from rocketpipe.auth.plain_file import LOOK_EVERY_MS, PlainAclFile
+from rocketpipe.auth.plain.acl import PlainAclRefused
+from rocketpipe.auth.plain.file import LOOK_EVERY_MS, PlainAclFile
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import User, UserType
 from rocketpipe.auth.users import AuthLent, PolicyTable, UserTable

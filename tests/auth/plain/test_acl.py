@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpipe.auth.plain_acl import PlainAclRefused, read_plain_acl
+from rocketpipe.auth.plain.acl import PlainAclRefused, read_plain_acl
 from rocketpipe.auth.policy import Action, Kind, Part, Wanted, decide
 
 #: The keys and values of the sample that RocketMQ 4.9 ships.

@@ -13,8 +13,8 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from rocketpipe.auth.plain_acl import PlainAcl, PlainAclRefused, read_plain_acl
-from rocketpipe.auth.plain_yaml import MAX_BYTES
+from rocketpipe.auth.plain.acl import PlainAcl, PlainAclRefused, read_plain_acl
+from rocketpipe.auth.plain.yaml import MAX_BYTES
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpipe.auth.plain_addresses import read_addresses
+from rocketpipe.auth.plain.addresses import read_addresses
 
 
 @pytest.mark.parametrize(

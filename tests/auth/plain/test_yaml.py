@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketpipe.auth.plain_yaml import MAX_BYTES, Fields, Node, Text, Texts, YamlRefused, read_yaml
+from rocketpipe.auth.plain.yaml import MAX_BYTES, Fields, Node, Text, Texts, YamlRefused, read_yaml
 
 yaml = pytest.importorskip("yaml")
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from rocketpipe.auth.plain_addresses import read_addresses
+from rocketpipe.auth.plain.addresses import read_addresses
+from rocketpipe.auth.plain.yaml import Fields, Node, Text, Texts, YamlRefused, read_yaml
 from rocketpipe.auth.plain_perms import PERMS, perm_entries, perm_entry
-from rocketpipe.auth.plain_yaml import Fields, Node, Text, Texts, YamlRefused, read_yaml
 from rocketpipe.auth.policy import Entry, Kind, Part, Policy
 from rocketpipe.auth.secret import LEAST_CHARACTERS, LEAST_ON_THE_WIRE, Secret, check_secret
 from rocketpipe.auth.subject import SUBJECT_PREFIX, User, UserType, check_user
