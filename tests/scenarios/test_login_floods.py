@@ -53,15 +53,16 @@ async def test_a_flood_of_wrong_logins_harms_nobody_who_is_known(
         taken = []
         async with Caller(sign=writer.sign) as caller:
             for _ in range(count):
-                begun = time.perf_counter()
+                asked = time.perf_counter()
                 await caller.call(place.broker, send())
-                taken.append(time.perf_counter() - begun)
+                taken.append(time.perf_counter() - asked)
         return taken
 
     await served(200)
     lines = len(caplog.records)
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
+    begun = time.monotonic()
     floods = [asyncio.create_task(flood(number)) for number in range(4)]
     answered = 0
     while not all(task.done() for task in floods):
@@ -71,7 +72,7 @@ async def test_a_flood_of_wrong_logins_harms_nobody_who_is_known(
     tracemalloc.stop()
     assert answered, "who signs rightly is let in while others fail"
     refused = [record for record in caplog.records[lines:] if "refused" in record.getMessage()]
-    assert len(refused) < 100
+    assert len(refused) < 100 * (2 + int(time.monotonic() - begun) // 60)
     assert after - before < 32 << 20
     assert (await place.ask(send(), ROOT)).queue_offset > 0
 
