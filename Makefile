@@ -164,6 +164,7 @@ bench-timers: setup ## Plain sends while a million messages wait for their time;
 bench-broker: setup ## Our broker and others under one load, then replicas; BENCH="--quick --peers rocketpipe" and the like
 	@$(RUN) -m benchmarks.broker $(BENCH)
 	@$(RUN) -m benchmarks.replication $(filter --quick,$(BENCH))
+	@$(RUN) -m benchmarks.access_control $(if $(filter --quick,$(BENCH)),--rounds 3)
 
 .PHONY: bench-replicas
 bench-replicas: setup ## What copies cost, ours and Apache's; BENCH="--quick" or "--parts sends --groups alone,sync" and the like
