@@ -165,6 +165,7 @@ bench-broker: setup ## Our broker and others under one load, then replicas; BENC
 	@$(RUN) -m benchmarks.broker $(BENCH)
 	@$(RUN) -m benchmarks.replication $(filter --quick,$(BENCH))
 	@$(RUN) -m benchmarks.grpc $(filter --quick,$(BENCH))
+	@$(RUN) -m benchmarks.access_control $(if $(filter --quick,$(BENCH)),--rounds 3)
 
 .PHONY: bench-grpc
 bench-grpc: setup ## Our gRPC port beside Apache's proxy: sends and receives, CPU a message; BENCH="--quick"

@@ -43,9 +43,10 @@ def read_signed(request: pytest.FixtureRequest) -> Read:
     return python
 
 
-def frame(header: bytes, kind: int = 0) -> tuple[bytes, int, int]:
+def frame(header: bytes, kind: int = 0) -> tuple[bytes, int, int, int]:
     data = (len(header) + 4).to_bytes(4, "big") + bytes([kind]) + len(header).to_bytes(3, "big")
-    return b"before" + data + header + b"body", 6, 6 + 8 + len(header)
+    at = 6 + 8 + len(header)
+    return b"before" + data + header + b"body" + b"behind", 6, at, at + 4
 
 
 def header(fields: object, code: object = 310, **rest: object) -> bytes:
@@ -54,7 +55,14 @@ def header(fields: object, code: object = 310, **rest: object) -> bytes:
 
 
 def test_a_signed_send_is_read(read_signed: Read) -> None:
-    expected = (310, "alice", FIELDS["Signature"].encode(), content_of(FIELDS), "orders", "")
+    expected = (
+        310,
+        "alice",
+        FIELDS["Signature"].encode(),
+        content_of(FIELDS) + b"body",
+        "orders",
+        "",
+    )
     assert read_signed(*frame(header(FIELDS))) == expected
 
 
@@ -108,7 +116,7 @@ def test_escapes_are_what_json_says(read_signed: Read) -> None:
     odd = 'q"u\\o/t\b\f\n\r\t\x01\x7f'
     found = read_signed(*frame(header(FIELDS | {"i": odd})))
     assert found is not None
-    assert found[3] == content_of(FIELDS | {"i": odd})
+    assert found[3] == content_of(FIELDS | {"i": odd}) + b"body"
 
 
 def test_both_forms_agree_on_whatever_comes() -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
+import random
+from fnmatch import fnmatchcase
+from typing import Any
+
 import pytest
 
 from rocketpipe.auth.policy import (
@@ -160,3 +165,68 @@ def test_a_verdict_says_which_entry_it_is_by() -> None:
     verdict = decide(policy, Wanted(Kind.TOPIC, "orders", PUB), "10.0.0.7")
     assert (verdict.entry, verdict.part) == (only, Part.CUSTOM)
     assert verdict.reason == "the decision is deny"
+
+
+def reference(policy: Policy, wanted: Wanted, source: str) -> bool:
+    """RocketMQ 5.5's rules, written down again from their description, one after the other."""
+    for part in (Part.CUSTOM, Part.DEFAULT):
+        best: tuple[Any, ...] | None = None
+        allows = False
+        for each in policy.entries.get(part, ()):
+            text = str(each.resource)
+            kind, _, name = text.partition(":")
+            if text != "*" and kind != wanted.kind.value:
+                continue
+            if text != "*" and not fnmatchcase(wanted.name, _literally(name)):
+                continue
+            if Action.ALL not in each.actions and not wanted.actions & each.actions:
+                continue
+            address = ipaddress.ip_address(source)
+            networks = [ipaddress.ip_network(some) for some in each.sources]
+            if networks and not any(address in network for network in networks):
+                continue
+            # Typed before *, literal before prefix before any, longer before shorter, Deny first.
+            width = 0 if "*" not in text else 1 if name not in ("*", "") else 2
+            order = (text == "*", width, -len(name), each.decision is Decision.ALLOW)
+            if best is None or order < best:
+                best, allows = order, each.decision is Decision.ALLOW
+        if best is not None:
+            return allows
+    return False
+
+
+def _literally(name: str) -> str:
+    return name.replace("[", "[[]").replace("?", "[?]")
+
+
+def test_random_policies_are_judged_as_the_rules_say() -> None:
+    chance = random.Random(55)
+    names = ["a", "ab", "abc", "abcd", "b", "ba"]
+    some = ["*", "Topic:*", "Group:*", *(f"Topic:{name}" for name in names)]
+    some += [f"Topic:{name}*" for name in names] + ["Group:a", "Group:ab*", "Cluster:c"]
+    sources = ["10.0.0.7", "10.0.0.0/24", "192.168.0.0/16", "::1"]
+    told = {True: 0, False: 0}
+    for _ in range(4000):
+        entries = {
+            part: tuple(
+                entry(
+                    chance.choice(some),
+                    *chance.sample([Action.PUB, Action.SUB, Action.ALL, Action.GET], 2),
+                    deny=chance.random() < 0.4,
+                    sources=" ".join(chance.sample(sources, chance.choice([0, 0, 1, 2]))),
+                )
+                for _ in range(chance.randrange(5))
+            )
+            for part in Part
+        }
+        policy = Policy(subject="User:a", entries=entries)
+        wanted = Wanted(
+            chance.choice([Kind.TOPIC, Kind.GROUP]),
+            chance.choice(names),
+            frozenset(chance.sample([Action.PUB, Action.SUB, Action.GET], chance.choice([1, 2]))),
+        )
+        source = chance.choice(["10.0.0.7", "10.0.0.8", "192.168.3.4", "::1"])
+        verdict = decide(policy, wanted, source)
+        assert verdict.allowed == reference(policy, wanted, source), (policy, wanted, source)
+        told[verdict.allowed] += 1
+    assert min(told.values()) > 400

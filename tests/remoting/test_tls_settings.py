@@ -35,6 +35,7 @@ def test_to_check_nobody_has_to_be_spelled_out() -> None:
 
 
 def test_a_password_is_not_shown() -> None:
+    assert "hush" not in repr(TlsConfig(tls_key_password="hush", tls_own_key_password="hush"))
     assert "geheim" not in repr(TlsSettings(key_password="geheim"))
 
 

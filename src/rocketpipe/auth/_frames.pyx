@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False
-"""The compiled twin of ``auth.frames``: one walk over a header, then its values in order.
+"""The compiled twin of ``auth.frames``: one walk over a header, then its values in order and the body.
 
 Every byte is looked at before it is passed, and none behind the header's end. A header that is not
 written without blanks is left to Python, found in ``pure``.
@@ -140,7 +140,7 @@ cdef int read_code(const uint8_t *at, const uint8_t *end) noexcept:
     return code if code in (10, 11, 310, 320, 361, 200051) else 0
 
 
-def read_signed(bytes buffer not None, Py_ssize_t at, Py_ssize_t body):
+def read_signed(bytes buffer not None, Py_ssize_t at, Py_ssize_t body, Py_ssize_t stop):
     cdef const uint8_t *place = raw(buffer)
     cdef const uint8_t *end
     cdef const uint8_t *start
@@ -154,32 +154,33 @@ def read_signed(bytes buffer not None, Py_ssize_t at, Py_ssize_t body):
     cdef Py_ssize_t length = 0, one
     cdef int count = -1, code = 0, index, seen = 0, which
     cdef bint long_names
-    if at < 0 or body < at + 8 or body > PyBytes_GET_SIZE(buffer):
-        return pure["read_signed"](buffer, at, body)
+    cdef bytes whole
+    if at < 0 or body < at + 8 or stop < body or stop > PyBytes_GET_SIZE(buffer):
+        return pure["read_signed"](buffer, at, body, stop)
     if place[at + 4] or body - at - 8 > MAX_HEADER_BYTES:
         return None
     end = place + body
     place += at + 8
     if place >= end or place[0] != c"{":
-        return pure["read_signed"](buffer, at, body)
+        return pure["read_signed"](buffer, at, body, stop)
     place += 1
     while True:
         place = read_text(place, end, &name)
         if place == NULL or name.escaped or place >= end or place[0] != c":":
-            return pure["read_signed"](buffer, at, body)
+            return pure["read_signed"](buffer, at, body, stop)
         place += 1
         start = place
         if is_word(&name, b"extFields", 9):
             which = 1
             count = read_fields(&place, end, fields)
             if count < 0:
-                return pure["read_signed"](buffer, at, body)
+                return pure["read_signed"](buffer, at, body, stop)
         elif is_word(&name, b"code", 4):
             which = 2
             place = skip_number(place, end)
             if place != NULL:
                 if place - start > 6 or start[0] == c"-":
-                    return pure["read_signed"](buffer, at, body)
+                    return pure["read_signed"](buffer, at, body, stop)
                 code = read_code(start, place)
         elif is_word(&name, b"opaque", 6):
             which = 4
@@ -199,15 +200,15 @@ def read_signed(bytes buffer not None, Py_ssize_t at, Py_ssize_t body):
             place = NULL
             which = 0
         if place == NULL or place >= end or seen & which:
-            return pure["read_signed"](buffer, at, body)
+            return pure["read_signed"](buffer, at, body, stop)
         seen |= which
         if place[0] == c"}":
             break
         if place[0] != c",":
-            return pure["read_signed"](buffer, at, body)
+            return pure["read_signed"](buffer, at, body, stop)
         place += 1
     if place + 1 != end or seen & 3 != 3:
-        return pure["read_signed"](buffer, at, body)
+        return pure["read_signed"](buffer, at, body, stop)
     if not code:
         return None
     long_names = code != 310 and code != 320
@@ -230,21 +231,24 @@ def read_signed(bytes buffer not None, Py_ssize_t at, Py_ssize_t body):
         if fields[index].value.escaped:
             one = unescape(&fields[index].value, content + length)
             if one < 0:
-                return pure["read_signed"](buffer, at, body)
+                return pure["read_signed"](buffer, at, body, stop)
         else:
             memcpy(content + length, fields[index].value.start, one)
         length += one
     if access == NULL or signature == NULL or topic == NULL or not access.length:
         return None
     if access.escaped or signature.escaped or topic.escaped or (group != NULL and group.escaped):
-        return pure["read_signed"](buffer, at, body)
+        return pure["read_signed"](buffer, at, body, stop)
     if signature.length != SIGNATURE_CHARACTERS or not topic.length:
         return None
+    whole = PyBytes_FromStringAndSize(NULL, length + stop - body)
+    memcpy(PyBytes_AS_STRING(whole), content, length)
+    memcpy(PyBytes_AS_STRING(whole) + length, raw(buffer) + body, stop - body)
     return (
         code,
         PyUnicode_DecodeASCII(<const char *>access.start, access.length, NULL),
         PyBytes_FromStringAndSize(<const char *>signature.start, signature.length),
-        PyBytes_FromStringAndSize(<const char *>content, length),
+        whole,
         PyUnicode_DecodeASCII(<const char *>topic.start, topic.length, NULL),
         "" if group == NULL
         else PyUnicode_DecodeASCII(<const char *>group.start, group.length, NULL),

@@ -26,12 +26,12 @@ _NAMED: Final = {
 #: Not signed by everyone, or of no use.
 _ODD: Final = frozenset({"_UNIQUE_KEY_QUERY", "SecurityToken"})
 
-#: Code, access key, signature, what is signed of the header, topic and group.
+#: Code, access key, signature, what is signed, topic and group.
 Signed: TypeAlias = tuple[int, str, bytes, bytes, str, str]
 
 
-def read_signed(buffer: bytes, at: int, body: int) -> Signed | None:
-    """Read the header of the frame at ``at``, if it is a signed request for a fast path.
+def read_signed(buffer: bytes, at: int, body: int, end: int) -> Signed | None:
+    """Read a frame at ``at`` with a body from ``body`` to ``end``, if a fast path may take it.
 
     None for any other, and for one that is at all unusual: a name that is there twice, a value that
     is not a string of ASCII characters, a topic that is not named.
@@ -57,7 +57,8 @@ def read_signed(buffer: bytes, at: int, body: int) -> Signed | None:
     signature = fields.get(SIGNATURE, "")
     if not fields.get(ACCESS_KEY) or not topic or len(signature) != SIGNATURE_CHARACTERS:
         return None
-    return code, fields[ACCESS_KEY], signature.encode(), content_of(fields), topic, group
+    content = content_of(fields) + buffer[body:end]
+    return code, fields[ACCESS_KEY], signature.encode(), content, topic, group
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -242,7 +242,7 @@ class Gate:
     def clears(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
         """Tell whether a frame may enter a fast path; the signature is checked each time."""
         at, body, end = frame
-        found = read_signed(buffer, at, body)
+        found = read_signed(buffer, at, body, end)
         if found is None:
             return False
         code, name, signature, content, topic, group = found
@@ -253,11 +253,9 @@ class Gate:
         known = self._known.get(name) or self._find(name) or self._unknown
         inner, outer = known.inner(), known.outer()
         inner.update(content)
-        if body != end:
-            inner.update(buffer[body:end])
         outer.update(inner.digest())
         if not compare_digest(b2a_base64(outer.digest(), newline=False), signature) and not (
-            self._is_by_old(known, signature, content, buffer[body:end])
+            known.old is not None and self._is_by_old(known, signature, content)
         ):
             return False
         if not known.is_enabled:
@@ -286,10 +284,10 @@ class Gate:
         visit.grants.add(grant)
         return True
 
-    def _is_by_old(self, known: _Known, signature: bytes, content: bytes, body: bytes) -> bool:
+    def _is_by_old(self, known: _Known, signature: bytes, content: bytes) -> bool:
         if known.old is None or self._clock.now_ms() >= known.old_until_ms:
             return False
-        return compare_digest(known.old.sign(content, body).encode(), signature)
+        return compare_digest(known.old.sign(content).encode(), signature)
 
     def _check(self, by: Principal | None, asked: Request[Any], wanted: Wanted) -> None:
         if by is None:

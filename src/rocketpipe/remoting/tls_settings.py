@@ -96,7 +96,10 @@ class TlsConfig:
         "tls.server.keyPath", default=None, help="the certificate's key, PEM, PKCS#8 or PKCS#1"
     )
     tls_key_password: str | None = setting(
-        "tls.server.keyPassword", default=None, help="the password of that file, if it has one"
+        "tls.server.keyPassword",
+        default=None,
+        repr=False,
+        help="the password of that file, if it has one",
     )
     tls_key_password_file: Path | None = setting(
         "tls.server.keyPasswordFile", default=None, help="a file that has that password"
@@ -133,7 +136,10 @@ class TlsConfig:
         "tls.client.keyPath", default=None, help="the key of that certificate"
     )
     tls_own_key_password: str | None = setting(
-        "tls.client.keyPassword", default=None, help="the password of that key's file"
+        "tls.client.keyPassword",
+        default=None,
+        repr=False,
+        help="the password of that key's file",
     )
     tls_verify: bool = setting(
         "tls.client.authServer",

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.guarded import join
 from tests.ports import lasting_ports
 from tests.scenarios.support.hurried_clock import HurriedClock
 from tests.scenarios.support.scenario_clients import PATIENCE_S, ROOT
@@ -72,4 +73,5 @@ async def serve(name_servers: str, port: int, data: Path) -> None:
 
 
 if __name__ == "__main__":
+    join()
     asyncio.run(serve(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])))
