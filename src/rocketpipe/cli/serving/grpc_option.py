@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: As RocketMQ's proxy has it; not imported from there, which takes grpcio.
 USUAL: Final = ("127.0.0.1", 8081)
-INSTALL: Final = 'pip install "rocketpipe[grpc]"'
+INSTALL: Final = "pip install grpcio protobuf"
 
 
 def add_flag(parser: argparse.ArgumentParser, usual: str) -> None:
@@ -56,8 +56,7 @@ class GrpcOption:
         Raises:
             ConfigError: It was asked for, and cannot be had here.
         """
-        missing = importlib.util.find_spec("grpc") is None
-        if missing:
+        if importlib.util.find_spec("grpc") is None:
             self.reason = f"not served: grpcio is not installed ({INSTALL})"
         elif banner.enforces(config.tls):
             self.reason = "not served: connections need TLS, and this port has none yet"
