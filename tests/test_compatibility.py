@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.docs.compatibility import REFUSED_RPCS, RPCS
+
 from rocketpipe.protocol.codes import RequestCode
+from rocketpipe.proxy.v2 import rpcs
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reference" / "compatibility.md"
@@ -23,6 +26,13 @@ def test_the_page_is_what_the_program_prints() -> None:
     assert PAGE.read_text() == printed, (
         "python -m tools.docs.compatibility > docs/reference/compatibility.md"
     )
+
+
+def test_every_rpc_is_listed() -> None:
+    assert {rpc.name for rpc in rpcs.RPCS} == {*RPCS, *REFUSED_RPCS}
+    page = PAGE.read_text()
+    for name in (*RPCS, *REFUSED_RPCS):
+        assert name in page
 
 
 def test_the_page_names_every_code_once() -> None:

@@ -14,6 +14,17 @@ from typing import Any
 
 from rocketpipe.protocol.codes import RequestCode
 from rocketpipe.protocol.request import Request
+from rocketpipe.protocol.requests import (
+    callbacks,
+    clients,
+    offsets,
+    popping,
+    pulling,
+    routes,
+    running,
+    sending,
+    transactions,
+)
 from rocketpipe.protocol.requests.catalog import UNSERVED, Peer, priority, typed_requests
 from rocketpipe.remoting.router import handled_requests
 
@@ -45,6 +56,36 @@ CONCERNS = {
     "running": "Clients as they run",
 }
 
+#: Which RPCs of RocketMQ 5's other protocol come to which request, or bring its answer.
+RPCS: dict[str, tuple[type[Request[Any]], ...]] = {
+    "QueryRoute": (routes.GetRouteInfoByTopic,),
+    "Heartbeat": (clients.Heartbeat,),
+    "SendMessage": (sending.SendMessage,),
+    "QueryAssignment": (clients.QueryAssignment,),
+    "ReceiveMessage": (popping.PopMessage,),
+    "AckMessage": (popping.AckMessage,),
+    "ForwardMessageToDeadLetterQueue": (sending.SendMessageBack,),
+    "PullMessage": (pulling.PullMessage,),
+    "UpdateOffset": (offsets.UpdateConsumerOffset,),
+    "GetOffset": (offsets.QueryConsumerOffset,),
+    "QueryOffset": (
+        offsets.GetMinOffset,
+        offsets.GetMaxOffset,
+        offsets.SearchOffsetByTimestamp,
+    ),
+    "EndTransaction": (transactions.EndTransaction,),
+    "Telemetry": (
+        callbacks.CheckTransactionState,
+        running.GetRunningInfo,
+        running.ConsumeDirectly,
+    ),
+    "NotifyClientTermination": (clients.UnregisterClient,),
+    "ChangeInvisibleDuration": (popping.ChangeInvisibleTime,),
+    "RecallMessage": (sending.RecallMessage,),
+}
+#: RPCs that are answered by a code that says no.
+REFUSED_RPCS = {"SyncLiteSubscription": "UNSUPPORTED: there are no lite topics here"}
+
 HEAD = """\
 # Compatibility
 
@@ -56,6 +97,9 @@ and a test compares the two.
 - **typed**: read and written in full, held against the header and body classes of RocketMQ 5.3.3;
   no server answers it yet.
 - **refused**: known by name; the answer is code 3, REQUEST_CODE_NOT_SUPPORTED.
+- **gRPC**: the RPC of RocketMQ 5's other protocol that comes to the same
+  ([how to](../how-to/grpc.md)). `SyncLiteSubscription` is refused, and what lite topics and
+  priorities need; all others of its 17 RPCs are served.
 
 Priorities: P0 plain producing and consuming; P1 ordered, transactional, delayed, popped and
 broadcast messages; P2 administration; P3 rare.
@@ -166,7 +210,7 @@ def _typed_sections(
         )
         yield f"## {title}\n"
         yield from _table(
-            ("code", "RocketMQ's name", f"`{concern}.`", "priority", "status"),
+            ("code", "RocketMQ's name", f"`{concern}.`", "priority", "status", "gRPC"),
             [
                 (
                     str(int(code)),
@@ -174,6 +218,7 @@ def _typed_sections(
                     f"`{kind.__name__}`",
                     f"P{priority(code)}",
                     f"served by {served[code]}" if code in served else "typed",
+                    ", ".join(name for name, kinds in RPCS.items() if kind in kinds),
                 )
                 for code, kind in rows
             ],

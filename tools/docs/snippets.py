@@ -34,6 +34,7 @@ from rocketpipe.testing import servers
 
 PAGE_TIMEOUT_S = 300  # one that starts Spark takes half a minute, and more on a busy machine
 PRINTED_ADDRESS = "127.0.0.1:9876"
+PRINTED_GRPC = "127.0.0.1:8081"
 
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
@@ -153,18 +154,21 @@ def served(path: Path, stack: ExitStack, shared: str | None) -> tuple[str, str, 
         return str(path), program, scratch, PRINTED_ADDRESS
     name_server = shared if shared is not None and is_plain(page) else None
     if name_server is None:
-        name_server = started(Path(scratch), arguments, stack)
+        free = [word.replace(PRINTED_GRPC, "127.0.0.1:0") for word in arguments]
+        running = started(Path(scratch), free, stack)
+        name_server = running.name_server
+        program = program.replace(PRINTED_GRPC, running.grpc or PRINTED_GRPC)
     return str(path), program.replace(PRINTED_ADDRESS, name_server), scratch, name_server
 
 
-def started(scratch: Path, arguments: Sequence[str], stack: ExitStack) -> str:
-    """Start ``rocketpipe serve`` for as long as the stack lives, and give its name server.
+def started(scratch: Path, arguments: Sequence[str], stack: ExitStack) -> servers.Servers:
+    """Start ``rocketpipe serve`` for as long as the stack lives.
 
     Raises:
         PagesFailed: it does not start.
     """
     try:
-        return stack.enter_context(servers.serving(scratch, arguments)).name_server
+        return stack.enter_context(servers.serving(scratch, arguments))
     except servers.ServersFailed as error:
         log = (scratch / servers.LOG_NAME).read_text(encoding="utf-8")
         raise PagesFailed(f"rocketpipe serve: {error}\n{log}") from error
@@ -187,6 +191,8 @@ def run_together(pages: Sequence[Path], shared: str | None = None) -> None:
                 env={
                     **os.environ,
                     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                    # RocketMQ's own client writes a log at home.
+                    **({"HOME": jobs[0][2]} if "from rocketmq import" in jobs[0][1] else {}),
                 },
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -230,7 +236,7 @@ def main() -> int:
         shared = None
         if any(is_plain(page.read_text(encoding="utf-8")) for page in with_code):
             scratch = stack.enter_context(tempfile.TemporaryDirectory())
-            shared = started(Path(scratch), (), stack)
+            shared = started(Path(scratch), (), stack).name_server
         threads = stack.enter_context(ThreadPoolExecutor(2))
         failed = sum(threads.map(run_lane, lanes, repeat(shared)))
     print(f"snippets: {len(with_code) - failed} of {len(with_code)} pages with code ran")

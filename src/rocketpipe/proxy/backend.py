@@ -26,6 +26,9 @@ ReplyT = TypeVar("ReplyT")
 class Client(Protocol):
     """One gRPC client: who it is, and how it is asked something."""
 
+    #: Whatever a backend keeps of it, from its first call until ``leave``.
+    peer: Any
+
     @property
     def client_id(self) -> str: ...
 
@@ -35,6 +38,14 @@ class Client(Protocol):
 
     @property
     def language(self) -> Language | None: ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has left."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it does not take what it is told."""
 
     def tell(self, request: Request[Any]) -> None:
         """Hand it what a broker tells one way: CheckTransactionState, NotifyConsumerIdsChanged.

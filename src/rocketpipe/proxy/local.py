@@ -23,7 +23,7 @@ from rocketpipe.protocol.request import (
 from rocketpipe.protocol.requests.clients import Heartbeat, HeartbeatData
 from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
 from rocketpipe.protocol.requests.running import ConsumeDirectly, GetRunningInfo
-from rocketpipe.proxy.sessions import Session
+from rocketpipe.proxy.backend import Client
 from rocketpipe.remoting.connection import ConnectionLimits, PeerConnection, Write
 
 ReplyT = TypeVar("ReplyT")
@@ -38,7 +38,7 @@ _ASKED: Final[Mapping[int, type[Request[Any]]]] = {
 class ClientPeer(PeerConnection):
     """A gRPC client as a broker's handlers see one: a peer, though it has no socket here."""
 
-    def __init__(self, client: Session) -> None:
+    def __init__(self, client: Client) -> None:
         super().__init__(_never_answers, limits=_LIMITS)
         self._client = client
         self.address = client.address
@@ -153,7 +153,7 @@ class LocalBackend:
         return self._inside.core().tables.groups.get(name) or GroupSettings(name=name)
 
     async def ask(
-        self, broker: str, request: Request[ReplyT], client: Session, by: Any, timeout_ms: int
+        self, broker: str, request: Request[ReplyT], client: Client, by: Any, timeout_ms: int
     ) -> ReplyT:
         """Have the broker answer.
 
@@ -167,7 +167,7 @@ class LocalBackend:
             )
         return await self._inside.ask(request, self._peer(client), by, client.language)
 
-    async def beat(self, client: Session, data: HeartbeatData, by: Any) -> None:
+    async def beat(self, client: Client, data: HeartbeatData, by: Any) -> None:
         """Have the broker know a client.
 
         Raises:
@@ -175,13 +175,13 @@ class LocalBackend:
         """
         await self._inside.ask(Heartbeat(data=data), self._peer(client), by, client.language)
 
-    async def leave(self, client: Session) -> None:
+    async def leave(self, client: Client) -> None:
         """Have the broker forget a client."""
         if client.peer is not None:
             self._inside.forget_peer(client.peer)
             client.peer = None
 
-    def _peer(self, client: Session) -> PeerConnection:
+    def _peer(self, client: Client) -> PeerConnection:
         peer: ClientPeer | None = client.peer
         if peer is None:
             peer = client.peer = ClientPeer(client)

@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="attempts before the dead letters, the first included (17; no end if ordered)",
     )
     create.add_argument("--broadcast", action="store_true", help="allow broadcasting")
+    create.add_argument(
+        "--ordered",
+        action="store_true",
+        help="clients that speak gRPC get the next message of a queue when the last is done with",
+    )
     delete = verbs.add("delete", "delete a group's settings", _delete)
     delete.add_argument("group", help="its name")
     delete.add_argument("--offsets", action="store_true", help="and how far it has come")
@@ -189,7 +194,7 @@ async def _since(admin: Admin, place: GroupPlace) -> str | None:
 
 
 async def _create(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
-    settings = GroupChanges(consume_broadcast_enable=options.broadcast)
+    settings = GroupChanges(consume_broadcast_enable=options.broadcast, ordered=options.ordered)
     if options.max_attempts is not None:
         settings["max_attempts"] = options.max_attempts
     await admin.groups.create(options.group, if_missing=options.if_missing, **settings)

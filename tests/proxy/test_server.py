@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc
+import pytest
+from tests.proxy.support.calling import grpc_world, message, receiving, subscribing
+from tests.waiting import until
+
+from rocketpipe.errors import PortUnavailable
+from rocketpipe.proxy.local import LocalBackend
+from rocketpipe.proxy.server import client_address, grpc_port
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:127.0.0.1:4711", "127.0.0.1:4711"),
+        ("ipv6:%5B::1%5D:4711", "[::1]:4711"),
+        ("ipv6:[::1]:4711", "[::1]:4711"),
+        ("unix:", "0.0.0.0:0"),
+        ("", "0.0.0.0:0"),
+    ],
+)
+def test_a_peer_has_an_address_that_records_can_hold(peer: str, address: str) -> None:
+    assert client_address(peer) == address
+
+
+@pytest.mark.scenario
+async def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path) -> None:
+    async with grpc_world(tmp_path) as world:
+        host, _, port = world.address.rpartition(":")
+        with pytest.raises(PortUnavailable, match="port is taken"):
+            async with grpc_port(LocalBackend(world.inside), host, int(port)):
+                raise AssertionError
+
+
+@pytest.mark.scenario
+async def test_who_waits_when_the_port_closes_is_told(tmp_path: Path) -> None:
+    async with grpc_world(tmp_path) as world:
+        topic = await world.topic("closing")
+        await world.client.send(message(topic))
+        stream, _ = await world.client.settled(subscribing("g", topic))
+        waiting = world.client.stream(
+            "ReceiveMessage", receiving("closing", "other-g", polling_ms=20_000, expression="x")
+        )
+        await until(lambda: world.service._receiving._waiting)
+    assert await stream.code() is not grpc.StatusCode.OK
+    status = await waiting.code()
+    assert status in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.OK)
