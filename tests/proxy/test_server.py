@@ -4,12 +4,14 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.proxy.support.calling import grpc_world, message, receiving, subscribing
+from tests.proxy.support.calling import bodies, grpc_world, message, receiving, subscribing
 from tests.waiting import until
 
+from rocketpipe.broker.config.replication import BrokerRole, ReplicationConfig
 from rocketpipe.errors import PortUnavailable
 from rocketpipe.proxy.local import LocalBackend
 from rocketpipe.proxy.server import client_address, grpc_port
+from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,12 @@ async def test_who_waits_when_the_port_closes_is_told(tmp_path: Path) -> None:
     assert await stream.code() is not grpc.StatusCode.OK
     status = await waiting.code()
     assert status in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.OK)
+
+
+@pytest.mark.scenario
+async def test_a_broker_that_has_replicas_serves_them_too(tmp_path: Path) -> None:
+    role = ReplicationConfig(role=BrokerRole.ASYNC_MASTER)
+    async with grpc_world(tmp_path, replication=role) as world:
+        topic = await world.topic("copied")
+        assert (await world.client.send(message(topic, b"1"))).status.code == pb.OK
+        assert bodies(await world.client.messages(topic, "g")) == [b"1"]

@@ -94,3 +94,13 @@ def test_the_codes_a_router_serves_are_those_of_its_marks() -> None:
         "GetMaxOffset",
         "QueryConsumerOffset",
     }
+
+
+async def test_a_request_that_was_read_elsewhere_reaches_its_method() -> None:
+    router = Router(Offsets())
+    asked = GetMinOffset(topic="t", queue_id=2)
+    assert (await router.ask(asked, PEER, None, None)).offset == 42
+    with pytest.raises(RequestRejected, match="no t"):
+        await router.ask(GetMaxOffset(topic="t", queue_id=0), PEER, None, None)
+    with pytest.raises(RequestRejected, match="not supported"):
+        await Router().ask(asked, PEER, None, None)

@@ -17,10 +17,10 @@ from rocketpipe.protocol.requests.sending import SendMessageBack
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.receipts import Receipts, hide
 from rocketpipe.proxy.status import Refused, ok, status_of
-from rocketpipe.proxy.times import ms_of
+from rocketpipe.proxy.translation.names import group_name, topic_name
+from rocketpipe.proxy.translation.times import ms_of
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 #: In one request.

@@ -24,12 +24,12 @@ from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.incoming import stored
-from rocketpipe.proxy.names import group_name, topic_name
-from rocketpipe.proxy.settings import expression_of
 from rocketpipe.proxy.slow_readers import Answer, SlowReaders
 from rocketpipe.proxy.status import Refused, ok
-from rocketpipe.proxy.times import ms_of
+from rocketpipe.proxy.translation.incoming import stored
+from rocketpipe.proxy.translation.names import group_name, topic_name
+from rocketpipe.proxy.translation.settings import expression_of
+from rocketpipe.proxy.translation.times import ms_of
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.record.codec import view_records
 

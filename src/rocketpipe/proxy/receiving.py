@@ -24,13 +24,13 @@ from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.handling import Handling
-from rocketpipe.proxy.incoming import received
-from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.receipts import GONE_MS, Held, Receipts
-from rocketpipe.proxy.settings import expression_of
 from rocketpipe.proxy.slow_readers import Answer, ReaderTooSlow, SlowReaders
 from rocketpipe.proxy.status import Refused, ok
-from rocketpipe.proxy.times import ms_of, set_ms
+from rocketpipe.proxy.translation.incoming import received
+from rocketpipe.proxy.translation.names import group_name, topic_name
+from rocketpipe.proxy.translation.settings import expression_of
+from rocketpipe.proxy.translation.times import ms_of, set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 #: Clients know ILLEGAL_POLLING_TIME since then.

@@ -12,8 +12,8 @@ from rocketpipe.model.route import LEADER_ID, BrokerQueues, TopicRoute
 from rocketpipe.model.topic import MessageType, Perm, TopicSettings
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import RpcCall
-from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.status import Refused, ok
+from rocketpipe.proxy.translation.names import group_name, topic_name
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 _TYPES: Final = {

@@ -19,11 +19,11 @@ from rocketpipe.protocol.requests.sending import RecallMessage, SendMessage, Sen
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.names import topic_name
-from rocketpipe.proxy.outgoing import Outgoing, outgoing
 from rocketpipe.proxy.queues import Queues
 from rocketpipe.proxy.status import Refused, code_of, ok, status_of
-from rocketpipe.proxy.transaction_id import TransactionId
+from rocketpipe.proxy.translation.names import topic_name
+from rocketpipe.proxy.translation.outgoing import Outgoing, outgoing
+from rocketpipe.proxy.translation.transaction_id import TransactionId
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.record.batch import encode_batch
 

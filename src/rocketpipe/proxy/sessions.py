@@ -16,10 +16,10 @@ from rocketpipe.errors import CallTimeout, ConnectionLost
 from rocketpipe.protocol.codes import Language
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.clients import HeartbeatData
-from rocketpipe.proxy import commands
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.status import Refused
 from rocketpipe.proxy.streams import TelemetryStream
+from rocketpipe.proxy.translation import commands
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 ReplyT = TypeVar("ReplyT")

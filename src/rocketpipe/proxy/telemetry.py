@@ -17,11 +17,11 @@ from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.sessions import Session
-from rocketpipe.proxy.settings import answer_to, heartbeat_of
 from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused, ok, status_of
 from rocketpipe.proxy.streams import TelemetryStream
-from rocketpipe.proxy.times import ms_of
+from rocketpipe.proxy.translation.settings import answer_to, heartbeat_of
+from rocketpipe.proxy.translation.times import ms_of
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 _FIRST_OF_OURS: Final = 50_000

@@ -10,9 +10,9 @@ from rocketpipe.protocol.requests.transactions import EndTransaction
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.names import topic_name
 from rocketpipe.proxy.status import Refused, ok
-from rocketpipe.proxy.transaction_id import TransactionId
+from rocketpipe.proxy.translation.names import topic_name
+from rocketpipe.proxy.translation.transaction_id import TransactionId
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 _DECISIONS: Final = {

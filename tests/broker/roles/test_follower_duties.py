@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.broker.support.asking import commit, group, message, topic
@@ -116,3 +117,13 @@ async def test_where_slaves_are_not_read_a_pull_is_refused(tmp_path: Path) -> No
         with pytest.raises(RequestRejected, match="slaveReadEnable is off"):
             await closed.ask(PULL)
         assert (await closed.ask(GetMaxOffset(topic="t", queue_id=0))).offset == 0
+
+
+async def test_requests_of_this_process_are_answered_here_or_sent_to_the_leader(
+    follower: Parts,
+) -> None:
+    peer: Any = None
+    found = await follower.board.ask(GetMaxOffset(topic="t", queue_id=0), peer, None, None)
+    assert found.offset == follower.core.store.max_offset("t", 0)
+    with pytest.raises(RequestRejected, match="not the master"):
+        await follower.board.ask(commit("g", "t", 1), peer, None, None)

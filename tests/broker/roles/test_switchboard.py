@@ -11,6 +11,7 @@ from tests.waiting import until
 from rocketpipe.broker.delivery.long_poll import WaitingPulls
 from rocketpipe.broker.roles.duties import Role
 from rocketpipe.broker.roles.switchboard import DRAIN_MS, PATIENCE_MS, Switchboard
+from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.command import Command
 from rocketpipe.testing.clock import ManualClock
@@ -46,6 +47,10 @@ class Serving:
         self.asked += 1
         await self.lets.wait()
         return Command(code=self.code, opaque=command.opaque)
+
+    async def ask(self, asked: object, *_: object) -> object:
+        self.asked += 1
+        return asked
 
     def take_first(self, data: bytes, peer: object) -> int:
         self.lane.append(data)
@@ -98,6 +103,15 @@ async def test_without_a_role_peers_hear_why(board: Board) -> None:
     await board.board.disconnect("its log is being changed")
     assert role.finished == 1
     assert "its log is being changed" in ((await board.ask()).remark or "")
+
+
+async def test_requests_of_this_process_go_the_same_way(board: Board) -> None:
+    asked: Any = "asked"
+    with pytest.raises(RequestRejected, match="it is starting"):
+        await board.board.ask(asked, cast("Any", board.peer), None, None)
+    role = board.connect(7)
+    assert await board.board.ask(asked, cast("Any", board.peer), None, None) == "asked"
+    assert role.asked == 1
 
 
 async def test_who_comes_while_a_role_is_about_to_be_there_is_answered_by_it(board: Board) -> None:

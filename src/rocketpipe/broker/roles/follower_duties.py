@@ -224,6 +224,11 @@ def _asks(core: Core, router: Router, leader: Callable[[], Leader | None]) -> As
     async def ask(
         asked: Request[ReplyT], peer: PeerConnection, by: Any, language: Language | None
     ) -> ReplyT:
+        replication = core.settings.now.replication
+        if isinstance(asked, pulling.PullMessage) and not (
+            replication is None or replication.slave_read
+        ):
+            raise RequestRejected(ResponseCode.SYSTEM_BUSY, _NO_READS)
         if type(asked) in served:
             return await router.ask(asked, peer, by, language)
         raise RequestRejected(*not_leading(leader()))

@@ -6,8 +6,8 @@ from tests.proxy.support.calling import publishing, subscribing
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.subscription import SQL92, TAG, ConsumeType
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.settings import answer_to, expression_of, heartbeat_of
 from rocketpipe.proxy.status import Refused
+from rocketpipe.proxy.translation.settings import answer_to, expression_of, heartbeat_of
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 

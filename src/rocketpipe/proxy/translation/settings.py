@@ -15,9 +15,9 @@ from rocketpipe.model.group import (
 from rocketpipe.model.subscription import SQL92, TAG, ConsumeType, Subscription
 from rocketpipe.protocol.requests.clients import ConsumerData, HeartbeatData, ProducerData
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.status import Refused
-from rocketpipe.proxy.times import set_ms
+from rocketpipe.proxy.translation.names import group_name, topic_name
+from rocketpipe.proxy.translation.times import set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 #: Topics that one client may name.

@@ -21,7 +21,7 @@ from rocketpipe.model import properties as well_known
 from rocketpipe.model.topic import MessageType
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.status import Refused
-from rocketpipe.proxy.times import ms_of
+from rocketpipe.proxy.translation.times import ms_of
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.record.compression import DEFAULT_LIMIT
 

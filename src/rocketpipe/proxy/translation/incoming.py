@@ -9,8 +9,8 @@ from typing import Final
 from rocketpipe.client.consumer.popped import PoppedMessage
 from rocketpipe.model import flags
 from rocketpipe.model import properties as well_known
-from rocketpipe.proxy.outgoing import is_users
-from rocketpipe.proxy.times import set_ms
+from rocketpipe.proxy.translation.outgoing import is_users
+from rocketpipe.proxy.translation.times import set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.record.codec import RecordView
 

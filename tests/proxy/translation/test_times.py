@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpipe.proxy.times import ms_of, set_ms
+from rocketpipe.proxy.translation.times import ms_of, set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 

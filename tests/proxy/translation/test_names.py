@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.proxy.support.calling import named
 
-from rocketpipe.proxy.names import group_name, topic_name
 from rocketpipe.proxy.status import Refused
+from rocketpipe.proxy.translation.names import group_name, topic_name
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 

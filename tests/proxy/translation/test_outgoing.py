@@ -12,8 +12,8 @@ from rocketpipe.model import properties
 from rocketpipe.model.flags import COMPRESSED, Transaction, transaction_of
 from rocketpipe.model.topic import MessageType
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.outgoing import is_users, outgoing
 from rocketpipe.proxy.status import Refused
+from rocketpipe.proxy.translation.outgoing import is_users, outgoing
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 CONFIG = ProxyConfig()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.proxy.transaction_id import TransactionId
+from rocketpipe.proxy.translation.transaction_id import TransactionId
 
 
 @given(

@@ -27,8 +27,8 @@ from rocketpipe.protocol.requests.running import (
     RunningInfo,
     RunningInfoReply,
 )
-from rocketpipe.proxy.incoming import stored
-from rocketpipe.proxy.transaction_id import TransactionId
+from rocketpipe.proxy.translation.incoming import stored
+from rocketpipe.proxy.translation.transaction_id import TransactionId
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.record.codec import RecordView
 

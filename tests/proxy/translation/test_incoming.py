@@ -10,7 +10,7 @@ from rocketpipe.model.flags import Compression, with_compression
 from rocketpipe.model.host import Host
 from rocketpipe.model.message import StoredMessage
 from rocketpipe.model.offsets import LogOffset, QueueOffset
-from rocketpipe.proxy.incoming import kind_of, stored
+from rocketpipe.proxy.translation.incoming import kind_of, stored
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.record.codec import RecordView, encode_record
 from rocketpipe.record.compression import compress

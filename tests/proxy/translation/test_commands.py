@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.proxy.test_incoming import record
+from tests.proxy.translation.test_incoming import record
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol.requests.callbacks import CheckTransactionState, NotifyConsumerIdsChanged
 from rocketpipe.protocol.requests.running import ConsumeDirectly, GetClientOffsets, GetRunningInfo
-from rocketpipe.proxy.commands import as_resource, question, told
-from rocketpipe.proxy.transaction_id import TransactionId
+from rocketpipe.proxy.translation.commands import as_resource, question, told
+from rocketpipe.proxy.translation.transaction_id import TransactionId
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 
