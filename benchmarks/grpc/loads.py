@@ -17,6 +17,7 @@ TOPIC: Final = "bench"
 GROUP: Final = "bench-group"
 BATCH: Final = 32
 _METADATA: Final = (
+    ("grpc-timeout", "60S"),  # Apache's proxy serves no receive without
     ("x-mq-language", "JAVA"),
     ("x-mq-client-version", "5.1.0"),
     ("x-mq-protocol", "v2"),
