@@ -17,6 +17,7 @@ TOPIC: Final = "bench"
 GROUP: Final = "bench-group"
 BATCH: Final = 32
 _METADATA: Final = (
+    ("grpc-timeout", "60S"),  # Apache's proxy serves no receive without
     ("x-mq-language", "JAVA"),
     ("x-mq-client-version", "5.1.0"),
     ("x-mq-protocol", "v2"),
@@ -66,6 +67,8 @@ async def run(address: str, load: Load, seconds: float) -> Outcome:
     ]
     outcome = Outcome()
     try:
+        if load.kind == "receive":
+            await asyncio.gather(*map(_settle, connections))
         began = time.perf_counter()
         work = _send if load.kind == "send" else _receive
         until = began + seconds
@@ -86,6 +89,17 @@ async def fill(address: str, count: int, body_bytes: int = 1024) -> None:
             _check(await connection.call(f"/{SERVICE}/SendMessage", request.SerializeToString()))
     finally:
         connection.close()
+
+
+async def _settle(connection: Connection) -> None:
+    """Say what it reads: Apache's proxy serves no receive before."""
+    settings = pb.Settings(client_type=pb.SIMPLE_CONSUMER)
+    settings.subscription.group.name = GROUP
+    entry = settings.subscription.subscriptions.add()
+    entry.topic.name = TOPIC
+    entry.expression.type, entry.expression.expression = pb.TAG, "*"
+    told = pb.TelemetryCommand(settings=settings).SerializeToString()
+    await connection.tell(f"/{SERVICE}/Telemetry", told)
 
 
 async def _send(connection: Connection, load: Load, until: float) -> int:

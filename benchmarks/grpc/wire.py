@@ -32,7 +32,7 @@ class Connection(asyncio.Protocol):
         self._metadata = metadata
         self._blocks: dict[str, bytes] = {}
         self._buffer = b""
-        self._stream = -1
+        self._stream = self._staying = -1
         self._taken = 0
         self._body = bytearray()
         self._waiting: asyncio.Future[bytes] | None = None
@@ -59,7 +59,23 @@ class Connection(asyncio.Protocol):
         Raises:
             CallFailed: If the connection, or the call, ended otherwise.
         """
-        assert self._transport is not None
+        self._body.clear()
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._ask(path, message, _END_STREAM)
+        return await self._waiting
+
+    async def tell(self, path: str, message: bytes) -> None:
+        """Open a stream that stays, and say something on it; returns when it was answered.
+
+        Raises:
+            CallFailed: If the connection, or the stream, ended instead.
+        """
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._ask(path, message, 0)
+        self._staying = self._stream
+        await self._waiting
+
+    def _ask(self, path: str, message: bytes, last: int) -> None:
         self._stream += 2
         number = self._stream.to_bytes(4, "big")
         block = self._blocks.get(path) or self._block(path)
@@ -67,12 +83,9 @@ class Connection(asyncio.Protocol):
         frames = [len(block).to_bytes(3, "big"), b"\x01\x04", number, block]
         for at in range(0, len(body), _FRAME_BYTES):
             part = body[at : at + _FRAME_BYTES]
-            last = _END_STREAM if at + _FRAME_BYTES >= len(body) else 0
-            frames += [len(part).to_bytes(3, "big"), bytes([_DATA, last]), number, part]
-        self._body.clear()
-        self._waiting = asyncio.get_running_loop().create_future()
-        self._transport.write(b"".join(frames))
-        return await self._waiting
+            ends = last if at + _FRAME_BYTES >= len(body) else 0
+            frames += [len(part).to_bytes(3, "big"), bytes([_DATA, ends]), number, part]
+        self._write(b"".join(frames))
 
     def close(self) -> None:
         if self._transport is not None:
@@ -93,22 +106,29 @@ class Connection(asyncio.Protocol):
             if end - at < 9 + size:
                 break
             kind, flags = buffer[at + 3], buffer[at + 4]
-            self._take(kind, flags, buffer[at + 9 : at + 9 + size])
+            stream = int.from_bytes(buffer[at + 5 : at + 9], "big")
+            self._take(kind, flags, stream, buffer[at + 9 : at + 9 + size])
             at += 9 + size
         self._buffer = buffer[at:]
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(f"the connection ended ({exc})")
 
-    def _take(self, kind: int, flags: int, payload: bytes) -> None:
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         if kind == _DATA:
-            self._body += payload
             self._taken += len(payload)
+            if stream != self._staying:
+                self._body += payload
+            elif self._stream == stream and self._waiting is not None:
+                self._waiting.set_result(b"")
+                self._stream += 2  # it was answered; what else comes on it is dropped
             if self._taken > _TOP_UP:
                 self._write(_frame(_WINDOW, 0, 0, self._taken.to_bytes(4, "big")))
                 self._taken = 0
         elif kind == _HEADERS and flags & _END_STREAM:
-            if self._waiting is not None and not self._waiting.done():
+            if stream == self._staying:
+                self._fail("the server ended the stream")
+            elif self._waiting is not None and not self._waiting.done():
                 self._waiting.set_result(bytes(self._body))
         elif kind == _SETTINGS and not flags & _ACK:
             self._write(_frame(_SETTINGS, _ACK, 0, b""))

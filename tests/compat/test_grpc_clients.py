@@ -48,7 +48,7 @@ class Theatre:
             scratch.mkdir()
             driver = self._client.enter_context(started(client, target.address, word, scratch))
             threads = self._client.enter_context(ThreadPoolExecutor(len(SCENARIOS)))
-            stage = GrpcStage(driver, target, word)
+            stage = GrpcStage(driver, target, word, waits_in_order=client.startswith("java"))
             for name, scenario in SCENARIOS.items():
                 self._outcomes[name] = threads.submit(scenario, stage)
             self._run = (whose, client)

@@ -46,12 +46,12 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
         yield running
 
 
-async def official(endpoints: str, home: Path, *scenarios: str) -> dict[str, Any]:
+async def official(endpoints: str, home: Path, *scenarios: str, **more: str) -> dict[str, Any]:
     """Run the client as a program of its own: it has threads, and a log in its home."""
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, str(PROGRAM), endpoints, *scenarios),
         stdout=subprocess.PIPE,
-        env={**os.environ, "HOME": str(home)},
+        env={**os.environ, "HOME": str(home), **more},
     )
     told, _ = await asyncio.wait_for(child.communicate(), 2 * PATIENCE_S)
     found: dict[str, Any] = {}
@@ -97,6 +97,24 @@ async def test_the_official_python_client_does_all_that_it_can(
     (other,) = taken
     assert (other.body, other.tags, other.keys) == (b"from grpc", "t", ("k",))
     assert other.properties["p"] == "v"
+
+
+async def test_it_does_so_behind_tls_too_and_checks_the_certificate_that_was_made(
+    servers: Servers, tmp_path: Path
+) -> None:
+    assert servers.grpc is not None
+    wanted = ("simple", "push", "transaction")
+    async with Admin(servers.name_server) as admin:
+        for topic in wanted:
+            await admin.topics.create(topic, queues=1, message_type=TOPICS[topic])
+    trusted = {
+        "OFFICIAL_CLIENT_TLS": "1",
+        "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(tmp_path / "store" / "grpc-tls" / "ca.pem"),
+    }
+    found = await official(servers.grpc, tmp_path, *wanted, **trusted)
+    assert [each[0] for each in found["simple"]["received"]] == ["m0", "m2", "m4"]
+    assert found["push"]["done"] == [f"m{n}" for n in range(8)]
+    assert found["transaction"] == {"received": ["commit", "forgotten"], "asked": ["forgotten"]}
 
 
 def official_client_scenarios() -> list[str]:

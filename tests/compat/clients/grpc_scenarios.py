@@ -27,6 +27,8 @@ class GrpcStage:
     target: GrpcTarget
     #: In the names of topics and groups.
     word: str
+    #: Go's client goes on behind a message of a group that failed, which comes again later.
+    waits_in_order: bool = True
 
     def topic(self, name: str, kind: MessageType = MessageType.NORMAL) -> str:
         self.target.make_topic(f"{self.word}-{name}", kind)
@@ -139,8 +141,8 @@ def ordered(stage: GrpcStage) -> None:
         due = [message.body for message in sent if message.order == word]
         once = list(dict.fromkeys(came[word]))
         assert once == due
-        # Nothing overtakes the one that failed.
-        assert came[word] == sorted(came[word], key=due.index)
+        if stage.waits_in_order:  # nothing overtakes the one that failed
+            assert came[word] == sorted(came[word], key=due.index)
 
 
 def delayed(stage: GrpcStage) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tests.compat.clients.targets import DELAY_LEVELS, background_loop
 from tests.compat.support.apache import NEWEST, find_apache
 
-from rocketpipe import Admin
+from rocketpipe import Admin, Session
 from rocketpipe.model.topic import MessageType
 
 T = TypeVar("T")
@@ -49,14 +49,14 @@ class GrpcTarget:
 
     def make_topic(self, name: str, kind: MessageType) -> None:
         async def make() -> None:
-            async with Admin(self.name_server) as admin:
+            async with self._admin() as admin:
                 await admin.topics.create(name, queues=4, message_type=kind, if_missing=True)
 
         self._run(make())
 
     def make_group(self, name: str, **settings: Any) -> None:
         async def make() -> None:
-            async with Admin(self.name_server) as admin:
+            async with self._admin() as admin:
                 await admin.groups.create(name, if_missing=True, **settings)
 
         self._run(make())
@@ -65,13 +65,17 @@ class GrpcTarget:
         """How many messages a group has given up."""
 
         async def count() -> int:
-            async with Admin(self.name_server) as admin:
+            async with self._admin() as admin:
                 found = await admin.topics.names(internal=True)
                 if f"%DLQ%{group}" not in found:
                     return 0
                 return (await admin.topics.stats(f"%DLQ%{group}")).messages
 
         return self._run(count())
+
+    def _admin(self) -> Admin:
+        # A busy machine may take long.
+        return Admin(Session(self.name_server, timeout_ms=60_000))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_S)

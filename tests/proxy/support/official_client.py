@@ -3,18 +3,22 @@
     python official_client.py HOST:PORT SCENARIO...
 
 Each scenario prints one line of JSON: what it saw. Topics and groups are named after the scenario,
-and are there before. Whoever runs it says by HOME where the client may write its log.
+and are there before. Whoever runs it says by HOME where the client may write its log, and by
+OFFICIAL_CLIENT_TLS that it is to use TLS; it trusts whom GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import rocketmq
 from rocketmq import (
     ClientConfiguration,
     ConsumeResult,
@@ -22,14 +26,16 @@ from rocketmq import (
     FilterExpression,
     Message,
     MessageListener,
-    Producer,
-    PushConsumer,
-    SimpleConsumer,
     TransactionChecker,
     TransactionResolution,
 )
 
 PATIENCE_S = 100
+TLS = "OFFICIAL_CLIENT_TLS" in os.environ
+
+Producer = partial(rocketmq.Producer, tls_enable=TLS)
+SimpleConsumer = partial(rocketmq.SimpleConsumer, tls_enable=TLS)
+PushConsumer = partial(rocketmq.PushConsumer, tls_enable=TLS)
 
 
 def configuration(endpoints: str, namespace: str = "", ak: str = "", sk: str = "") -> Any:
@@ -49,7 +55,7 @@ def message(topic: str, body: str, **said: Any) -> Message:
     return one
 
 
-def received(consumer: SimpleConsumer, count: int, batch: int = 16) -> list[Any]:
+def received(consumer: rocketmq.SimpleConsumer, count: int, batch: int = 16) -> list[Any]:
     """Receive and acknowledge until there are so many."""
     found: list[Any] = []
     until = time.monotonic() + PATIENCE_S

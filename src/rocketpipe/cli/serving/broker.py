@@ -291,6 +291,8 @@ def serve_broker(
     async def start(stack: AsyncExitStack) -> list[str]:
         later = http_option.later(options) if own is not None else None
         watched, http = await http_option.opened(stack, options, config.tls, later)
+        if grpc is not None:
+            watched.add(lambda: None, grpc.families)
         served, before, boot, ready = config, _registered_with(config), [], {}
         if own is not None:
             names = await stack.enter_async_context(own.serving())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ from rocketpipe.cli.serving import settings
 from rocketpipe.cli.serving.banner import Fact
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError, PortUnavailable
+from rocketpipe.metrics import Family
 from rocketpipe.remoting.tls_settings import Mode
 
 #: As RocketMQ's proxy has it; not imported from there, which takes grpcio.
@@ -52,6 +53,7 @@ class GrpcOption:
     address: str | None = None
     reason: str | None = None
     mode: Mode = "disabled"
+    _families: Callable[[], Iterable[Family]] = tuple
 
     def beside(self, config: BrokerConfig) -> Callable[[Inside], AbstractAsyncContextManager[None]]:
         """What serves the port beside a broker.
@@ -81,7 +83,7 @@ class GrpcOption:
                 front = await stack.enter_async_context(
                     Front.opened(config.tls, kept, self.host, SystemClock())
                 )
-                self.mode = front.mode
+                self.mode, self._families = front.mode, front.families
                 serving = grpc_port(LocalBackend(inside), self.host, self.port, listen=front.listen)
                 self.address = await stack.enter_async_context(serving)
             except PortUnavailable as error:
@@ -95,6 +97,10 @@ class GrpcOption:
         if self.address is None:
             return [Fact("gRPC", str(self.reason), "grpc_missing", self.reason, alarming=False)]
         return [fact(self.address, self.mode)]
+
+    def families(self) -> Iterable[Family]:
+        """What is measured of the port."""
+        return self._families()
 
     def ready(self) -> dict[str, str]:
         """What the last line names."""
