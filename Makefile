@@ -116,6 +116,14 @@ coverage: setup ## Which lines and branches the unit tests reach
 compat: setup ## Other people's clients and servers against ours; says what it could not reach
 	@$(PYTEST) -rs -m "compat and not soak" $(OR_NONE)
 
+.PHONY: console-walk
+console-walk: setup ## Every page of the console in Chromium, looked over by axe; pictures into out/console and docs
+	@$(IN) ROCKETPIPE_PICTURES=out/console .venv/bin/python -m pytest -rs -s --timeout=1800 -m compat \
+		tests/compat/test_console_walk.py
+	@$(IN) for name in overview messages group; do \
+		cp "out/console/console-$$name-light-en.png" "docs/pictures/console-$$name.png"; done; \
+		cp out/console/console-reset.png docs/pictures/console-reset.png
+
 .PHONY: node
 node: setup ## A Node.js for other people's clients: the machine's, else one from PyPI
 	@"$(PYTHON)" "$(ROOT)/tools/packaging/bootstrap.py" --node

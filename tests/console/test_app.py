@@ -39,7 +39,7 @@ async def pages(asker: Asker, path: str, **params: Any) -> list[dict[str, Any]]:
 async def test_the_overview_has_figures_and_findings(asker: Asker) -> None:
     await asker.console.everybody.cluster.sample_once()
     await asker.get("overview")
-    checking = asker.console.everybody.cluster._checking  # noqa: SLF001 - to wait for it
+    checking = asker.console.everybody.cluster._checking
     assert checking is not None
     await checking
     found = await asker.get("overview")
@@ -80,7 +80,8 @@ async def test_a_topic_shows_its_queues_settings_and_readers(asker: Asker) -> No
     assert found["settings"][0]["read_queues"] == 4
     assert (await asker.get("topics/orders/groups"))["rows"] == ["audit", "billing", "shop"]
     missing = await asker.get("topics/nobody", 404)
-    assert missing["error"]["cause"] and missing["error"]["next"]
+    assert missing["error"]["cause"]
+    assert missing["error"]["next"]
 
 
 async def test_messages_are_found_by_time_newest_first_and_in_pages(asker: Asker) -> None:
@@ -110,9 +111,10 @@ async def test_messages_are_found_by_offset_key_and_id(asker: Asker) -> None:
         assert same["offset_id"] == found["offset_id"]
     nothing = await asker.get("messages", **{"from": "id"}, topic="orders", id="nobody")
     assert nothing["rows"] == []
-    assert "is no offset id" in (
-        await asker.get("messages", 400, **{"from": "id"}, id="nobody")
-    )["error"]["cause"]
+    assert (
+        "is no offset id"
+        in (await asker.get("messages", 400, **{"from": "id"}, id="nobody"))["error"]["cause"]
+    )
 
 
 async def test_messages_are_chosen_by_tags_sql_and_words(asker: Asker) -> None:
@@ -348,7 +350,9 @@ async def test_get_changes_nothing(asker: Asker) -> None:
     for endpoint in ENDPOINTS:
         if endpoint.method != "GET" or endpoint.path == "/live":
             continue
-        path = PREFIX + endpoint.path.format(topic="orders", group="billing", broker="broker-a", id="x")
+        path = PREFIX + endpoint.path.format(
+            topic="orders", group="billing", broker="broker-a", id="x"
+        )
         answer = await asker.client.get(path, params={"names": "billing", "topic": "orders"})
         assert answer.status_code in (200, 400, 404), path
         for method in ("PUT", "DELETE", "PATCH"):
@@ -374,5 +378,6 @@ async def test_a_cluster_that_is_not_there_is_an_answer_with_a_cause() -> None:
     async with asking(f"127.0.0.1:{port}") as asker:
         for path in ("topics", "groups", "brokers", "dlq"):
             answer = await asker.get(path, 502)
-            assert answer["error"]["cause"] and answer["error"]["next"]
+            assert answer["error"]["cause"]
+            assert answer["error"]["next"]
         assert "unknown" in (await asker.get("overview"))["brokers"]

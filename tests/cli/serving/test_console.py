@@ -40,9 +40,7 @@ def test_it_shows_a_cluster_until_it_is_stopped(servers: Servers, tmp_path: Path
             assert row["address"] == servers.broker
             for page in ("healthz", "readyz", "version"):
                 assert urllib.request.urlopen(f"http://{address}/{page}", timeout=60).status == 200
-            request = urllib.request.Request(
-                f"http://{address}/", headers={"Host": "evil.example"}
-            )
+            request = urllib.request.Request(f"http://{address}/", headers={"Host": "evil.example"})
             with pytest.raises(urllib.error.HTTPError, match="421"):
                 urllib.request.urlopen(request, timeout=60)
         finally:
