@@ -50,7 +50,8 @@ def add_shared_flags(parser: argparse.ArgumentParser) -> None:
         "--http",
         type=address,
         metavar="HOST:PORT",
-        help="answer /healthz, /readyz, /metrics and /version there; port 0 takes a free one",
+        help="answer /healthz, /readyz, /metrics and /version there, and serve has its console "
+        "there; port 0 takes a free one",
     )
     parser.add_argument(
         "--log-level",
