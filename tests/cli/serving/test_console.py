@@ -70,4 +70,4 @@ def test_without_its_packages_it_says_how_to_get_them(
 ) -> None:
     monkeypatch.setattr(console_option, "PACKAGES", ("no_such_package",))
     assert main(["console"]) == 2
-    assert "pip install 'rocketpipe[console]'" in capsys.readouterr().err
+    assert "rocketpipe[console]: pip install starlette" in capsys.readouterr().err
