@@ -6,7 +6,6 @@ It needs Chromium and npm (for axe-core, which looks for what keeps people out).
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -26,8 +25,14 @@ from tests.console.support.browser import (
     show,
 )
 from tests.console.support.shop import filled
+from tests.waiting import PATIENCE_S
 
-from rocketpipe import Admin, Producer
+from rocketpipe import Producer, Session
+from rocketpipe.client.admin.fleet import Fleet
+from rocketpipe.model.group import GroupSettings
+from rocketpipe.model.topic import TopicSettings
+from rocketpipe.protocol.requests.groups import GroupList, UpdateAndCreateGroupList
+from rocketpipe.protocol.requests.topics import TopicList, UpdateAndCreateTopicList
 from rocketpipe.testing.servers import serving
 
 if TYPE_CHECKING:
@@ -283,15 +288,22 @@ def test_the_address_is_the_state(page: Page, console: tuple[str, str]) -> None:
 def test_ten_thousand_topics_and_groups_are_on_screen_at_once(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async def fill(name_server: str) -> None:
-        async with Admin(name_server) as admin:
-            for begin in range(0, MANY, 100):
-                names = [f"many-{number:05}" for number in range(begin, begin + 100)]
-                await asyncio.gather(*(admin.topics.create(name, queues=1) for name in names))
-                await asyncio.gather(*(admin.groups.create(name) for name in names))
+    async def fill(name_server: str, broker: str) -> None:
+        names = [f"many-{number:05}" for number in range(MANY)]
+        async with Session(name_server, timeout_ms=PATIENCE_S * 1000) as session:
+            fleet = Fleet(session)
+            for begin in range(0, MANY, 2000):
+                some = names[begin : begin + 2000]
+                topics = tuple(
+                    TopicSettings(name=name, read_queues=1, write_queues=1) for name in some
+                )
+                wanted = TopicList(topics=topics)
+                await fleet.call(broker, UpdateAndCreateTopicList(wanted=wanted))
+                groups = GroupList(groups=tuple(GroupSettings(name=name) for name in some))
+                await fleet.call(broker, UpdateAndCreateGroupList(wanted=groups))
 
     with serving(tmp_path) as servers:
-        beside(fill(servers.name_server))
+        beside(fill(servers.name_server, servers.broker))
         with console_of(servers.name_server) as (root, _):
             page = browser.new_page()
             for noun in ("topics", "groups"):

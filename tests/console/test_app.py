@@ -6,12 +6,16 @@ import base64
 import uuid
 from typing import Any
 
+import httpx
 import pytest
-from tests.console.support.asking import OURS, Asker, asking
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from tests.console.support.asking import ADDRESS, OURS, Asker, asking
 from tests.console.support.shop import HOSTILE, Shop
 from tests.ports import lasting_ports
 
-from rocketpipe.console.app import ENDPOINTS, PREFIX
+from rocketpipe.console.app import ENDPOINTS, PREFIX, console_app
+from rocketpipe.health.http_port import Watched
 from rocketpipe.model.ids import OffsetId
 
 pytestmark = pytest.mark.scenario
@@ -381,3 +385,19 @@ async def test_a_cluster_that_is_not_there_is_an_answer_with_a_cause() -> None:
             assert answer["error"]["cause"]
             assert answer["error"]["next"]
         assert "unknown" in (await asker.get("overview"))["brokers"]
+
+
+async def test_mounted_in_another_app_it_is_guarded_as_well(shop: Shop) -> None:
+    async with asking(shop.name_server) as asker:
+        outer = Starlette(routes=[Mount("/mq", console_app(asker.console, Watched()))])
+        transport = httpx.ASGITransport(outer)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{ADDRESS}") as client:
+            assert "<title>RocketPipe</title>" in (await client.get("/mq/")).text
+            found = await client.get("/mq/api/1/topics", params={"q": "orders"})
+            assert found.json()["total"] == 1
+            other_site = {"Sec-Fetch-Site": "cross-site"}
+            assert (await client.get("/mq/api/1/topics", headers=other_site)).status_code == 403
+            assert (await client.post("/mq/api/1/topics", json={})).status_code == 403
+            assert (await client.get("/mq/healthz")).text == "ok\n"
+            stranger = {"Host": "evil.example"}
+            assert (await client.get("/mq/", headers=stranger)).status_code == 421
