@@ -120,6 +120,14 @@ compat: setup ## Other people's clients and servers against ours; says what it c
 guarded: setup ## The scenarios once more with access control on: servers ask who it is, clients sign
 	@$(PYTEST) --guarded -n 3 --dist worksteal -m "scenario and not (spark or compat or soak)" tests/scenarios
 
+.PHONY: console-walk
+console-walk: setup ## Every page of the console in Chromium, looked over by axe; pictures into out/console and docs
+	@$(IN) ROCKETPIPE_PICTURES=out/console .venv/bin/python -m pytest -rs -s --timeout=1800 -m compat \
+		tests/compat/test_console_walk.py
+	@$(IN) for name in overview messages group; do \
+		cp "out/console/console-$$name-light-en.png" "docs/pictures/console-$$name.png"; done; \
+		cp out/console/console-reset.png docs/pictures/console-reset.png
+
 .PHONY: node
 node: setup ## A Node.js for other people's clients: the machine's, else one from PyPI
 	@"$(PYTHON)" "$(ROOT)/tools/packaging/bootstrap.py" --node

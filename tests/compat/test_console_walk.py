@@ -6,7 +6,6 @@ It needs Chromium and npm (for axe-core, which looks for what keeps people out).
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -16,10 +15,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.console.support.browser import PAGES, Watch, browsing, chromium, console_of, show
+from tests.console.support.browser import (
+    PAGES,
+    Watch,
+    beside,
+    browsing,
+    chromium,
+    console_of,
+    show,
+)
 from tests.console.support.shop import filled
+from tests.waiting import PATIENCE_S
 
-from rocketpipe import Admin, Producer
+from rocketpipe import Producer, Session
+from rocketpipe.client.admin.fleet import Fleet
+from rocketpipe.model.group import GroupSettings
+from rocketpipe.model.topic import TopicSettings
+from rocketpipe.protocol.requests.groups import GroupList, UpdateAndCreateGroupList
+from rocketpipe.protocol.requests.topics import TopicList, UpdateAndCreateTopicList
 from rocketpipe.testing.servers import serving
 
 if TYPE_CHECKING:
@@ -28,8 +41,19 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.compat
 
 AXE = "axe-core@4.14.0"
-#: These are in the documentation: in English and light, and the first in the other too.
+#: So many topics, and so many groups.
 MANY = 10_000
+#: Milliseconds from the API's answer to rows on screen, as the browser measures them itself.
+TOOK = """async (noun) => {
+  location.hash = '#/settings';
+  await new Promise((done) => setTimeout(done, 500));
+  location.hash = '#/' + noun;
+  const first = () => document.querySelector('tr[data-row] a')?.textContent ?? '';
+  while (!first().startsWith('many')) await new Promise(requestAnimationFrame);
+  const asked = performance.getEntriesByType('resource').map((each) => each);
+  const list = new RegExp('/api/1/' + noun + '(\\\\?|$)');
+  return performance.now() - asked.filter((each) => list.test(each.name)).at(-1).responseEnd;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +66,7 @@ def browser() -> Iterator[Browser]:
 def name_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     chromium()
     with serving(tmp_path_factory.mktemp("shop")) as servers:
-        asyncio.run(filled(servers))
+        beside(filled(servers))
         yield servers.name_server
 
 
@@ -75,7 +99,9 @@ def findings(page: Page, axe: str) -> list[str]:
     context = session.send("Page.createIsolatedWorld", {"frameId": world, "worldName": "axe"})
     where = {"contextId": context["executionContextId"], "awaitPromise": True}
     session.send("Runtime.evaluate", {"expression": axe, "contextId": where["contextId"]})
-    run = "axe.run(document, {resultTypes: ['violations']}).then((r) => JSON.stringify(r.violations))"
+    run = (
+        "axe.run(document, {resultTypes: ['violations']}).then((r) => JSON.stringify(r.violations))"
+    )
     found = session.send("Runtime.evaluate", {"expression": run, "returnByValue": True, **where})
     session.detach()
     violations: list[dict[str, Any]] = json.loads(found["result"]["value"])
@@ -109,6 +135,7 @@ def test_every_page_opens_without_a_complaint(
     assert findings(page, axe) == []
     page.goto(f"{root}#/login?token={token}")
     page.locator(".who").wait_for()
+    page.goto("about:blank")  # so that no picture has what was said at the login
     wrong = {}
     for name, place in PAGES.items():
         show(page, root, place)
@@ -216,11 +243,11 @@ def test_the_tail_shows_what_arrives_and_can_be_paused(
                 await producer.send("payments", b"tail %d" % number)
 
     show(page, console[0], "#/topics/payments?tab=tail")
-    page.get_by_text("live", exact=True).wait_for()
-    asyncio.run(send(3))
+    page.locator(".badge.good", has_text="live").wait_for()
+    beside(send(3))
     page.get_by_text("tail 2").wait_for()
     page.keyboard.press("p")
-    asyncio.run(send(2))
+    beside(send(2))
     page.get_by_text("2 came meanwhile").wait_for()
     picture(page, "console-tail")
 
@@ -261,15 +288,22 @@ def test_the_address_is_the_state(page: Page, console: tuple[str, str]) -> None:
 def test_ten_thousand_topics_and_groups_are_on_screen_at_once(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async def fill(name_server: str) -> None:
-        async with Admin(name_server) as admin:
-            for begin in range(0, MANY, 100):
-                names = [f"many-{number:05}" for number in range(begin, begin + 100)]
-                await asyncio.gather(*(admin.topics.create(name, queues=1) for name in names))
-                await asyncio.gather(*(admin.groups.create(name) for name in names))
+    async def fill(name_server: str, broker: str) -> None:
+        names = [f"many-{number:05}" for number in range(MANY)]
+        async with Session(name_server, timeout_ms=PATIENCE_S * 1000) as session:
+            fleet = Fleet(session)
+            for begin in range(0, MANY, 2000):
+                some = names[begin : begin + 2000]
+                topics = tuple(
+                    TopicSettings(name=name, read_queues=1, write_queues=1) for name in some
+                )
+                wanted = TopicList(topics=topics)
+                await fleet.call(broker, UpdateAndCreateTopicList(wanted=wanted))
+                groups = GroupList(groups=tuple(GroupSettings(name=name) for name in some))
+                await fleet.call(broker, UpdateAndCreateGroupList(wanted=groups))
 
     with serving(tmp_path) as servers:
-        asyncio.run(fill(servers.name_server))
+        beside(fill(servers.name_server, servers.broker))
         with console_of(servers.name_server) as (root, _):
             page = browser.new_page()
             for noun in ("topics", "groups"):
@@ -278,21 +312,6 @@ def test_ten_thousand_topics_and_groups_are_on_screen_at_once(
                 assert page.locator("tr[data-row]").count() < 100
                 page.evaluate("document.querySelector('.long').scrollTop = 1e9")
                 page.get_by_text(f"many-{MANY - 1:05}").wait_for()
-                # From the API's answer to rows on screen, as the browser measures it itself.
-                took = page.evaluate(
-                    """async (noun) => {
-                      location.hash = '#/settings';
-                      await new Promise((done) => setTimeout(done, 500));
-                      location.hash = '#/' + noun;
-                      for (;;) {
-                        await new Promise(requestAnimationFrame);
-                        if (document.querySelector('tr[data-row] a')?.textContent.startsWith('many')) break;
-                      }
-                      const now = performance.now();
-                      const asked = performance.getEntriesByType('resource').filter((each) => each.name.endsWith('/' + noun) || each.name.includes('/' + noun + '?')).at(-1);
-                      return now - asked.responseEnd;
-                    }""",
-                    noun,
-                )
+                took = page.evaluate(TOOK, noun)
                 print(f"{MANY} {noun}: {took:.0f} ms from the answer to the screen")  # noqa: T201
                 picture(page, f"console-many-{noun}")

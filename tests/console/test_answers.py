@@ -43,7 +43,8 @@ def test_every_error_has_a_status_a_cause_and_a_next_step(error: Exception, stat
     answer = Problem.of(error).response()
     body = json.loads(bytes(answer.body))["error"]
     assert answer.status_code == body["status"] == status
-    assert body["cause"] and body["next"]
+    assert body["cause"]
+    assert body["next"]
 
 
 def test_a_problem_stays_the_one_it_is() -> None:

@@ -6,12 +6,16 @@ import base64
 import uuid
 from typing import Any
 
+import httpx
 import pytest
-from tests.console.support.asking import OURS, Asker, asking
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from tests.console.support.asking import ADDRESS, OURS, Asker, asking
 from tests.console.support.shop import HOSTILE, Shop
 from tests.ports import lasting_ports
 
-from rocketpipe.console.app import ENDPOINTS, PREFIX
+from rocketpipe.console.app import ENDPOINTS, PREFIX, console_app
+from rocketpipe.health.http_port import Watched
 from rocketpipe.model.ids import OffsetId
 
 pytestmark = pytest.mark.scenario
@@ -39,7 +43,7 @@ async def pages(asker: Asker, path: str, **params: Any) -> list[dict[str, Any]]:
 async def test_the_overview_has_figures_and_findings(asker: Asker) -> None:
     await asker.console.everybody.cluster.sample_once()
     await asker.get("overview")
-    checking = asker.console.everybody.cluster._checking  # noqa: SLF001 - to wait for it
+    checking = asker.console.everybody.cluster._checking
     assert checking is not None
     await checking
     found = await asker.get("overview")
@@ -80,7 +84,8 @@ async def test_a_topic_shows_its_queues_settings_and_readers(asker: Asker) -> No
     assert found["settings"][0]["read_queues"] == 4
     assert (await asker.get("topics/orders/groups"))["rows"] == ["audit", "billing", "shop"]
     missing = await asker.get("topics/nobody", 404)
-    assert missing["error"]["cause"] and missing["error"]["next"]
+    assert missing["error"]["cause"]
+    assert missing["error"]["next"]
 
 
 async def test_messages_are_found_by_time_newest_first_and_in_pages(asker: Asker) -> None:
@@ -110,9 +115,10 @@ async def test_messages_are_found_by_offset_key_and_id(asker: Asker) -> None:
         assert same["offset_id"] == found["offset_id"]
     nothing = await asker.get("messages", **{"from": "id"}, topic="orders", id="nobody")
     assert nothing["rows"] == []
-    assert "is no offset id" in (
-        await asker.get("messages", 400, **{"from": "id"}, id="nobody")
-    )["error"]["cause"]
+    assert (
+        "is no offset id"
+        in (await asker.get("messages", 400, **{"from": "id"}, id="nobody"))["error"]["cause"]
+    )
 
 
 async def test_messages_are_chosen_by_tags_sql_and_words(asker: Asker) -> None:
@@ -348,7 +354,9 @@ async def test_get_changes_nothing(asker: Asker) -> None:
     for endpoint in ENDPOINTS:
         if endpoint.method != "GET" or endpoint.path == "/live":
             continue
-        path = PREFIX + endpoint.path.format(topic="orders", group="billing", broker="broker-a", id="x")
+        path = PREFIX + endpoint.path.format(
+            topic="orders", group="billing", broker="broker-a", id="x"
+        )
         answer = await asker.client.get(path, params={"names": "billing", "topic": "orders"})
         assert answer.status_code in (200, 400, 404), path
         for method in ("PUT", "DELETE", "PATCH"):
@@ -374,5 +382,22 @@ async def test_a_cluster_that_is_not_there_is_an_answer_with_a_cause() -> None:
     async with asking(f"127.0.0.1:{port}") as asker:
         for path in ("topics", "groups", "brokers", "dlq"):
             answer = await asker.get(path, 502)
-            assert answer["error"]["cause"] and answer["error"]["next"]
+            assert answer["error"]["cause"]
+            assert answer["error"]["next"]
         assert "unknown" in (await asker.get("overview"))["brokers"]
+
+
+async def test_mounted_in_another_app_it_is_guarded_as_well(shop: Shop) -> None:
+    async with asking(shop.name_server) as asker:
+        outer = Starlette(routes=[Mount("/mq", console_app(asker.console, Watched()))])
+        transport = httpx.ASGITransport(outer)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{ADDRESS}") as client:
+            assert "<title>RocketPipe</title>" in (await client.get("/mq/")).text
+            found = await client.get("/mq/api/1/topics", params={"q": "orders"})
+            assert found.json()["total"] == 1
+            other_site = {"Sec-Fetch-Site": "cross-site"}
+            assert (await client.get("/mq/api/1/topics", headers=other_site)).status_code == 403
+            assert (await client.post("/mq/api/1/topics", json={})).status_code == 403
+            assert (await client.get("/mq/healthz")).text == "ok\n"
+            stranger = {"Host": "evil.example"}
+            assert (await client.get("/mq/", headers=stranger)).status_code == 421

@@ -73,7 +73,8 @@ def test_both_languages_have_every_word_with_the_same_blanks() -> None:
     blank = re.compile(r"\{\w+\}")
     for name, text in english.items():
         assert sorted(blank.findall(text)) == sorted(blank.findall(chinese[name])), name
-        assert text.strip() and chinese[name].strip()
+        assert text.strip()
+        assert chinese[name].strip()
 
 
 def test_every_word_that_scripts_use_is_there_and_every_word_is_used() -> None:
@@ -104,7 +105,13 @@ async def test_no_path_leads_out_of_the_table(path: str) -> None:
     app = console_app(Console(ConsoleConfig(name_servers="127.0.0.1:1", address=ADDRESS)))
     whole = f"/assets/{assets.load().digest}/{path}"
     headers = [(b"host", ADDRESS.encode())]
-    scope = {"type": "http", "method": "GET", "path": whole, "query_string": b"", "headers": headers}
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": whole,
+        "query_string": b"",
+        "headers": headers,
+    }
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -118,7 +125,9 @@ async def test_no_path_leads_out_of_the_table(path: str) -> None:
     assert b"nothing here" in sent[1]["body"]
 
 
-async def test_a_file_is_kept_for_ever_under_a_name_that_changes_with_it(client: httpx.AsyncClient) -> None:
+async def test_a_file_is_kept_for_ever_under_a_name_that_changes_with_it(
+    client: httpx.AsyncClient,
+) -> None:
     digest = assets.load().digest
     answer = await client.get(f"/assets/{digest}/app.js")
     assert answer.status_code == 200

@@ -16,7 +16,6 @@ from tests.waiting import PATIENCE_S, until
 
 from rocketpipe import Producer
 from rocketpipe.auth.secret import Secret
-from rocketpipe.console import live
 from rocketpipe.console.app import console_app
 from rocketpipe.console.console import Console, ConsoleConfig
 from rocketpipe.console.port import speaking
@@ -26,8 +25,11 @@ pytestmark = pytest.mark.scenario
 
 
 @contextlib.asynccontextmanager
-async def listening(shop: Shop) -> AsyncIterator[tuple[Console, httpx.AsyncClient]]:
-    config = ConsoleConfig(name_servers=shop.name_server, token=Secret(TOKEN), address=ADDRESS)
+async def listening(
+    shop: Shop, **settings: Any
+) -> AsyncIterator[tuple[Console, httpx.AsyncClient]]:
+    settings = {"token": Secret(TOKEN), "address": ADDRESS, **settings}
+    config = ConsoleConfig(name_servers=shop.name_server, **settings)
     async with (
         Console(config) as console,
         speaking(console_app(console)) as more,
@@ -95,11 +97,8 @@ async def _first(news: AsyncIterator[Any], count: int) -> AsyncIterator[Any]:
         yield await anext(news)
 
 
-async def test_streams_are_counted_and_what_cannot_be_seen_is_refused(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live, "MAX_STREAMS", 1)
-    async with listening(shop) as (_, client), asyncio.timeout(PATIENCE_S):
+async def test_streams_are_counted_and_what_cannot_be_seen_is_refused(shop: Shop) -> None:
+    async with listening(shop, max_streams=1) as (_, client), asyncio.timeout(PATIENCE_S):
         for see in ("", "nobody", "tail:", "group:", "overview," * 5):
             assert (await client.get("/api/1/live", params={"see": see})).status_code == 400
         bad = {"see": "tail:orders", "sql": "a >"}

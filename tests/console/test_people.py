@@ -108,8 +108,8 @@ def test_wrong_passwords_of_all_addresses_are_few_a_minute_too(people: People) -
 def test_a_flood_of_addresses_is_not_remembered_for_ever(people: People) -> None:
     for number in range(5000):
         people.was_wrong(str(number))
-    assert len(people._wrong.by_address) <= 1024  # noqa: SLF001 - that it is bounded
-    assert len(people._wrong.in_all) <= WRONG_IN_ALL  # noqa: SLF001
+    assert len(people._wrong.by_address) <= 1024
+    assert len(people._wrong.in_all) <= WRONG_IN_ALL
 
 
 def test_secrets_are_compared_as_a_whole() -> None:

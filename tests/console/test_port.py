@@ -97,9 +97,7 @@ async def test_open_streams_do_not_hold_up_the_end() -> None:
     async with httpx.AsyncClient() as client:
         async with asyncio.timeout(PATIENCE_S):
             async with serving() as address:
-                streams = [
-                    client.stream("GET", f"http://{address}/stream") for _ in range(5)
-                ]
+                streams = [client.stream("GET", f"http://{address}/stream") for _ in range(5)]
                 stack = contextlib.AsyncExitStack()
                 for each in streams:
                     answer = await stack.enter_async_context(each)

@@ -50,6 +50,11 @@ def modules_of(tree: Path) -> set[str]:
         for package in PACKAGES
         for path in (tree / "src" / package).rglob("*.py")
     }
+    # What the console's pages are made of.
+    pages = tree / "src" / "rocketpipe" / "console" / "pages"
+    found |= {
+        path.relative_to(tree / "src").as_posix() for path in pages.rglob("*") if path.is_file()
+    }
     return found | {"rocketpipe/py.typed"}
 
 

@@ -11,6 +11,7 @@ from rocketpipe.blocking.session import Session, inner_of
 from rocketpipe.blocking.wrapper import Blocking, Client, blocking
 from rocketpipe.client.admin.admin import Admin as AsyncAdmin
 from rocketpipe.client.admin.brokers import BrokerAdmin as AsyncBrokerAdmin
+from rocketpipe.client.admin.browsing import Browsing as AsyncBrowsing
 from rocketpipe.client.admin.clients import ClientAdmin as AsyncClientAdmin
 from rocketpipe.client.admin.dead_letters import DeadLetterAdmin as AsyncDeadLetterAdmin
 from rocketpipe.client.admin.draining import DrainAdmin as AsyncDrainAdmin
@@ -36,6 +37,7 @@ class TopicAdmin(Blocking[AsyncTopicAdmin]):
     names = blocking(AsyncTopicAdmin.names)
     show = blocking(AsyncTopicAdmin.show)
     stats = blocking(AsyncTopicAdmin.stats)
+    known_stats = blocking(AsyncTopicAdmin.known_stats)
 
 
 class GroupAdmin(Blocking[AsyncGroupAdmin]):
@@ -93,6 +95,12 @@ class MessageAdmin(Blocking[AsyncMessageAdmin]):
     trace = blocking(AsyncMessageAdmin.trace)
 
 
+class Browsing(Blocking[AsyncBrowsing]):
+    """Reads topics backwards."""
+
+    newest = blocking(AsyncBrowsing.newest)
+
+
 class OffsetAdmin(Blocking[AsyncOffsetAdmin]):
     """Shows and moves how far groups have come."""
 
@@ -137,6 +145,7 @@ class ProgressAdmin(Blocking[AsyncProgressAdmin]):
     """Shows how far groups have come, and has them go on elsewhere."""
 
     of_group = blocking(AsyncProgressAdmin.of_group)
+    known_of_group = blocking(AsyncProgressAdmin.known_of_group)
     spans = blocking(AsyncProgressAdmin.spans)
     topics_of = blocking(AsyncProgressAdmin.topics_of)
     groups_of = blocking(AsyncProgressAdmin.groups_of)
@@ -163,6 +172,7 @@ class DeadLetterAdmin(Blocking[AsyncDeadLetterAdmin]):
     count = blocking(AsyncDeadLetterAdmin.count)
     letters = blocking(AsyncDeadLetterAdmin.letters)
     ends = blocking(AsyncDeadLetterAdmin.ends)
+    spans = blocking(AsyncDeadLetterAdmin.spans)
     purge = blocking(AsyncDeadLetterAdmin.purge)
     replay = blocking(AsyncDeadLetterAdmin.replay)
     replayed = blocking(AsyncDeadLetterAdmin.replayed)
@@ -220,6 +230,7 @@ class Admin(Client[AsyncAdmin]):
         self.brokers = BrokerAdmin(inner.brokers, life)
         self.name_servers = NameServerAdmin(inner.name_servers, life)
         self.messages = MessageAdmin(inner.messages, life)
+        self.browsing = Browsing(inner.browsing, life)
         self.offsets = OffsetAdmin(inner.offsets, life)
         self.dead_letters = DeadLetterAdmin(inner.dead_letters, life)
         self.draining = DrainAdmin(inner.draining, life)

@@ -33,6 +33,7 @@ class Session(Client[AsyncSession]):
         secret_key: str | Secret | None = None,
         secret_key_file: str | Path | None = None,
         observers: Iterable[Observer] = (),
+        anonymous: bool = False,
     ) -> None:
         """Prepare a client of these NameServers; nothing is asked yet.
 
@@ -43,8 +44,8 @@ class Session(Client[AsyncSession]):
 
         ``access_key`` and a secret, given or in the first line of a file, sign all requests; what
         is left out is asked of ``ROCKETPIPE_ACCESS_KEY``, ``ROCKETPIPE_SECRET_KEY`` and
-        ``ROCKETPIPE_SECRET_KEY_FILE``. ``observers`` are told of all that its clients send and
-        handle.
+        ``ROCKETPIPE_SECRET_KEY_FILE``. One that is ``anonymous`` signs nothing, whatever the
+        environment says. ``observers`` are told of all that its clients send and handle.
 
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
@@ -64,6 +65,7 @@ class Session(Client[AsyncSession]):
             secret_key=secret_key,
             secret_key_file=secret_key_file,
             observers=observers,
+            anonymous=anonymous,
         )
         super().__init__(inner, Life("the session"))
 

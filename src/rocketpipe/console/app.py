@@ -66,7 +66,7 @@ def console_app(console: Console, told: Told | None = None) -> ASGIApp:
               for each in ENDPOINTS]  # fmt: skip
     routes += [Route("/", _page), Route("/assets/{digest}/{name:path}", _asset)]
     if told is not None:
-        routes += [Route(path, _health(told, console)) for path in PAGES]
+        routes += [Route(path, _health(path, told, console)) for path in PAGES]
     app = Starlette(
         routes=routes,
         exception_handlers={404: _nothing, 405: _nothing},
@@ -114,9 +114,9 @@ async def _asset(request: Request) -> Response:
     return Response(asset.plain, headers=headers)
 
 
-def _health(told: Told, console: Console) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        found = await page(request.url.path, told, console.clock)
+def _health(path: str, told: Told, console: Console) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_: Request) -> Response:
+        found = await page(path, told, console.clock)
         assert found is not None, "it is one of the pages"
         status, kind, body = found
         headers = {"Cache-Control": "no-store", "Content-Type": kind}

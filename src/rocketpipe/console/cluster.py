@@ -13,7 +13,7 @@ from typing import Final, Self
 from rocketpipe.background import running
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.diagnosis import Diagnosis
-from rocketpipe.client.admin.findings import Finding
+from rocketpipe.client.admin.findings import Finding, unknown
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.client.session import Session
 from rocketpipe.console.rings import EVERY_MS, Rings
@@ -79,7 +79,10 @@ class Cluster:
         return self._checking is not None and not self._checking.done()
 
     async def _check(self) -> None:
-        found = [each async for each in Diagnosis(self.session).findings()]
+        try:
+            found = [each async for each in Diagnosis(self.session).findings()]
+        except RocketPipeError as error:
+            found = [unknown("the cluster", str(error), getattr(error, "hint", None))]
         self.findings = tuple(found)
         self.found_ms = self.session.clock.now_ms()
 

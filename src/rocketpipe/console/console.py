@@ -50,6 +50,8 @@ class ConsoleConfig:
     pipelines: tuple[Path, ...] = ()
     #: Where it listens, as people are told; ``host:port``.
     address: str = ""
+    #: So many tabs are told news at a time.
+    max_streams: int = 64
 
 
 @dataclass(slots=True)

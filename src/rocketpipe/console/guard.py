@@ -52,7 +52,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return  # no websockets, and nothing that begins or ends with the app
-        if scope["path"] in PAGES:
+        if _path(scope) in PAGES:
             await self._app(scope, receive, send)
             return
 
@@ -76,7 +76,7 @@ class Guard:
                 "open it by its address, or start it with --public-url and the name",
             )
         site = headers.get("sec-fetch-site")
-        if scope["path"].startswith(API) and site in ("cross-site", "same-site"):
+        if _path(scope).startswith(API) and site in ("cross-site", "same-site"):
             return Problem(403, "another site asks", "open the console itself")
         if scope["method"] in ("GET", "HEAD"):
             return None
@@ -98,6 +98,11 @@ class Guard:
             return False
         # A number cannot be pointed elsewhere, as a name can.
         return self._bound in _WILD
+
+
+def _path(scope: Scope) -> str:
+    """The path below where the app is mounted."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
 def _problem_of_change(headers: Headers, site: str | None) -> Problem | None:

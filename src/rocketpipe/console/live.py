@@ -24,7 +24,6 @@ from rocketpipe.console.tailing import EVERY_MS as TAIL_MS
 from rocketpipe.console.tailing import Tail
 from rocketpipe.errors import RocketPipeError
 
-MAX_STREAMS: Final = 64
 #: One stream sees so many things.
 MAX_SEEN: Final = 4
 FIGURES_MS: Final = 5000
@@ -48,10 +47,9 @@ async def live(ask: Ask) -> StreamingResponse:
         raise Problem(400, f"{len(wanted)} things are to be seen", f"name {MAX_SEEN} at most")
     seen = [_seen(ask, name) for name in wanted]
     console = ask.console
-    if console.streams >= MAX_STREAMS:
-        raise Problem(
-            503, f"{MAX_STREAMS} streams are open", "close another tab", {"Retry-After": "15"}
-        )
+    if console.streams >= console.config.max_streams:
+        cause = f"{console.config.max_streams} streams are open"
+        raise Problem(503, cause, "close another tab", {"Retry-After": "15"})
     return StreamingResponse(
         _stream(ask, seen),
         media_type="text/event-stream",

@@ -58,6 +58,6 @@ async def test_servers_without_its_packages_say_how_to_get_it(tmp_path: Path) ->
             stack, None, http="127.0.0.1:1", is_https=False, **said
         )
         assert "rocketpipe[console]" in fact.text
-        assert await console_option.opened_beside(
-            stack, None, http=None, is_https=False, **said
-        ) == []
+        assert (
+            await console_option.opened_beside(stack, None, http=None, is_https=False, **said) == []
+        )

@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
     process.set_up_log(options.log_level)
     if lacking := console_option.missing():
-        raise ConfigError(", ".join(lacking), f"is not installed: {console_option.HINT}")
+        raise ConfigError(", ".join(lacking), f"is not installed, {console_option.HINT}")
     servers = connecting.name_servers(options.namesrv)
     host, port = options.http
     settings.refuse_strangers(host, "--http", insecure=options.insecure)

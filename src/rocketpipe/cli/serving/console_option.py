@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: What the console is made of beside this package.
 PACKAGES: Final = ("starlette", "uvicorn", "h11")
-HINT: Final = "pip install 'rocketpipe[console]'"
+HINT: Final = "the extra rocketpipe[console]: pip install starlette uvicorn"
 #: The file that has what lets change things, below a server's directory.
 TOKEN_FILE: Final = Path("console") / "token"
 _MOST_BYTES: Final = 4096
@@ -81,7 +81,7 @@ async def opened_beside(
     if http is None:
         return []
     if later is None:
-        return [Fact("Console", f"not installed: {HINT}", "console", None)]
+        return [Fact("Console", f"not installed, {HINT}", "console", None)]
     from rocketpipe.console.console import ConsoleConfig
 
     place = data / TOKEN_FILE

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from rocketpipe._version import __version__
 from rocketpipe.console.answers import json_response
 from rocketpipe.console.asking import Ask, Endpoint, get
-from rocketpipe.console.live import MAX_STREAMS
 from rocketpipe.console.people import COOKIE
 
 
@@ -35,7 +34,7 @@ async def console(ask: Ask) -> dict[str, Any]:
         "may_see_bodies": person.may_see_bodies,
         "login": "users" if guarded else "token" if config.token is not None else None,
         "streams": ask.console.streams,
-        "streams_most": MAX_STREAMS,
+        "streams_most": config.max_streams,
         "as_of_ms": ask.as_of_ms(),
     }
 

@@ -94,13 +94,12 @@ function Search() {
 
 function Login({ who, onDone }) {
   const { query } = useRoute();
-  const [given, setGiven] = useState({ user: "", password: "", token: query.token || "" });
+  const [given, setGiven] = useState({ user: "", password: "", token: "" });
   const [error, setError] = useState(null);
   const users = who.login === "users";
-  const submit = async (event) => {
-    event?.preventDefault();
+  const enter = async (token) => {
     try {
-      await post("login", users ? { user: given.user, password: given.password } : { token: given.token });
+      await post("login", users ? { user: given.user, password: given.password } : { token });
       setError(null);
       say(t("login.done"));
       onDone();
@@ -108,12 +107,16 @@ function Login({ who, onDone }) {
       setError(problem);
     }
   };
+  const submit = (event) => {
+    event.preventDefault();
+    enter(given.token);
+  };
   useEffect(() => {
     if (!query.token) return;
     // A secret does not stay in the address.
     history.replaceState(null, "", "#/login");
-    submit();
-  }, []);
+    if (!users) enter(query.token);
+  }, [query.token]);
   const set = (name) => (event) => setGiven({ ...given, [name]: event.target.value });
   if (!who.login) return html`<div class="login"><h1>${t("login")}</h1><p>${t("login.none")}</p><code>rocketpipe console --allow-changes</code></div>`;
   return html`<form class="login card" onSubmit=${submit}>

@@ -288,7 +288,7 @@ export function Chart({ title, series, unit = "", height = 120, as = number, lim
   useEffect(() => plot.current?.setData(data), [data]);
   const last = [...series.times.keys()].slice(-5);
   return html`<figure class="chart">
-    <div ref=${box} aria-hidden="true"></div>
+    <div ref=${box} aria-hidden="true" class=${series.times.length < 2 ? "unseen" : ""}></div>
     ${series.times.length < 2 && html`<p class="chart-wait dim">${t("chart.wait")}</p>`}
     <figcaption class="sr">${title}
       <table><tbody>${last.map((at) => html`<tr><th scope="row">${clock(series.times[at])}</th><td>${series.values[at] === null ? t("unknown") : `${as(series.values[at])} ${unit}`}</td></tr>`)}</tbody></table>

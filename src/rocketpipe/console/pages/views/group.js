@@ -1,5 +1,5 @@
 // One group: its lag by queue, its members and their stacks, moving it, and its settings.
-import { html, useState, t, useApi, useLive, go, link, post, number, duration, say, toInput, fromInput, moment, api } from "../lib/core.js";
+import { html, useState, useMemo, t, useApi, useLive, go, link, post, number, duration, say, toInput, fromInput, moment, api } from "../lib/core.js";
 import { Head, Tabs, Table, Card, Figure, Badge, Problem, Loading, Empty, Chart, Confirm, Field, Seconds, topicLink, Dialog } from "../lib/ui.js";
 import { Findings } from "./overview.js";
 
@@ -8,10 +8,17 @@ export function Group({ route, who }) {
   const tab = route.query.tab || "lag";
   const { data, error, reload } = useApi(`groups/${encodeURIComponent(name)}`);
   const [news, setNews] = useState(null);
-  useLive(data && tab === "lag" && `group:${name}`, {}, { group: setNews });
+  const [later, setLater] = useState([]);
+  useLive(data && tab === "lag" && `group:${name}`, {}, {
+    group: (found) => {
+      setNews(found);
+      setLater((before) => [...before, [found.as_of_ms, found.lag?.value ?? null]].slice(-720));
+    },
+  });
   const now = { ...data, ...news };
   const tabs = ["lag", "members", "reset", "settings"].map((each) => [each, t(`group.tab.${each}`)]);
-  const series = data && news ? { times: [...data.series.times, news.as_of_ms], values: [...data.series.values, news.lag?.value ?? null] } : data?.series;
+  const behind = later.filter(([at]) => at > (data?.series.times.at(-1) ?? 0));
+  const series = useMemo(() => data && { times: [...data.series.times, ...behind.map(([at]) => at)], values: [...data.series.values, ...behind.map(([, lag]) => lag)] }, [data, behind.length]);
   return html`<${Head} title=${name} crumbs=${[[t("nav.groups"), link(["groups"])]]}
       sub=${data && html`${now.members?.value ? t("state.online") : t("state.offline")} · ${t("group.members")} <${Figure} of=${now.members} /> · ${t("group.lag")} <${Figure} of=${now.lag} /> · <${Seconds} of=${now.lag_s} />`}>
       <a class="button" href=${link(["dlq", name])}>${t("nav.dlq")}</a><//>
