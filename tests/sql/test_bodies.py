@@ -27,9 +27,15 @@ def test_a_schema_of_avro_travels_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "note.avsc").write_text(NOTE)
     by_file = TopicBodies.of(f"avro:{tmp_path / 'note.avsc'}", "notes")
     assert by_file == TopicBodies.of(f"avro:{NOTE}", "notes", has_files=False)
-    assert by_file == TopicBodies({"decode": "avro", "decodeSchema": NOTE}, ("text",), None)
+    assert by_file == TopicBodies(
+        {"decode": "avro", "decodeSchema": NOTE},
+        ("text",),
+        "struct<text:string>",
+        {"encode": "avro", "encodeSchema": NOTE},
+    )
     nobody = "http://127.0.0.1:1"
     framed = TopicBodies.of(f"avro:{NOTE}", "notes", registry=f"{nobody}/")
     assert framed.options["schemaRegistry"] == nobody
+    assert framed.encoding == {"encode": "avro", "schemaRegistry": nobody}
     with pytest.raises(BodySchemaError, match="a topic names no files"):
         TopicBodies.of(f"avro:{tmp_path / 'note.avsc'}", "notes", has_files=False)

@@ -39,6 +39,7 @@ from rocketpipe.client.session import Session
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.names import AUTO_CREATE_TOPIC
 from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.columns.body_fields import BodyFields, as_sent
 from rocketpipe.pipeline.columns.write_rows import arrow_batch, check_columns
 from rocketpipe.pipeline.options.text import OptionError
 from rocketpipe.pipeline.options.write import DELIVERY, TXN, Delivery, WriteOptions
@@ -101,9 +102,12 @@ class AppendOnly(RocketPipeError):
 class BatchWriter(DataSourceArrowWriter):
     """Sends one frame."""
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    def __init__(
+        self, options: WriteOptions, schema: StructType, fields: BodyFields | None = None
+    ) -> None:
         self._options = options
         self._schema = schema
+        self._fields = fields
 
     @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -113,7 +117,8 @@ class BatchWriter(DataSourceArrowWriter):
             BadRow: If a row is no message.
             RocketPipeError: If brokers do not take it within the options' time.
         """
-        return _write(iterator, self._options, self._options.txn, _stream_ids())
+        batches = _encoded(iterator, self._fields)
+        return _write(batches, self._options, self._options.txn, _stream_ids())
 
     @plainly()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -131,9 +136,12 @@ class BatchWriter(DataSourceArrowWriter):
 class _StreamWriter:
     """What both writers of streams do."""
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    def __init__(
+        self, options: WriteOptions, schema: StructType, fields: BodyFields | None = None
+    ) -> None:
         self._options = options
         self._schema = schema
+        self._fields = fields
 
     @plainly()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -150,7 +158,7 @@ class StreamArrowWriter(_StreamWriter, _StreamArrowBase):  # type: ignore[misc, 
     @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of one task; raises as ``BatchWriter.write``."""
-        return _write(iterator, self._options, None, _stream_ids())
+        return _write(_encoded(iterator, self._fields), self._options, None, _stream_ids())
 
 
 class StreamRowWriter(_StreamWriter, DataSourceStreamWriter):
@@ -160,7 +168,7 @@ class StreamRowWriter(_StreamWriter, DataSourceStreamWriter):
     def write(self, iterator: Iterator[Row]) -> Written:
         """Send the rows of one task; raises as ``BatchWriter.write``."""
         rows = _batches(iterator, self._schema)
-        return _write(rows, self._options, None, _stream_ids())
+        return _write(_encoded(rows, self._fields), self._options, None, _stream_ids())
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
@@ -173,7 +181,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
         NoRoute: If the topic is not there, and no broker would create it.
         ConnectionLost: If no NameServer can be reached.
     """
-    return BatchWriter(_checked(options, schema, overwrite, stream=False), schema)
+    return BatchWriter(*_checked(options, schema, overwrite, stream=False))
 
 
 def stream_writer(
@@ -182,17 +190,27 @@ def stream_writer(
     """The writer of ``frame.writeStream``; raises as ``batch_writer``."""
     checked = _checked(options, schema, overwrite, stream=True)
     if hasattr(spark_api, "DataSourceStreamArrowWriter"):
-        return StreamArrowWriter(checked, schema)
-    return StreamRowWriter(checked, schema)
+        return StreamArrowWriter(*checked)
+    return StreamRowWriter(*checked)
 
 
 def _checked(
     options: Mapping[str, str], schema: StructType, overwrite: bool, *, stream: bool
-) -> WriteOptions:
+) -> tuple[WriteOptions, StructType, BodyFields | None]:
     if overwrite:
         raise AppendOnly(stream=stream)
     parsed = WriteOptions.parse(options)
-    check_columns(schema, parsed.topic)
+    fields = None
+    if parsed.encoding is None:
+        check_columns(schema, parsed.topic)
+    else:
+        check_columns(as_sent(schema), parsed.topic)
+        fields = BodyFields.of(parsed.encoding, schema, parsed.topic)
+    return _reached(parsed, stream=stream), schema, fields
+
+
+def _reached(parsed: WriteOptions, *, stream: bool) -> WriteOptions:
+    """The options with a delivery that the brokers serve."""
     if stream and parsed.txn is not None:
         raise OptionError(
             TXN, "is for frame.write: a stream is known by its checkpoint; leave it out"
@@ -297,6 +315,19 @@ def _stream_ids() -> StreamIds:
 def _batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
     while some := list(islice(rows, ROWS_A_BATCH)):
         yield arrow_batch(some, schema)
+
+
+def _encoded(
+    batches: Iterator[pa.RecordBatch], fields: BodyFields | None
+) -> Iterator[pa.RecordBatch]:
+    """Batches with bodies, where these are made of columns."""
+    if fields is None:
+        yield from batches
+        return
+    rows = 0
+    for batch in batches:
+        yield fields.messages(batch, rows)
+        rows += batch.num_rows
 
 
 # On the driver again

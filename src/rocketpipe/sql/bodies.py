@@ -20,8 +20,10 @@ class TopicBodies:
     #: The options with which the connector decodes them.
     options: dict[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
-    #: The columns that rows can be inserted with, as SQL writes them; None: bodies only.
+    #: The columns that rows can be inserted with, as SQL writes them.
     insertable: str | None = None
+    #: The options with which the connector makes bodies of them; none: JSON.
+    encoding: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -46,4 +48,12 @@ class TopicBodies:
         options = {"decode": loaded.format, "decodeSchema": loaded.text}
         if loaded.registry is not None:
             options["schemaRegistry"] = loaded.registry
-        return cls(options, tuple(loaded.struct.names))
+        encoding: dict[str, str] = {"encode": loaded.format}
+        if loaded.registry is None:
+            encoding["encodeSchema"] = loaded.text
+        else:
+            encoding["schemaRegistry"] = loaded.registry
+            if source.subject is not None:
+                encoding["schemaSubject"] = source.subject
+        columns = tuple(loaded.struct.names)
+        return cls(options, columns, loaded.struct.simpleString(), encoding)

@@ -1,6 +1,6 @@
 """Rows that are inserted into a topic: which value is which part of a message.
 
-A topic whose bodies have a schema takes its columns, and sends them as JSON; one without takes
+A topic whose bodies have a schema takes its columns, and sends them as that says; one without takes
 ``body``. Behind them come the other parts of a message, which may be left out.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rocketpipe.pipeline.options.ddl import parse_schema
+from rocketpipe.sql.bodies import TopicBodies
 from rocketpipe.sql.errors import StatementFailed
 from rocketpipe.sql.statements import Insert, quoted
 
@@ -52,14 +53,22 @@ def column_names(insert: Insert, given: Sequence[str], fields: Sequence[str]) ->
     return names
 
 
-def messages(frame: DataFrame, insert: Insert, schema: str | None) -> DataFrame:
-    """The rows of a query as messages to write.
+def has_fields(frame: DataFrame) -> bool:
+    """Whether the body of messages to write is still in columns."""
+    from pyspark.sql.types import StructType
+
+    return isinstance(frame.schema[BODY].dataType, StructType)
+
+
+def messages(frame: DataFrame, insert: Insert, bodies: TopicBodies | None) -> DataFrame:
+    """The rows of a query as messages to write, with a body that is a struct if it is no JSON.
 
     Raises:
         StatementFailed: If its columns are not those of a message.
     """
     from pyspark.sql.types import NullType
 
+    schema = None if bodies is None else bodies.insertable
     fields = parse_schema(schema).fields if schema else []
     names = column_names(insert, frame.columns, [field.name for field in fields])
     numbered = frame.toDF(*(f"c{number}" for number in range(len(names))))
@@ -76,4 +85,5 @@ def messages(frame: DataFrame, insert: Insert, schema: str | None) -> DataFrame:
         for field in fields
         if field.name in places
     )
-    return numbered.selectExpr(f"to_json(struct({values})) AS {BODY}", *parts)
+    made = f"struct({values})" if bodies and bodies.encoding else f"to_json(struct({values}))"
+    return numbered.selectExpr(f"{made} AS {BODY}", *parts)

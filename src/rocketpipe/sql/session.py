@@ -100,10 +100,11 @@ class SqlSession:
     def _insert(self, insert: statements.Insert, topic: str, views: _Views) -> Result:
         rows = views.analysed(insert.query)[0]
         bodies = self._catalogue.bodies(topic)
-        frame = inserting.messages(rows, insert, bodies.insertable if bodies else None)
+        frame = inserting.messages(rows, insert, bodies)
+        how = bodies.encoding if bodies and inserting.has_fields(frame) else {}
         (
             frame.write.format("rocketpipe")
-            .options(nameServer=self._name_server, topic=topic, txn=f"sql-{uuid.uuid4()}")
+            .options(nameServer=self._name_server, topic=topic, txn=f"sql-{uuid.uuid4()}", **how)
             .mode("append")
             .save()
         )

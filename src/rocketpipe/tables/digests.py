@@ -89,19 +89,19 @@ def _xxh64(data: npt.NDArray[np.uint8], starts: Places, lengths: Places, seed: i
     left = lengths % _STRIPE
     words, halves = _view(data, "<u8"), _view(data, "<u4")
     for _ in range(int(left.max()) // 8):
-        rows = np.flatnonzero(left >= 8)
+        rows = _those(left >= 8)
         taken = digests[rows] ^ _round(np.uint64(0), words[at[rows]])
         digests[rows] = _rotated(taken, 27) * _P1 + _P4
         at[rows] += 8
         left[rows] -= 8
-    rows = np.flatnonzero(left >= 4)
-    if len(rows):
+    if bool((left >= 4).any()):
+        rows = _those(left >= 4)
         taken = digests[rows] ^ (halves[at[rows]].astype(np.uint64) * _P1)
         digests[rows] = _rotated(taken, 23) * _P2 + _P3
         at[rows] += 4
         left[rows] -= 4
     for _ in range(int(left.max())):
-        rows = np.flatnonzero(left)
+        rows = _those(left > 0)
         taken = digests[rows] ^ (data[at[rows]].astype(np.uint64) * _P5)
         digests[rows] = _rotated(taken, 11) * _P1
         at[rows] += 1
@@ -109,6 +109,11 @@ def _xxh64(data: npt.NDArray[np.uint8], starts: Places, lengths: Places, seed: i
     digests = (digests ^ (digests >> np.uint64(33))) * _P2
     digests = (digests ^ (digests >> np.uint64(29))) * _P3
     return digests ^ (digests >> np.uint64(32))
+
+
+def _those(mask: npt.NDArray[np.bool_]) -> Any:
+    """Where it is so; of texts that are all as long, that is everywhere, and nothing is copied."""
+    return slice(None) if mask.all() else np.flatnonzero(mask)
 
 
 def _striped(data: npt.NDArray[np.uint8], starts: Places, stripes: Places, seed: int) -> Words:

@@ -25,7 +25,8 @@ def test_a_schema_is_asked_for_once(registry: SchemaRegistry) -> None:
     number = registry.register("orders/value", {"type": "string"})
     asked = registry_at(registry.url)
     assert asked is registry_at(registry.url)
-    assert asked.by_id(number) == asked.by_id(number) == Registered("AVRO", '{"type": "string"}')
+    found = Registered("AVRO", '{"type": "string"}', number=number)
+    assert asked.by_id(number) == asked.by_id(number) == found
     assert registry.asked == [f"/schemas/ids/{number}"]
     assert asked.version("orders/value") == asked.by_id(number)
 

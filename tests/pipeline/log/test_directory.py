@@ -217,3 +217,19 @@ def test_looking_changes_nothing(store: MessageStore, tmp_path: Path) -> None:
     for path in (tmp_path / "before").rglob("*"):
         if path.is_file():
             assert path.read_bytes() == (root / path.relative_to(tmp_path / "before")).read_bytes()
+
+
+def test_entries_that_were_planned_are_those_of_a_view(store: MessageStore, tmp_path: Path) -> None:
+    append(store, 40)  # several files of entries
+    store.flush()
+    store.derived.queues.flush_pending()
+    append(store, 3)
+    store.flush()
+    with LogDirectory(tmp_path / "store") as looks, LogDirectory(tmp_path / "store") as trusts:
+        view = looks.queue("plain", 0)
+        assert len(view._bases) > 1
+        for start, end in ((0, 5), (3, 30), (0, 43), (41, 43), (7, 7), (40, 50)):
+            found = trusts.entries("plain", 0, start, end)
+            trusts._queues.clear()
+            assert found.tolist() == view.entries(start, end).tolist()
+        assert trusts.entries("none", 0, 0, 2)["size"].tolist() == [BLANK_SIZE] * 2

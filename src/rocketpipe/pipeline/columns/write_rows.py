@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -101,6 +102,9 @@ _COLUMNS: Final[Mapping[str, tuple[Callable[[DataType], bool], str]]] = {
 }
 
 
+#: The columns that are not the body.
+PARTS: Final = frozenset(_COLUMNS) - {"body"}
+
 # What Spark's Kafka sink calls the same thing.
 _CALLED_ELSEWHERE: Final = {"value": "body", "key": "keys", "headers": "properties"}
 
@@ -158,7 +162,9 @@ def _arrow_type(kind: DataType) -> pa.DataType:
         return pa.int64()
     if _is_texts(kind):
         return pa.list_(pa.string())
-    return pa.map_(pa.string(), pa.string()) if _is_named_texts(kind) else pa.string()
+    if _is_named_texts(kind):
+        return pa.map_(pa.string(), pa.string())
+    return pa.string() if _is_text(kind) else to_arrow_type(kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -73,6 +73,8 @@ class Registered:
     kind: str
     text: str
     references: tuple[Reference, ...] = ()
+    #: The id that bodies begin with, if the registry says it.
+    number: int | None = None
 
 
 class Registry:
@@ -104,6 +106,7 @@ class Registry:
             raise NotRegistered(self.url, reason)
         try:
             found = self._schema(f"/schemas/ids/{number}", f"schema {number}")
+            found = replace(found, number=number)
         except NotRegistered as error:
             _keep(self._unknown, number, (time.monotonic(), error.reason))
             raise
@@ -152,7 +155,8 @@ class Registry:
             used = None
         if not isinstance(text, str) or not isinstance(kind, str) or used is None:
             raise RegistryError(self.url, f"its answer for {what} is none of a schema registry")
-        return Registered(kind, text, used)
+        number = answer.get("id")
+        return Registered(kind, text, used, number if type(number) is int else None)
 
     def _get(self, path: str, what: str) -> Mapping[str, Any]:
         pause_s = _FIRST_PAUSE_S

@@ -32,6 +32,9 @@ _RAW: Final = np.dtype((np.void, ENTRY.itemsize))
 _FIRST_LOOK: Final = 16
 _FURTHER_LOOKS: Final = 4096
 
+#: How much of a file a search reads at once: whole entries, about a page.
+_BLOCK_BYTES: Final = 200 * QUEUE_ENTRY_BYTES
+
 #: The tag code of an entry that was not read but concluded: nobody has hashed its tag.
 NO_TAG_CODE: Final = -(1 << 63)
 
@@ -52,6 +55,8 @@ class QueueView:
         self._bases: list[int] = []
         self._file_bytes = 0
         self._held: tuple[int, DiskFile] | None = None
+        #: What a search read last of that file, and where it begins.
+        self._block: tuple[int, bytes] = (0, b"")
         self._is_searching = False
         with self._searching():
             self._look(confirmed, tail)
@@ -66,6 +71,8 @@ class QueueView:
         if confirmed is not None:
             self._written = self._bisect(lambda at, size: at + size > confirmed)
         self.end = self._written
+        #: The entry that ``first`` is, if files have it.
+        self._oldest = self._entry(self.first) if self.first < self._written else None
         self._tail_offsets: Ints = np.empty(0, np.int64)
         self._tail: Entries = np.empty(0, ENTRY)
         if tail is not None and tail[0].size and int(tail[0][-1]) >= self.end:
@@ -91,8 +98,9 @@ class QueueView:
         while self._bases:
             path = self._directory / file_name(self._bases[0])
             try:
-                with self._disk.open(path, writable=False) as file:
-                    self._file_bytes = file.size()
+                file = self._disk.open(path, writable=False)
+                self._held = (self._bases[0], file)  # it is looked at next
+                self._file_bytes = file.size()
                 return
             except DiskError as error:
                 if error.errno != errno.ENOENT:
@@ -118,10 +126,19 @@ class QueueView:
     def _bisect(self, beyond: Callable[[int, int], bool]) -> int:
         """The first entry of the files that is beyond a place of the log, as all behind it are."""
         low, high = self.first, self._written
+
+        def is_beyond(offset: int) -> bool:
+            at, size, _ = self._entry(offset)
+            return beyond(at, 0 if size == BLANK_SIZE else size)
+
+        # Mostly it is one of the two ends.
+        if low < high and not is_beyond(high - 1):
+            return high
+        if low < high and is_beyond(low):
+            return low
         while low < high:
             middle = (low + high) // 2
-            at, size, _ = self._entry(middle)
-            if beyond(at, 0 if size == BLANK_SIZE else size):
+            if is_beyond(middle):
                 high = middle
             else:
                 low = middle + 1
@@ -147,6 +164,10 @@ class QueueView:
 
     def first_behind(self, log_offset: int) -> int:
         """The first entry of a record at ``log_offset`` or behind it; the end if there is none."""
+        if self._oldest is not None and self.first < self.end:
+            place, size, _ = self._oldest
+            if size not in (0, BLANK_SIZE) and place >= log_offset:
+                return self.first
         with self._searching():
             at = self._bisect(lambda place, size: place >= log_offset and (size > 0 or place > 0))
         count = _FIRST_LOOK
@@ -212,6 +233,7 @@ class QueueView:
         if self._held is not None:
             self._held[1].close()
             self._held = None
+            self._block = (0, b"")
 
     def _read(self, offset: int, count: int) -> Entries:
         """Entries of one file, up to its end; those of one that is gone are blank."""
@@ -229,6 +251,15 @@ class QueueView:
             return _blanks(size // QUEUE_ENTRY_BYTES)
         return np.frombuffer(data, ENTRY, len(data) // QUEUE_ENTRY_BYTES)
 
+    def _searched(self, base: int, file: DiskFile, place: int) -> bytes:
+        """An entry of the file that is open; what is near it is asked for next."""
+        begin, block = self._block
+        if not 0 <= place - begin <= len(block) - QUEUE_ENTRY_BYTES:
+            begin = base + (place - base) // _BLOCK_BYTES * _BLOCK_BYTES
+            block = file.read(min(_BLOCK_BYTES, base + self._file_bytes - begin), begin - base)
+            self._block = (begin, block)
+        return block[place - begin : place - begin + QUEUE_ENTRY_BYTES]
+
     def _entry(self, offset: int) -> tuple[int, int, int]:
         if offset >= self._written:
             entry = self.entries(offset, offset + 1)[0]
@@ -237,13 +268,37 @@ class QueueView:
         data = b""
         # A search asks for one after the other, mostly of the same file.
         if self._held is not None and 0 <= place - self._held[0] < self._file_bytes:
-            data = self._held[1].read(QUEUE_ENTRY_BYTES, place - self._held[0])
+            data = self._searched(*self._held, place)
         if len(data) != QUEUE_ENTRY_BYTES:
             data = self._read(offset, 1).tobytes()
         if not data:
             return 0, 0, 0
         at, size, tag = QUEUE_ENTRY.unpack(data)
         return at, size, tag
+
+
+def planned_entries(disk: Disk, directory: Path, start: int, end: int) -> Entries | None:
+    """The entries of a range that somebody has found a queue to have, if one file has them all.
+
+    Nothing is looked for, so this costs a small part of a view.
+
+    Raises:
+        DiskError: If the file cannot be read.
+    """
+    place, size = start * QUEUE_ENTRY_BYTES, (end - start) * QUEUE_ENTRY_BYTES
+    try:
+        bases = [base for name in disk.names(directory) if (base := offset_of(name)) is not None]
+        base = max((base for base in bases if base <= place), default=None)
+        if base is None:
+            return None
+        with disk.open(directory / file_name(base), writable=False) as file:
+            data = file.read(size, place - base)
+    except DiskError as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return None
+    found: Entries = np.frombuffer(data, ENTRY, len(data) // QUEUE_ENTRY_BYTES)
+    return found if found.size == end - start and found["size"].all() else None
 
 
 def chosen(entries: Entries, kept: Mask) -> Entries:

@@ -76,8 +76,8 @@ def read_together(
     hashes = _hashes(wanted)
     pieces = []
     for part in parts:
-        view = directory.queue(part.queue.topic, part.queue.queue_id)
-        pieces.append(view.entries(part.start, part.end))
+        queue = part.queue
+        pieces.append(directory.entries(queue.topic, queue.queue_id, part.start, part.end))
     entries = np.concatenate(pieces)
     if bool(((entries["size"] == BLANK_SIZE) | (entries["at"] < directory.log.first_offset)).any()):
         return None

@@ -23,7 +23,7 @@ TIME_ZONE: Final = "timeZone"
 
 Decode = Literal["json", "text", "avro", "protobuf"]
 #: Those that are for bodies whose schema has types of its own.
-_OF_FORMATS: Final = (SCHEMA_FILE, SCHEMA_REGISTRY, SCHEMA_SUBJECT, MESSAGE_NAME)
+OF_FORMATS: Final = (SCHEMA_FILE, SCHEMA_REGISTRY, SCHEMA_SUBJECT, MESSAGE_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Decoding:
         text = given.get(DECODE)
         decode = cast("Decode", one_of(DECODE, text, get_args(Decode))) if text else None
         schema_text = given.get(DECODE_SCHEMA.lower())
-        for option in _OF_FORMATS:
+        for option in OF_FORMATS:
             if given.get(option.lower()) and decode not in FORMATS:
                 raise OptionError(
                     option, f'is for Avro and Protobuf: add .option("{DECODE}", "avro")'
@@ -55,30 +55,35 @@ class Decoding:
         source = None
         schema = None
         if decode in FORMATS:
-            source = _source(decode, given)
+            source = source_of(decode, given, DECODE_SCHEMA)
         elif schema_text:
             schema = _columns(decode, schema_text)
         return cls(decode, schema, source, _time_zone(given, decode))
 
 
-def _source(decode: Format, given: Mapping[str, str]) -> SchemaSource:
-    text = given.get(DECODE_SCHEMA.lower()) or None
-    file, registry, subject, message = (given.get(name.lower()) or None for name in _OF_FORMATS)
+def source_of(kind: Format, given: Mapping[str, str], text_option: str) -> SchemaSource:
+    """Where the schema of Avro or Protobuf is, of options by their names in lower case.
+
+    Raises:
+        OptionError: If nothing names it, or two do.
+    """
+    text = given.get(text_option.lower()) or None
+    file, registry, subject, message = (given.get(name.lower()) or None for name in OF_FORMATS)
     if text and file:
-        raise OptionError(SCHEMA_FILE, f"is given beside {DECODE_SCHEMA!r}: leave one of them out")
+        raise OptionError(SCHEMA_FILE, f"is given beside {text_option!r}: leave one of them out")
     if not (text or file or registry):
         raise OptionError(
             SCHEMA_FILE,
-            f'is missing: add .option("{SCHEMA_FILE}", "orders.{_ENDINGS[decode]}"), or '
+            f'is missing: add .option("{SCHEMA_FILE}", "orders.{_ENDINGS[kind]}"), or '
             f'.option("{SCHEMA_REGISTRY}", "http://registry:8081")',
         )
     if subject and (text or file or not registry):
         raise OptionError(
             SCHEMA_SUBJECT, f"is for a schema of the registry: add {SCHEMA_REGISTRY!r} alone"
         )
-    if message and (decode != "protobuf" or text):
+    if message and (kind != "protobuf" or text):
         raise OptionError(MESSAGE_NAME, "says which message of a Protobuf file bodies are")
-    return SchemaSource(decode, text, file, registry, subject, message)
+    return SchemaSource(kind, text, file, registry, subject, message)
 
 
 _ENDINGS: Final = {"avro": "avsc", "protobuf": "desc"}

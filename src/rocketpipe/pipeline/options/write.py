@@ -12,6 +12,7 @@
     batchBytes        how much goes with one send
     maxInFlightBytes  how much of a task may be on its way at a time
     timeoutMs         how long a send is tried, all attempts and pauses included
+    encode            json, avro, protobuf: bodies are made of columns, see ``encoding``
 
 Spark takes no notice of the letter case of options, so neither does this.
 """
@@ -26,7 +27,8 @@ from typing import Final
 from rocketpipe.client.name_servers import NameServers, of_environment
 from rocketpipe.errors import InvalidName
 from rocketpipe.model.names import check_producer_group, check_sendable
-from rocketpipe.pipeline.options import securing, table
+from rocketpipe.pipeline.options import encoding, securing, table
+from rocketpipe.pipeline.options.encoding import Encoding
 from rocketpipe.pipeline.options.securing import Access
 from rocketpipe.pipeline.options.text import OptionError, byte_count, suggestion
 from rocketpipe.record.layout import MAX_BODY_BYTES
@@ -56,6 +58,7 @@ _KNOWN: Final = {
         BATCH_BYTES,
         MAX_IN_FLIGHT_BYTES,
         TIMEOUT_MS,
+        *encoding.OPTIONS,
         *securing.OPTIONS,
     )
 }
@@ -105,6 +108,8 @@ class WriteOptions:
     max_in_flight_bytes: int = 16 << 20
     timeout_ms: int = 60_000
     access: Access = field(default_factory=Access)
+    #: None where bodies are given.
+    encoding: Encoding | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -127,6 +132,7 @@ class WriteOptions:
             max_in_flight_bytes=_bytes(given, MAX_IN_FLIGHT_BYTES, 16 << 20, 1 << 16, 1 << 30),
             timeout_ms=_number(given, TIMEOUT_MS, 60_000, 100, 3_600_000),
             access=Access.of(given),
+            encoding=Encoding.parse(given),
         )
 
 
