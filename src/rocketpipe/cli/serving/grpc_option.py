@@ -27,7 +27,7 @@ from rocketpipe.remoting.tls_settings import Mode
 USUAL: Final = ("127.0.0.1", 8081)
 #: Where a certificate of its own is, in the directory of its data.
 CERTIFICATES: Final = "grpc-tls"
-INSTALL: Final = "pip install grpcio protobuf"
+INSTALL: Final = "pip install grpcio protobuf cryptography"
 
 
 def add_flag(parser: argparse.ArgumentParser, usual: str) -> None:
