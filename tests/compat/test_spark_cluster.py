@@ -204,7 +204,7 @@ def test_nodes_get_the_package_and_say_what_they_lack(
     assert cents_in(lake) == all_orders()
     nowhere = {"PYSPARK_PYTHON": "/nowhere/python"}
     words = ("sql", "SELECT count(*) FROM orders", *place)
-    (line,) = Command(words, tmp_path, servers, **nowhere).ended(1).splitlines()
+    *_, line = Command(words, tmp_path, servers, **nowhere).ended(1).splitlines()
     assert "have no Python at /nowhere/python: set PYSPARK_PYTHON" in line
 
 
