@@ -186,12 +186,13 @@ def test_nodes_get_the_package_and_say_what_they_lack(
 ) -> None:
     """Executors have another Python than the driver, which this package is not installed in."""
     lean = python_without_us(tmp_path)
-    chooses = tmp_path / "python"
+    (tmp_path / "driver").mkdir()
+    chooses = tmp_path / "chooses"
     place = ("--master", cluster.master)
     root = starting.make("shop", tmp_path)
     chooses.write_text(
         f'#!/bin/sh\n[ -n "$SPARK_EXECUTOR_DIRS" ] && exec {lean} "$@"\n'
-        f'exec {sys.executable} "$@"\n'
+        f'exec {lean_python(tmp_path / "driver")} "$@"\n'
     )
     chooses.chmod(0o755)
     python = {"PYSPARK_PYTHON": str(chooses)}
@@ -203,7 +204,7 @@ def test_nodes_get_the_package_and_say_what_they_lack(
     assert cents_in(lake) == all_orders()
     nowhere = {"PYSPARK_PYTHON": "/nowhere/python"}
     words = ("sql", "SELECT count(*) FROM orders", *place)
-    (line,) = Command(words, tmp_path, servers, **nowhere).ended(1).splitlines()
+    *_, line = Command(words, tmp_path, servers, **nowhere).ended(1).splitlines()
     assert "have no Python at /nowhere/python: set PYSPARK_PYTHON" in line
 
 

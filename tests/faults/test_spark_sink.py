@@ -8,13 +8,13 @@ import pytest
 from tests.faults.support.sink_process import outlive
 from tests.faults.support.spark_sink import KILLS_DRIVER
 
-#: One of each kind. A driver that dies takes all with it and Spark has to start anew, so there is
-#: one; jobs that are run again with their name are in the longer runs.
 FEW = (
     "stream-rand-task_error",
     "stream-rr-worker_kill",
+    "stream-rand-in_write",
     "stream-rand-after_commit",
     "stream-rr-servers_kill",
+    "batch-rr-after_commit",
 )
 FAULTS = ("task_error", "worker_kill", "servers_kill", *KILLS_DRIVER)
 ALL_STREAMS = tuple(

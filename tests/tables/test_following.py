@@ -121,6 +121,22 @@ def test_a_query_that_is_to_end_gives_up(tmp_path: Path) -> None:
     assert len(turns.paused) == MOST_RESTARTS
 
 
+def test_a_query_that_does_not_start_for_what_passes_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = Turns(tmp_path, once=True)
+    failures = ["Python worker failed to connect back.", "[X] there is no such thing"]
+
+    def start() -> Any:
+        raise PySparkException(failures.pop(0))
+
+    monkeypatch.setattr(turns.run, "_start", start)
+    monkeypatch.setattr(turns, "is_set", lambda: False, raising=False)
+    with pytest.raises(FollowFailed, match="there is no such thing"):
+        turns.run.run()
+    assert turns.run.restarts == 1
+
+
 def test_what_does_not_pass_ends_the_query_in_our_own_words(tmp_path: Path) -> None:
     turns = Turns(tmp_path, once=False)
     gone = "[X] failed\nrocketpipe.pipeline.planning.gaps.MessagesGone: 3 messages are gone\n at x"

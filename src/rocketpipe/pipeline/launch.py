@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -219,7 +219,8 @@ def _driven(conf: SparkConf, scratch: Path) -> Iterator[SparkSession]:
         try:
             yield SparkSession.builder.getOrCreate()
         finally:
-            context.stop()
+            with suppress(OSError):  # a JVM that has died cannot be told; what ended it is raised
+                context.stop()
     finally:
         if gateway is not None:
             # Spark would keep its JVM, and that its files, for further sessions of this process.

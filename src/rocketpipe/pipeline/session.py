@@ -15,6 +15,7 @@ import os
 import re
 import socket
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -211,6 +212,7 @@ def _lose_patience(spark: Any) -> None:
 
     # What it says while it tries, and of a session that it cannot release, is told in a line.
     logging.getLogger("pyspark.sql.connect").setLevel(logging.CRITICAL)
+    warnings.filterwarnings("ignore", message=r".*RETRIES_EXCEEDED", category=UserWarning)
     spark.client.set_retry_policies([retries.DefaultPolicy(max_retries=8, max_backoff=5_000)])
 
 

@@ -197,8 +197,14 @@ class _Run:
         self._fruitless = 0
 
     def run(self) -> None:
+        from pyspark.errors import PySparkException
+
         while not self._stop.is_set():
-            query = self._start()
+            try:
+                query = self._start()
+            except PySparkException as error:
+                self._excuse(str(error))
+                continue
             try:
                 while query.isActive and not self._stop.wait(_LOOK_AGAIN_S):
                     pass
@@ -210,8 +216,6 @@ class _Run:
             self._excuse(str(failed))
 
     def _start(self) -> StreamingQuery:
-        from pyspark.errors import PySparkException
-
         spec = self._writer.table.spec
         messages = (
             self._spark.readStream.format("rocketpipe")
@@ -226,11 +230,8 @@ class _Run:
         )
         every = {"processingTime": f"{spec.every_ms} milliseconds"}
         self._writer.failure = None
-        try:
-            with _set(self._spark, _BATCH_BYTES, "64m"):
-                return writer.trigger(**({"availableNow": True} if self._once else every)).start()
-        except PySparkException as error:
-            raise FollowFailed(str(self._table.directory), first_words(str(error))) from error
+        with _set(self._spark, _BATCH_BYTES, "64m"):
+            return writer.trigger(**({"availableNow": True} if self._once else every)).start()
 
     def _written(self, what: Mapping[str, Any]) -> None:
         self._fruitless = 0
