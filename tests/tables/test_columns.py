@@ -18,6 +18,7 @@ from rocketpipe.tables.columns import (
     merged,
     misfit,
     name_problem,
+    rows_with,
     widened,
 )
 from rocketpipe.tables.spec import TableSpec
@@ -138,3 +139,20 @@ def test_names_of_a_schema_that_messages_have_are_refused_with_the_way_out() -> 
         TableColumns.of(spec(schema, decode="avro"))
     with pytest.raises(ConfigError, match="is no Avro schema"):
         TableColumns.of(spec("{", decode="avro"))
+
+
+def test_rows_with_a_nul_are_found_however_deep_it_is() -> None:
+    deep = pa.struct([("a", pa.list_(pa.string()))])
+    columns = {
+        "text": pa.array(["x", "a\0", None, "", "", ""], pa.string()),
+        "keys": pa.array(
+            [["x"], None, ["a", "\0"], [], [None], ["\0", "\0"]], pa.list_(pa.string())
+        ),
+        "deep": pa.array([{"a": ["\0"]}, *[None] * 5], deep),
+        "named": pa.array(
+            [None] * 3 + [[("k\0", 1)]] + [None] * 2, pa.map_(pa.string(), pa.int64())
+        ),
+        "bytes": pa.array([b"\0"] * 6, pa.binary()),
+        "number": pa.array([0] * 6),
+    }
+    assert rows_with(columns) == {0: "deep", 1: "text", 2: "keys", 3: "named", 5: "keys"}

@@ -33,8 +33,8 @@ from rocketpipe.tables.columns import (
     kind_of,
     merged,
     name_problem,
+    rows_with,
 )
-from rocketpipe.tables.sinks.nul import rows_with
 from rocketpipe.tables.spec import DATE, Decode, Format, NewColumnsRule, TableSpec
 
 _LOST: Final = "the message cannot be read: its bytes are damaged"

@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rocketpipe.tables.columns import BAD_ROWS, BODY, DIGEST, ERROR, OF_MESSAGE
+from rocketpipe.tables.columns import BAD_ROWS, BODY, DIGEST, ERROR, NO_NUL, OF_MESSAGE, rows_with
 from rocketpipe.tables.decoding import Decoding, RowDecoder
 from rocketpipe.tables.digests import of_bodies
 from rocketpipe.tables.files import RowsTo, RowWriter
-from rocketpipe.tables.sinks.nul import NO_NUL, rows_with
 from rocketpipe.tables.stored import StoredPart
 
 Target = Literal["table", "topic", "settled"]

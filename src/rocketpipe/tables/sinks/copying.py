@@ -26,9 +26,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rocketpipe.tables.columns import NO_NUL, NUL
 from rocketpipe.tables.files import WrittenFile
 from rocketpipe.tables.sinks.database import Database, TableName
-from rocketpipe.tables.sinks.nul import NO_NUL, NUL
 
 #: What is turned into text at once, in bytes of Arrow.
 _SLICE_BYTES: Final = 16 << 20
