@@ -24,8 +24,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
 
 from rocketpipe._version import __version__
-from rocketpipe.client.consumer.received import ReceivedMessage
-from rocketpipe.client.observers import Observer, Processing, Receiving, Sending
+from rocketpipe.client.observers import Observer, Processing, Received, Receiving, Sending
 from rocketpipe.client.observers import install as _install
 from rocketpipe.client.observers import uninstall as _uninstall
 from rocketpipe.model.message import Message
@@ -201,7 +200,7 @@ class OtelObserver(Observer):
             about["messaging.rocketmq.message.keys"] = " ".join(message.keys)
         return about
 
-    def _of_received(self, message: ReceivedMessage) -> _Attributes:
+    def _of_received(self, message: Received) -> _Attributes:
         about: _Attributes = {
             "messaging.message.id": message.message_id,
             "messaging.destination.partition.id": str(message.queue.queue_id),
@@ -284,7 +283,7 @@ def _context_of(properties: Mapping[str, str]) -> context.Context:
     return propagate.extract(dict(properties))
 
 
-def _links(messages: Sequence[ReceivedMessage]) -> Iterator[Link]:
+def _links(messages: Sequence[Received]) -> Iterator[Link]:
     for message in messages:
         span = trace.get_current_span(_context_of(message.properties)).get_span_context()
         if span.is_valid:

@@ -161,6 +161,7 @@ PAGES: Final[dict[str, Page]] = {
         (
             *_of("rocketpipe.otel", "install", "uninstall", "OtelObserver"),
             *_of(f"{_CLIENT}.observers", "Observer", "Sending*", "Receiving*", "Processing*"),
+            *_of(f"{_CLIENT}.observers", "Sent*", "Received*", "Ended*"),
         ),
     ),
     "admin": Page(

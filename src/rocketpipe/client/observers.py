@@ -10,17 +10,79 @@ context of a trace travels with a message. Without one nothing is paid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rocketpipe.model.message import Message
 
-if TYPE_CHECKING:
-    from rocketpipe.client.consumer.outcome import Outcome
-    from rocketpipe.client.consumer.received import ReceivedMessage
-    from rocketpipe.client.producer.result import SendResult
+
+class Sent(Protocol):
+    """What came of a send: a `SendResult`."""
+
+    @property
+    def message_id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def queue(self) -> Any:
+        """Where it went."""
+        ...
+
+
+class Received(Protocol):
+    """A message as consumers have it: a `ReceivedMessage`."""
+
+    @property
+    def topic(self) -> str:
+        """Where it was sent to."""
+        ...
+
+    @property
+    def message_id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def queue(self) -> Any:
+        """Where it was read."""
+        ...
+
+    @property
+    def tags(self) -> str | None:
+        """Its tag, if it has one."""
+        ...
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """By which it is found."""
+        ...
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """All of them."""
+        ...
+
+
+class Ended(Protocol):
+    """What a handler made of its messages."""
+
+    @property
+    def done(self) -> int:
+        """How many of the first are done with."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why the others are not."""
+        ...
+
+    @property
+    def error(self) -> BaseException | None:
+        """What was raised, if anything."""
+        ...
 
 
 @dataclass(slots=True)
@@ -31,7 +93,7 @@ class Sending:
     group: str
     messages: list[Message]
     #: What came of it, at the end of the block.
-    results: Sequence[SendResult] = ()
+    results: Sequence[Sent] = ()
 
     @property
     def topic(self) -> str:
@@ -46,7 +108,7 @@ class Receiving:
     client_id: str
     group: str
     #: What there was, at the end of the block.
-    messages: Sequence[ReceivedMessage] = ()
+    messages: Sequence[Received] = ()
 
 
 @dataclass(slots=True)
@@ -55,9 +117,9 @@ class Processing:
 
     client_id: str
     group: str
-    messages: Sequence[ReceivedMessage]
+    messages: Sequence[Received]
     #: What the handler made of them, at the end of the block.
-    outcome: Outcome | None = None
+    outcome: Ended | None = None
 
 
 class Observer:

@@ -253,7 +253,7 @@ def _check_speaks(remote: str) -> None:
     if "use_ssl=true" in remote.lower() or (has_token and listed[2] != "localhost"):
         return  # encrypted: Spark's own client knows how
     try:
-        import grpc  # type: ignore[import-untyped]
+        import grpc
     except ImportError as error:
         raise ConfigError(
             "--remote", f"{error.name} is not installed: install the extra pipelines"

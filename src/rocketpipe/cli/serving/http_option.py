@@ -27,7 +27,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--http",
         type=settings.address,
         metavar="HOST:PORT",
-        help="answer /healthz, /readyz, /metrics and /version there, and serve has its console there; port 0 takes a free one",
+        help="answer /healthz, /readyz, /metrics and /version there, and serve has its console "
+        "there; port 0 takes a free one",
     )
     parser.add_argument(
         "--http-token-file",

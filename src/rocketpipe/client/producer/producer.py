@@ -334,8 +334,9 @@ class Producer(Lifetime):
             return tuple(await self._sender.send_batch(parts, left_ms, pick))
         with self._observed(list(messages)) as sending:
             parts = [self._intake.take(message) for message in sending.messages]
-            sending.results = tuple(await self._sender.send_batch(parts, left_ms, pick))
-        return tuple(sending.results)
+            results = tuple(await self._sender.send_batch(parts, left_ms, pick))
+            sending.results = results
+        return results
 
     async def request(
         self,
