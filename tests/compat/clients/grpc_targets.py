@@ -29,6 +29,7 @@ SETTINGS = {
 APACHES = {
     **SETTINGS,
     "enablePropertyFilter": "true",
+    "recallMessageEnable": "true",
     "brokerFastFailureEnable": "false",
     "transactionTimeOut": 5000,
     "transactionCheckInterval": 5000,

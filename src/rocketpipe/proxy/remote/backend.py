@@ -159,8 +159,8 @@ class RemoteBackend:
         }:
             try:
                 await self._session.routes.get(topic)  # its brokers are told
-            except NoRoute:
-                continue
+            except RocketPipeError:
+                continue  # or when it is found
         # A broker that is out of reach is told when it is back; nobody waits for it.
         telling = asyncio.ensure_future(self._session.beat())
         self._telling.add(telling)
