@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from tests.auth.conftest import FakePeer, credentials, granting, make_gate, user
 
-from rocketpipe.auth.audit import AUDIT_LOGGER
+from rocketpipe.auth.auditing.audit import AUDIT_LOGGER
 from rocketpipe.auth.failures import MAX_FROM_ADDRESS, MAX_ON_CONNECTION
 from rocketpipe.auth.gate import Gate, host_of
 from rocketpipe.auth.secret import Secret

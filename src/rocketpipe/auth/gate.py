@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import Any, Final
 
-from rocketpipe.auth.audit import CHANGES, Audit
+from rocketpipe.auth.auditing.audit import CHANGES, Audit
 from rocketpipe.auth.call_signature import (
     AUTHORIZATION,
     DATE_TIME,

@@ -87,7 +87,7 @@ class User:
         """
         if not old_until_ms:
             return replace(self, secret=secret, old=None)
-        if secret != self.secret:
+        if not secret.is_same(self.secret):
             return self.rotated(secret, old_until_ms)
         return replace(self, old=self.old and replace(self.old, until_ms=old_until_ms))
 

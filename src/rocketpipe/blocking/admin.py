@@ -9,6 +9,11 @@ from __future__ import annotations
 from rocketpipe.blocking.background import Life
 from rocketpipe.blocking.session import Session, inner_of
 from rocketpipe.blocking.wrapper import Blocking, Client, blocking
+from rocketpipe.client.admin.access.plain_accounts import (
+    PlainAccountAdmin as AsyncPlainAccountAdmin,
+)
+from rocketpipe.client.admin.access.policies import PolicyAdmin as AsyncPolicyAdmin
+from rocketpipe.client.admin.access.users import UserAdmin as AsyncUserAdmin
 from rocketpipe.client.admin.admin import Admin as AsyncAdmin
 from rocketpipe.client.admin.brokers import BrokerAdmin as AsyncBrokerAdmin
 from rocketpipe.client.admin.browsing import Browsing as AsyncBrowsing
@@ -19,12 +24,9 @@ from rocketpipe.client.admin.groups import GroupAdmin as AsyncGroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin as AsyncMessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin as AsyncNameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin as AsyncOffsetAdmin
-from rocketpipe.client.admin.plain_accounts import PlainAccountAdmin as AsyncPlainAccountAdmin
-from rocketpipe.client.admin.policies import PolicyAdmin as AsyncPolicyAdmin
 from rocketpipe.client.admin.progress import ProgressAdmin as AsyncProgressAdmin
 from rocketpipe.client.admin.replicas import ReplicaAdmin as AsyncReplicaAdmin
 from rocketpipe.client.admin.topics import TopicAdmin as AsyncTopicAdmin
-from rocketpipe.client.admin.users import UserAdmin as AsyncUserAdmin
 from rocketpipe.client.admin.waiting import WaitingAdmin as AsyncWaitingAdmin
 
 

@@ -87,6 +87,11 @@ class Session(Client[AsyncSession]):
         return self._inner.instance
 
     @property
+    def observers(self) -> tuple[Observer, ...]:
+        """Those who are told of what its clients do."""
+        return self._inner.observers
+
+    @property
     def is_open(self) -> bool:
         """Whether it is inside its ``with``, or inside that of a client that uses it."""
         return self._inner.is_open

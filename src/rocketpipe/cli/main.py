@@ -74,8 +74,10 @@ NOUNS: Final = (
     Noun("acl", "access.acls", "grant, revoke, list, explain and import what users may do"),
     Noun("tls", "tls.commands", "make certificates, and see what a client would meet at a port"),
     Noun("bench", "nouns.bench", "measure how fast a cluster takes messages and hands them out"),
-    Noun("doctor", "nouns.doctor", "look a cluster over, and say what to do about what is found"),
-    Noun("top", "nouns.top", "show how a cluster fares, again and again"),
+    Noun(
+        "doctor", "watching.doctor", "look a cluster over, and say what to do about what is found"
+    ),
+    Noun("top", "watching.top", "show how a cluster fares, again and again"),
     Noun("console", "serving.console", "show a cluster in a browser"),
     Noun("mqadmin", "mqadmin.command", "do what RocketMQ's mqadmin does, by its verbs and flags"),
     Noun("completion", "nouns.completion", "print what a shell needs to complete this command"),

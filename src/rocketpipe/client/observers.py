@@ -10,7 +10,7 @@ context of a trace travels with a message. Without one nothing is paid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -138,6 +138,9 @@ class Observer:
         return nullcontext()
 
 
+ReceivedT = TypeVar("ReceivedT", bound=Received)
+
+
 @dataclass(slots=True)
 class _Installed:
     observers: tuple[Observer, ...] = field(default=())
@@ -159,6 +162,33 @@ def uninstall(observer: Observer) -> None:
 def observers_of(given: Iterable[Observer]) -> tuple[Observer, ...]:
     """Those that are told of a client: the installed ones, and those it was given."""
     return (*_everywhere.observers, *given)
+
+
+class Observable(Protocol):
+    """What a session has of it."""
+
+    @property
+    def observers(self) -> tuple[Observer, ...]:
+        """Those who are told."""
+        ...
+
+    @property
+    def client_id(self) -> str:
+        """What brokers call the client."""
+        ...
+
+
+async def receive_observed(
+    session: Observable, group: str, asking: Awaitable[list[ReceivedT]]
+) -> list[ReceivedT]:
+    """Wait for messages, in a block that the session's observers are told of, if it has any."""
+    if not session.observers:
+        return await asking
+    what = Receiving(session.client_id, group)
+    with observed(session.observers, what):
+        found = await asking
+        what.messages = found
+    return found
 
 
 WhatT = TypeVar("WhatT", Sending, Receiving, Processing)

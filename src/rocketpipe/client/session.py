@@ -107,7 +107,7 @@ class Session(Lifetime):
         self._identity = Identity.of_this_process(instance, unit)
         self.keys: UniqueKeys = self._identity.unique_keys()
         self._members: list[Member] = []
-        self.observers = observers_of(observers)
+        self._observers = observers_of(observers)
         #: Who it is towards servers that ask for it.
         self.credentials = (
             None if anonymous else credentials_of(access_key, secret_key, secret_key_file)
@@ -159,6 +159,11 @@ class Session(Lifetime):
             access_key=access_key,
             secret_key=secret_key,
         )
+
+    @property
+    def observers(self) -> tuple[Observer, ...]:
+        """Those who are told of what its clients do."""
+        return self._observers
 
     @property
     def client_id(self) -> str:

@@ -23,6 +23,10 @@ from rocketpipe.store.config import FlushMode, StoreConfig
 #: RocketMQ's keys have its names; these are ours, for what it does not have.
 OUR_OWN = {
     "aclAllowWhiteList",
+    "auditLogMaxBytes",
+    "auditLogMaxFiles",
+    "auditLogPath",
+    "haAllowPlainFrom",
     "plainAclFile",
     "initAuthenticationUserFile",
     "innerClientAuthenticationCredentialsFile",

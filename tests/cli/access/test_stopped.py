@@ -14,7 +14,7 @@ from rocketpipe.auth.users import UserTable
 from rocketpipe.blocking import Admin, Session
 from rocketpipe.cli.access.stopped import StillRunning, StoppedServers, stopped
 from rocketpipe.cli.main import main
-from rocketpipe.client.admin.users import UserAdmin
+from rocketpipe.client.admin.access.users import UserAdmin
 from rocketpipe.errors import ConfigError
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout

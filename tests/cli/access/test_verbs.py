@@ -11,7 +11,7 @@ import pytest
 
 from rocketpipe.cli.access.verbs import SaidWrongly, told
 from rocketpipe.cli.terminal.printing import Printer
-from rocketpipe.client.admin.access import Change
+from rocketpipe.client.admin.access.servers import Change
 from rocketpipe.client.admin.fleet import PartlyDone
 from rocketpipe.errors import RocketPipeError
 

@@ -112,7 +112,7 @@ def test_names_are_those_of_the_cluster(
 
 #: What is typed before Tab, and the line it makes.
 TYPED = [
-    ("rocketpipe top", "rocketpipe topic "),
+    ("rocketpipe topi", "rocketpipe topic "),
     ("rocketpipe topic cr", "rocketpipe topic create "),
     ("rocketpipe topic create orders --ord", "rocketpipe topic create orders --ordered "),
     ("rocketpipe topic list -o js", "rocketpipe topic list -o json "),

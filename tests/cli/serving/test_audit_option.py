@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketpipe.auth.audit import Audit
+from rocketpipe.auth.auditing.audit import Audit
 from rocketpipe.auth.config import AuthConfig
 from rocketpipe.cli.serving import audit_option
 

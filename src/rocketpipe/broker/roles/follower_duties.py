@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from rocketpipe.auth.audit import CHANGES_OF_USERS
+from rocketpipe.auth.auditing.audit import CHANGES_OF_USERS
 from rocketpipe.auth.handlers import PlainAclHandlers, UserHandlers
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core

@@ -12,7 +12,7 @@ from rocketpipe.cli.access import importing
 from rocketpipe.cli.access.verbs import Access, AccessVerbs, SaidWrongly, told
 from rocketpipe.cli.terminal import confirm
 from rocketpipe.cli.terminal.printing import Printer
-from rocketpipe.client.admin.policies import Explanation, entries_of
+from rocketpipe.client.admin.access.policies import Explanation, entries_of
 from rocketpipe.errors import ConfigError
 
 EXAMPLES: Final = """\

@@ -20,8 +20,8 @@ from rocketpipe.cli.access.stopped import StoppedServers
 from rocketpipe.cli.access.verbs import Access, AccessVerbs
 from rocketpipe.cli.terminal.printing import Printer
 from rocketpipe.cli.terminal.progress import Progress
-from rocketpipe.client.admin.access import LastSuperuser
-from rocketpipe.client.admin.users import UserState
+from rocketpipe.client.admin.access.servers import LastSuperuser
+from rocketpipe.client.admin.access.users import UserState
 from rocketpipe.errors import RocketPipeError
 
 _COLUMNS: Final = ["user", "type", "does", "rights"]

@@ -13,8 +13,8 @@ from rocketpipe.cli.access.verbs import Access, AccessVerbs, told
 from rocketpipe.cli.terminal import confirm
 from rocketpipe.cli.terminal.arguments import duration_ms, time_ms
 from rocketpipe.cli.terminal.printing import Printer, moment
+from rocketpipe.client.admin.access.users import UserState
 from rocketpipe.client.admin.fleet import PartlyDone
-from rocketpipe.client.admin.users import UserState
 from rocketpipe.client.credentials import ACCESS_KEY, SECRET_KEY_FILE, read_secret
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError, RocketPipeError

@@ -14,10 +14,10 @@ from rocketpipe.cli.access.stopped import StoppedServers, stopped
 from rocketpipe.cli.terminal import connecting
 from rocketpipe.cli.terminal.printing import Printer
 from rocketpipe.cli.verbs import Verbs
-from rocketpipe.client.admin.access import Change
+from rocketpipe.client.admin.access.policies import PolicyAdmin
+from rocketpipe.client.admin.access.servers import Change
+from rocketpipe.client.admin.access.users import UserAdmin
 from rocketpipe.client.admin.fleet import PartlyDone
-from rocketpipe.client.admin.policies import PolicyAdmin
-from rocketpipe.client.admin.users import UserAdmin
 from rocketpipe.errors import ConfigError
 
 

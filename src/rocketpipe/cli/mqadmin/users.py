@@ -16,9 +16,9 @@ from rocketpipe.auth.secret import HIDDEN
 from rocketpipe.auth.subject import UserStatus, UserType, user_of_subject
 from rocketpipe.cli.mqadmin.flags import BROKER, CLUSTER, Flag, OriginalVerbs, brokers_meant
 from rocketpipe.cli.terminal.printing import Printer
-from rocketpipe.client.admin.access import NoUser
+from rocketpipe.client.admin.access.policies import NothingToRevoke
+from rocketpipe.client.admin.access.servers import NoUser
 from rocketpipe.client.admin.admin import Admin
-from rocketpipe.client.admin.policies import NothingToRevoke
 from rocketpipe.errors import ConfigError
 
 _WHERE: Final = (BROKER, CLUSTER)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rocketpipe.auth.audit_file import AuditFile
+from rocketpipe.auth.auditing.audit_file import AuditFile
 from rocketpipe.auth.config import AuthConfig
 from rocketpipe.cli.serving import settings
 

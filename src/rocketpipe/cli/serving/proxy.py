@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the certificate is kept that it makes if it is given none (~/rocketpipe-proxy)",
     )
     settings.add_shared_flags(parser)
+    http_option.add_flags(parser)
     banner.add_flag(parser)
     parser.set_defaults(run=run)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Self
 
-from rocketpipe.client.admin.access import ClusterServers
+from rocketpipe.client.admin.access.plain_accounts import PlainAccountAdmin
+from rocketpipe.client.admin.access.policies import PolicyAdmin
+from rocketpipe.client.admin.access.servers import ClusterServers
+from rocketpipe.client.admin.access.users import UserAdmin
 from rocketpipe.client.admin.brokers import BrokerAdmin
 from rocketpipe.client.admin.browsing import Browsing
 from rocketpipe.client.admin.clients import ClientAdmin
@@ -15,12 +18,9 @@ from rocketpipe.client.admin.groups import GroupAdmin
 from rocketpipe.client.admin.messages import MessageAdmin
 from rocketpipe.client.admin.name_servers import NameServerAdmin
 from rocketpipe.client.admin.offsets import OffsetAdmin
-from rocketpipe.client.admin.plain_accounts import PlainAccountAdmin
-from rocketpipe.client.admin.policies import PolicyAdmin
 from rocketpipe.client.admin.progress import ProgressAdmin
 from rocketpipe.client.admin.replicas import ReplicaAdmin
 from rocketpipe.client.admin.topics import TopicAdmin
-from rocketpipe.client.admin.users import UserAdmin
 from rocketpipe.client.admin.waiting import WaitingAdmin
 from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.session import Session

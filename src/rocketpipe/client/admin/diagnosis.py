@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from rocketpipe.client.admin import findings, replica_findings
-from rocketpipe.client.admin.access import NoAccessControl
+from rocketpipe.client.admin.access.servers import NoAccessControl
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.client.admin.clients import ConnectedGroup, NotOnline
 from rocketpipe.client.admin.findings import Finding, Level, Wants, ok, problem, unknown, warning

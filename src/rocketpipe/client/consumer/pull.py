@@ -41,7 +41,7 @@ from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.client.consumer.replies import Replies
 from rocketpipe.client.identity import SHARED_INSTANCE, own_address
 from rocketpipe.client.lifetime import Lifetime
-from rocketpipe.client.observers import Receiving, observed
+from rocketpipe.client.observers import receive_observed
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock, within
 from rocketpipe.errors import OffsetOutOfRange, SessionClosed, WrongWayToRead
@@ -298,13 +298,7 @@ class PullConsumer(Replies, Lifetime):
         self._check_open()
         if most < 1:
             raise ValueError(f"most={most}: ask for 1 message or more")
-        session = self._session
-        if not session.observers:
-            return await self._poll(timeout_ms, most)
-        with observed(session.observers, Receiving(session.client_id, self.group)) as receiving:
-            found = await self._poll(timeout_ms, most)
-            receiving.messages = found
-        return found
+        return await receive_observed(self._session, self.group, self._poll(timeout_ms, most))
 
     async def _poll(self, timeout_ms: int, most: int) -> list[ReceivedMessage]:
         if self._given is not None:
@@ -315,7 +309,7 @@ class PullConsumer(Replies, Lifetime):
             await asyncio.sleep(0)
         taken = self._buffer.take(most)
         if taken is None:
-            await self._arrival(timeout_ms)
+            await within(self._session.clock, timeout_ms, self._buffer.arrival())
             taken = self._buffer.take(most)
         # Nothing is awaited from here on: who is cancelled has taken nothing.
         if taken is None:
@@ -449,10 +443,6 @@ class PullConsumer(Replies, Lifetime):
     def _set_paused(self, queues: Sequence[MessageQueue], *, paused: bool) -> None:
         for queue in self._named(queues):
             self._buffer.pause(queue, paused)
-
-    async def _arrival(self, timeout_ms: int) -> None:
-        """Until something came or failed, or the time is up."""
-        await within(self._session.clock, timeout_ms, self._buffer.arrival())
 
     async def _commit_often(self, every_ms: int) -> None:
         while True:

@@ -31,7 +31,7 @@ from rocketpipe.client.consumer.popping.popper import (
 )
 from rocketpipe.client.leaders import is_moved
 from rocketpipe.client.lifetime import Lifetime
-from rocketpipe.client.observers import Receiving, observed
+from rocketpipe.client.observers import receive_observed
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock, within
 from rocketpipe.errors import NoRoute, RocketPipeError, SessionClosed
@@ -177,13 +177,8 @@ class SimpleConsumer(Lifetime):
         self._check_open()
         if not self._wanted:
             raise ValueError("subscribe to a topic before receiving")
-        session = self._session
-        if not session.observers:
-            return await self._receive(max_messages, invisible_ms, wait_ms)
-        with observed(session.observers, Receiving(session.client_id, self.group)) as receiving:
-            found = await self._receive(max_messages, invisible_ms, wait_ms)
-            receiving.messages = found
-        return found
+        asking = self._receive(max_messages, invisible_ms, wait_ms)
+        return await receive_observed(self._session, self.group, asking)
 
     async def _receive(
         self, max_messages: int, invisible_ms: int, wait_ms: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 from threading import get_ident
 from typing import Any, Final, Self, Unpack
@@ -12,15 +12,15 @@ from typing import Any, Final, Self, Unpack
 from rocketpipe.background import running
 from rocketpipe.client.faults import Variant
 from rocketpipe.client.lifetime import Lifetime
-from rocketpipe.client.observers import Sending, observed
 from rocketpipe.client.producer.callback_sends import CallbackSends, SendCallback
 from rocketpipe.client.producer.composing import Composer, pick_for
 from rocketpipe.client.producer.member import ProducerMember
+from rocketpipe.client.producer.observed_sends import ObservedSends
 from rocketpipe.client.producer.parts import MessageFields, message_of
 from rocketpipe.client.producer.request_reply import OpenRequests
 from rocketpipe.client.producer.result import SendResult
 from rocketpipe.client.producer.retry import Retries
-from rocketpipe.client.producer.selectors import Pick, Selector, pick_of
+from rocketpipe.client.producer.selectors import Selector, pick_of
 from rocketpipe.client.producer.sending.batching import Batching
 from rocketpipe.client.producer.sending.delivery import Delivery
 from rocketpipe.client.producer.sending.in_flight import MAX_BYTES, MAX_SENDS, InFlight
@@ -105,8 +105,7 @@ class Producer(Lifetime):
             raise ValueError(f"timeout_ms {timeout_ms}: not negative")
         if not 1 <= new_topic_queues <= MAX_QUEUES:
             raise ValueError(f"new_topic_queues {new_topic_queues}: 1 to {MAX_QUEUES}")
-        self._group, self._timeout_ms = group, timeout_ms
-        self._new_topic_queues = new_topic_queues
+        self._group, self._timeout_ms, self._new_topic_queues = group, timeout_ms, new_topic_queues
         self._session = session = Session.of(name_servers, clock=clock)
         checks = Checks(
             max_bytes=max_message_bytes,
@@ -128,6 +127,7 @@ class Producer(Lifetime):
             batching=batching,
             trace=Trace(group, TRACE_TOPIC if trace is True else trace) if trace else None,
         )
+        self._observed = ObservedSends.of(session, group, self._intake, self._sender)
         self._probes = probe and avoid_slow is Variant.V5
         self._transactions = Transactions(session, self._delivery, checks, group, check)
         self._requests = OpenRequests(session, self._in_flight)
@@ -226,9 +226,9 @@ class Producer(Lifetime):
         """
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         sender, intake = self._sender, self._intake
-        if self._session.observers:
+        if self._observed is not None:
             chosen = partial(pick_for, queue=queue, order_by=order_by, selector=selector)
-            return await self._send_observed(message_of(topic, body, parts), left_ms, chosen)
+            return await self._observed.send(message_of(topic, body, parts), left_ms, chosen)
         here = get_ident() == intake.thread_id
         if sender.batches and here and queue is order_by is selector is None:
             pending = sender.batch(topic, body, parts, left_ms)
@@ -240,27 +240,10 @@ class Producer(Lifetime):
             left_ms = await sender.enter(out.size, left_ms)
         return await sender.send(out, left_ms, pick)
 
-    async def _send_observed(
-        self, message: Message, left_ms: int, pick: Callable[[Outgoing], Pick | None]
-    ) -> SendResult:
-        with self._observed([message]) as sending:
-            out = self._intake.take(sending.messages[0])
-            left_ms = await self._sender.enter(out.size, left_ms)
-            result = await self._sender.send(out, left_ms, pick(out))
-            sending.results = (result,)
-        return result
-
-    def _observed(self, messages: list[Message]) -> AbstractContextManager[Sending]:
-        session = self._session
-        sending = Sending(session.client_id, self._group, messages)
-        return observed(session.observers, sending)
-
     def _taken(self, topic: str | Message, body: bytes, parts: MessageFields) -> Outgoing:
-        """A message that is sent without waiting for its answer, with what observers add to it."""
-        if not self._session.observers:
-            return self._intake.take(topic, body, parts)
-        with self._observed([message_of(topic, body, parts)]) as sending:
-            return self._intake.take(sending.messages[0])
+        if self._observed is not None:
+            return self._observed.take(message_of(topic, body, parts))
+        return self._intake.take(topic, body, parts)
 
     async def send_async(
         self,
@@ -329,14 +312,10 @@ class Producer(Lifetime):
         self._intake.checks.check_batch(messages)
         pick = pick_of(messages[0], queue, None, None)
         left_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        if not self._session.observers:
-            parts = [self._intake.take(message) for message in messages]
-            return tuple(await self._sender.send_batch(parts, left_ms, pick))
-        with self._observed(list(messages)) as sending:
-            parts = [self._intake.take(message) for message in sending.messages]
-            results = tuple(await self._sender.send_batch(parts, left_ms, pick))
-            sending.results = results
-        return results
+        if self._observed is not None:
+            return await self._observed.send_batch(messages, left_ms, pick)
+        parts = [self._intake.take(message) for message in messages]
+        return tuple(await self._sender.send_batch(parts, left_ms, pick))
 
     async def request(
         self,
@@ -438,13 +417,12 @@ class Producer(Lifetime):
         Raises:
             ValueError: If the application has no name, or the number is negative.
         """
-        named = Batch(application, batch)
         return StagedSends(
             self._session,
             self._delivery,
             self._intake,
             self._group,
-            named,
+            Batch(application, batch),
             new_topic_queues=self._new_topic_queues,
             timeout_ms=timeout_ms,
             on_repeat=on_repeat,
@@ -466,7 +444,7 @@ class Producer(Lifetime):
         self._intake.check_open()
         if handle is None:
             raise TypeError("no handle: what has one was sent with delay or deliver_at, no level")
-        named = RecallHandle.parse(handle)
-        queue = MessageQueue(topic=topic, broker_name=named.broker, queue_id=0)
+        broker = RecallHandle.parse(handle).broker
+        queue = MessageQueue(topic=topic, broker_name=broker, queue_id=0)
         request = RecallMessage(topic=topic, recall_handle=handle, producer_group=self._group)
         return (await self._session.leaders.ask(queue, request, self._timeout_ms)).msg_id

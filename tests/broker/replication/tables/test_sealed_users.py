@@ -72,7 +72,7 @@ def test_whom_a_snapshot_does_not_have_goes() -> None:
     seen = SeenUsers()
     follower.sealed.apply(leader.sealed.entries(leader.sealed.all_names()), seen)
     follower.sealed.keep_only(seen)
-    assert follower.gate.users.names() == ["inner"]
+    assert follower.gate.users.kept_names() == ["inner"]
 
 
 def test_what_cannot_be_read_changes_nobody(caplog: pytest.LogCaptureFixture) -> None:
@@ -91,7 +91,7 @@ def test_what_cannot_be_read_changes_nobody(caplog: pytest.LogCaptureFixture) ->
     seen = SeenUsers()
     follower.sealed.apply(broken, seen)
     follower.sealed.keep_only(seen)
-    assert set(follower.gate.users.names()) == {"bob", "inner"}
+    assert set(follower.gate.users.kept_names()) == {"bob", "inner"}
     assert caplog.text.count("make them the same") == 1
 
 

@@ -11,8 +11,8 @@ from rocketpipe.auth.handlers import UserHandlers
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import User, UserType
 from rocketpipe.auth.users import PolicyTable, UserTable
-from rocketpipe.client.admin.policies import PolicyAdmin
-from rocketpipe.client.admin.users import UserAdmin
+from rocketpipe.client.admin.access.policies import PolicyAdmin
+from rocketpipe.client.admin.access.users import UserAdmin
 from rocketpipe.errors import ConnectionLost, rejection
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.request import Request, to_command

@@ -58,7 +58,7 @@ def test_a_problem_is_the_exit_code(
 @pytest.mark.parametrize("module", [findings, diagnosis, replica_findings])
 def test_the_commands_of_remedies_are_understood(module: ModuleType) -> None:
     source = re.sub(r'"\s*f?"', "", inspect.getsource(module))
-    word = r"(?:\{[\w.]+\}|-[\w-]+|\w+=[\w{}]+|\d|DIR)"
+    word = r"(?:\{[\w.]+\}|-[\w-]+|\w+=[\w{}]+|\d|DIR|NAME|FILE)"
     commands = re.findall(rf"rocketpipe ([a-z]+ [a-zA-Z]+(?: {word})*(?: rw\b)?)", source)
     for command in commands:
         words = re.sub(r"\{[\w.]+\}", "1", command).split()  # a name, or a number

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from rocketpipe.auth.audit import AUDIT_LOGGER, Audit, quoted
+from rocketpipe.auth.auditing.audit import AUDIT_LOGGER, Audit, quoted
 
 
 def test_a_line_says_who_did_what_from_where(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketpipe.cli.nouns.top import Groups
+from rocketpipe.cli.watching.top import Groups
 
 pytestmark = pytest.mark.scenario
 

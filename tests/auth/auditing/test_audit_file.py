@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketpipe.auth.audit import AUDIT_LOGGER, Audit
-from rocketpipe.auth.audit_file import AuditFile
+from rocketpipe.auth.auditing.audit import AUDIT_LOGGER, Audit
+from rocketpipe.auth.auditing.audit_file import AuditFile
 from rocketpipe.errors import ConfigError
 
 

@@ -27,8 +27,15 @@ from rocketpipe.auth.policy import (
     parse_action,
 )
 from rocketpipe.auth.subject import SUBJECT_PREFIX, check_user
-from rocketpipe.client.admin.access import AccessServers, Change, NotKept, ask_all, change_all, seen
-from rocketpipe.client.admin.users import UserAdmin, UserState
+from rocketpipe.client.admin.access.servers import (
+    AccessServers,
+    Change,
+    NotKept,
+    ask_all,
+    change_all,
+    seen,
+)
+from rocketpipe.client.admin.access.users import UserAdmin, UserState
 from rocketpipe.errors import AccessDenied, InvalidName, RocketPipeError
 from rocketpipe.model.names import DLQ_PREFIX, RETRY_PREFIX, check_group, check_topic
 from rocketpipe.protocol.requests.users import (

@@ -9,11 +9,11 @@ import pytest
 from rocketpipe.auth.secret import Secret
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
-from rocketpipe.client.admin.access import ClusterServers
+from rocketpipe.client.admin.access.plain_accounts import PlainAccountAdmin
+from rocketpipe.client.admin.access.policies import PolicyAdmin
+from rocketpipe.client.admin.access.servers import ClusterServers
+from rocketpipe.client.admin.access.users import UserAdmin
 from rocketpipe.client.admin.fleet import Fleet
-from rocketpipe.client.admin.plain_accounts import PlainAccountAdmin
-from rocketpipe.client.admin.policies import PolicyAdmin
-from rocketpipe.client.admin.users import UserAdmin
 from rocketpipe.client.session import Session
 from rocketpipe.errors import RequestRejected
 from rocketpipe.store.config import StoreConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.client.admin.support.guarded import Guarded
 
-from rocketpipe.client.admin.access import (
+from rocketpipe.client.admin.access.servers import (
     Change,
     ClusterServers,
     NoAccessControl,

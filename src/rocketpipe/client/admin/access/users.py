@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from rocketpipe.auth.infos import read_status, read_type
 from rocketpipe.auth.secret import LEAST_ON_THE_WIRE, Secret, check_secret
 from rocketpipe.auth.subject import UserStatus, UserType, check_user
-from rocketpipe.client.admin.access import (
+from rocketpipe.client.admin.access.servers import (
     AccessServers,
     Change,
     NotKept,

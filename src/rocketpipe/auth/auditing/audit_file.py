@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from rocketpipe.auth.audit import AUDIT_LOGGER
+from rocketpipe.auth.auditing.audit import AUDIT_LOGGER
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.log_budget import LogBudget
 

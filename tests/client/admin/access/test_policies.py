@@ -6,10 +6,10 @@ import pytest
 from tests.client.admin.support.guarded import Guarded
 
 from rocketpipe.auth.policy import Part, Policy
-from rocketpipe.client.admin import access
-from rocketpipe.client.admin.access import NoUser
+from rocketpipe.client.admin.access import servers as access
+from rocketpipe.client.admin.access.policies import EntryInTheWay, NothingToRevoke, entries_of
+from rocketpipe.client.admin.access.servers import NoUser
 from rocketpipe.client.admin.fleet import PartlyDone
-from rocketpipe.client.admin.policies import EntryInTheWay, NothingToRevoke, entries_of
 from rocketpipe.protocol.requests.users import (
     AclInfo,
     AclReply,

@@ -8,10 +8,10 @@ from tests.client.admin.support.guarded import Guarded
 from rocketpipe.auth.secret import MOST_CHARACTERS, Secret
 from rocketpipe.auth.subject import MAX_NAME, User
 from rocketpipe.auth.users import MAX_USERS, UserTable
-from rocketpipe.client.admin import access
-from rocketpipe.client.admin.access import LastSuperuser, NoAccessControl, NotKept, NoUser
+from rocketpipe.client.admin.access import servers as access
+from rocketpipe.client.admin.access.servers import LastSuperuser, NoAccessControl, NotKept, NoUser
+from rocketpipe.client.admin.access.users import UserExists
 from rocketpipe.client.admin.fleet import PartlyDone
-from rocketpipe.client.admin.users import UserExists
 from rocketpipe.errors import ConnectionLost, InvalidName
 from rocketpipe.protocol.requests.users import CreateUser, DeleteUser, UpdateUser
 
