@@ -114,10 +114,10 @@ async def test_users_do_what_they_were_granted_and_no_more(world: World) -> None
     assert (await writer.send(message("his", b"1"))).status.code == pb.FORBIDDEN
     assert (await reader.send(message("hers", b"1"))).status.code == pb.FORBIDDEN
     assert (await writer.call("QueryRoute", route_of("his"))).status.code == pb.FORBIDDEN
-    (refused,) = await writer.receive("hers", "readers")
+    refused = await writer.refused("hers", "readers")
     assert refused.status.code == pb.FORBIDDEN
     (found,) = await reader.messages("hers", "readers")
-    (refused,) = await reader.receive("hers", "others")
+    refused = await reader.refused("hers", "others")
     assert refused.status.code == pb.FORBIDDEN
     assert (await writer.ack("hers", "readers", found)).status.code == pb.FORBIDDEN
     assert (await reader.ack("hers", "readers", found)).status.code == pb.OK
@@ -142,6 +142,6 @@ async def test_what_one_user_is_called_is_no_way_into_anothers_session(world: Wo
 async def test_another_broker_is_not_here(world: World) -> None:
     root = signed(await world.another("root"), "root", "roots-secret-text")
     await world.topic("elsewhere")
-    (refused,) = await root.receive("elsewhere", "g", broker="broker-z")
+    refused = await root.refused("elsewhere", "g", broker="broker-z")
     assert refused.status.code == pb.BAD_REQUEST
     assert BROKER in refused.status.message

@@ -104,7 +104,7 @@ async def test_expressions_choose(world: World, client: GrpcClient) -> None:
     assert bodies(tagged) == [b"a", b"c"]
     by_sql = await client.messages(topic, "sql-g", expression="n >= 1 AND n < 9", kind=pb.SQL)
     assert bodies(by_sql) == [b"b", b"c"]
-    (refused,) = await client.receive(topic, "sql-g", expression="n >= ", kind=pb.SQL)
+    refused = await client.refused(topic, "sql-g", expression="n >= ", kind=pb.SQL)
     assert refused.status.code == pb.ILLEGAL_FILTER_EXPRESSION
 
 
@@ -207,17 +207,17 @@ async def test_what_is_wrong_with_a_receive_has_its_own_code(
     world: World, client: GrpcClient, said: dict[str, Any], code: int
 ) -> None:
     topic = await world.topic("asked-wrongly")
-    (refused,) = await client.receive(topic, "wrong-g", **said)
+    refused = await client.refused(topic, "wrong-g", **said)
     assert refused.status.code == code, refused.status.message
 
 
 async def test_unknown_topics_and_bad_names_have_their_codes(
     world: World, client: GrpcClient
 ) -> None:
-    (refused,) = await client.receive("not-there", "g")
+    refused = await client.refused("not-there", "g")
     assert refused.status.code == pb.TOPIC_NOT_FOUND
     topic = await world.topic("there")
-    (refused,) = await client.receive(topic, "no good")
+    refused = await client.refused(topic, "no good")
     assert refused.status.code == pb.ILLEGAL_CONSUMER_GROUP
 
 
@@ -234,7 +234,7 @@ async def test_a_deadline_before_the_shortest_wait_is_refused(
     receiving_service._config = type(usual)(min_polling_ms=90_000, max_polling_ms=90_000)
     try:
         stream = client.stream("ReceiveMessage", receiving(topic, "g"), within_s=60)
-        (refused,) = [each async for each in stream]
+        refused, *_ = [each async for each in stream]
     finally:
         receiving_service._config = usual
     assert refused.status.code == code
@@ -258,7 +258,7 @@ async def test_too_many_that_wait_are_turned_away(world: World, client: GrpcClie
     usual = receiving_service._config
     receiving_service._config = type(usual)(max_waiting_receives=0)
     try:
-        (refused,) = await client.receive(topic, "crowded-g")
+        refused = await client.refused(topic, "crowded-g")
     finally:
         receiving_service._config = usual
     assert refused.status.code == pb.TOO_MANY_REQUESTS
@@ -280,7 +280,7 @@ async def test_what_a_reader_does_not_take_goes_to_others(
     while len(found) < 8:  # what was for the other one shows a second later
         found.update(each.body[:1] for each in await client.messages(topic, "slow-g"))
     monkeypatch.setattr(readers, "_config", ProxyConfig(max_unread_bytes=1_000_000))
-    (refused,) = await client.receive(topic, "slow-g")
+    refused = await client.refused(topic, "slow-g")
     assert refused.status.code == pb.TOO_MANY_REQUESTS
     stream.cancel()
     await until(lambda: not readers.unread_bytes)

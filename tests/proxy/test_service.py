@@ -38,7 +38,7 @@ async def test_a_stream_without_a_client_id_is_refused_in_its_status(
     world: World, rpc: Any
 ) -> None:
     nobody = GrpcClient(world.client.channel)
-    (refused,) = [each async for each in nobody.stream(rpc.name, rpc.request())]
+    refused, *_ = [each async for each in nobody.stream(rpc.name, rpc.request())]
     assert refused.status.code == pb.CLIENT_ID_REQUIRED
 
 

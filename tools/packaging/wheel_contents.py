@@ -99,7 +99,11 @@ def look_into_wheel(wheel: Path, tree: Path, *, foreign: Sequence[str] = ()) -> 
         for path in twins(tree)
     }
     own = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt", "licenses/LICENSE"}
-    wanted = modules_of(tree) | {f"{info}/{name}" for name in own} | (set() if pure else compiled)
+    stubs = {
+        path.relative_to(tree / "src").as_posix() for path in (tree / "src").rglob("*_pb2.pyi")
+    }
+    wanted = modules_of(tree) | stubs | {f"{info}/{name}" for name in own}
+    wanted |= set() if pure else compiled
     compare(wheel, set(files), wanted)
     check_record(wheel, files, f"{info}/RECORD")
     said = HeaderParser().parsestr(files[f"{info}/WHEEL"].decode())

@@ -88,6 +88,12 @@ class GrpcClient:
             each async for each in self.stream("ReceiveMessage", receiving(topic, group, **said))
         ]
 
+    async def refused(self, topic: str, group: str, **said: Any) -> pb.ReceiveMessageResponse:
+        """Receive once what is refused: why, before the last word of every receive."""
+        first, last = await self.receive(topic, group, **said)
+        assert last.WhichOneof("content") == "delivery_timestamp"
+        return first
+
     async def messages(self, topic: str, group: str, **said: Any) -> list[pb.Message]:
         """Receive once; the messages alone."""
         answers = await self.receive(topic, group, **said)
