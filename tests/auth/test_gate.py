@@ -286,3 +286,17 @@ def test_a_fast_path_does_the_same_work_for_whoever_it_does_not_clear(who: str) 
     (frame,) = scan(data, 0, len(data), 1 << 20)
     assert not gate.clears(data, frame, cast("PeerConnection", FakePeer()))
     assert hashed == [who]
+
+
+def test_who_is_let_in_no_more_may_not_what_they_could_a_moment_ago(
+    gate: Gate, peer: PeerConnection
+) -> None:
+    by = gate.admit(signed(SEND, "writer"), peer)
+    gate.allow_still(by, SEND)
+    assert gate.may_publish(by, "orders")
+    assert not gate.may_publish(by, "others")
+    assert not gate.may_publish(None, "orders")
+    gate.users.remove("writer")
+    assert not gate.may_publish(by, "orders")
+    with pytest.raises(RequestRejected, match="meanwhile"):
+        gate.allow_still(by, SEND)
