@@ -149,7 +149,7 @@ class Router:
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request type {code} not supported"
             )
         if self._guard is not None:
-            self._guard.allow(by, asked)
+            self._guard.allow_still(by, asked)
         command = Command(code=code, opaque=0, language=language, version=int(OUR_VERSION))
         reply: ReplyT = await found[1](asked, Call(peer, command, by, guard=self._guard))
         return reply
