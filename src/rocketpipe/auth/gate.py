@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from hmac import compare_digest
 from typing import Any, Final
 
-from rocketpipe.auth.audit import CHANGES, Audit
+from rocketpipe.auth.audit import CHANGES, Audit, subjects_of
 from rocketpipe.auth.call_signature import (
     AUTHORIZATION,
     DATE_TIME,
@@ -122,10 +122,12 @@ class Gate:
         failures: Failures | None = None,
         audit: Audit | None = None,
         accounts: PlainAclFile | None = None,
+        inner_user: str = "",
     ) -> None:
         """``open_codes`` are answered to strangers too, as far as everybody may have that.
 
         ``accounts`` is a file that lends users to the tables, to be followed while it serves.
+        ``inner_user`` is the one by which servers ask each other: nobody logs in as that.
         """
         self.users = users
         self.policies = policies
@@ -136,6 +138,7 @@ class Gate:
         self.failures = failures or Failures(self._clock)
         self.audit = audit or Audit()
         self.accounts = accounts
+        self.inner_user = inner_user
         #: Refused for want of a right, in all.
         self.denied = 0
         self._known: dict[str, _Known] = {}
@@ -236,7 +239,7 @@ class Gate:
         for each in wanted:
             self._check(by, asked, each)
         if changes and by is not None:
-            about = " ".join(sorted({str(each) for each in wanted}))
+            about = " ".join([*sorted({str(each) for each in wanted}), *subjects_of(asked)])
             self.audit.did(by.name, by.address, type(asked).__name__, about)
 
     def allow_still(self, by: Principal | None, asked: Request[Any]) -> None:

@@ -93,6 +93,7 @@ def open_gate(
             f"no user in {directory} may do everything, so nobody could make others: name one with "
             "its secret in initAuthenticationUser",
         )
+    inner = config.inner_client()
     gate = Gate(
         users,
         policies,
@@ -101,6 +102,7 @@ def open_gate(
         open_codes=config.codes_for_strangers(),
         clock=clock,
         accounts=accounts,
+        inner_user=inner.access_key if inner is not None else "",
     )
     measure(gate)
     return gate
