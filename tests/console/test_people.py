@@ -113,7 +113,7 @@ def test_whoever_has_a_network_of_ipv6_has_no_more_tries(people: People) -> None
 def test_a_flood_of_addresses_is_not_remembered_for_ever(people: People) -> None:
     for number in range(5000):
         people.was_wrong(str(number))
-    assert len(people._wrong) <= 1024  # noqa: SLF001 - that it is bounded
+    assert len(people._wrong) <= 1024
 
 
 def test_secrets_are_compared_as_a_whole() -> None:
