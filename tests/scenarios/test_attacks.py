@@ -327,6 +327,16 @@ async def test_a_property_that_says_where_a_message_is_really_for_is_not_believe
     assert messages(place, "secret") == 1
 
 
+async def test_a_timed_message_takes_back_none_that_is_anothers(place: Place) -> None:
+    writer = await place.user("writer", Topic="orders:Pub")
+    due = f"TIMER_DELIVER_MS\x01{place.core.clock.now_ms() + 3000}\x02"
+    theirs, trick = send("secret", key="THEIRS"), send("orders", key="MINE")
+    taken_back = "TIMER_DEL_UNIQKEY\x01secret+THEIRS\x02TAGS\x01_RECALL_TAG_\x02"
+    await place.ask(replace(theirs, properties=theirs.properties + due), ROOT)
+    await place.ask(replace(trick, properties=trick.properties + due + taken_back), writer)
+    await until(lambda: messages(place, "orders") == messages(place, "secret") == 1)
+
+
 async def test_who_may_not_write_a_topic_does_not_end_its_transactions(place: Place) -> None:
     writer = await place.user("writer", Topic="orders:Pub")
     half = replace(
