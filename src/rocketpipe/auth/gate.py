@@ -127,7 +127,7 @@ class Gate:
         """``open_codes`` are answered to strangers too, as far as everybody may have that.
 
         ``accounts`` is a file that lends users to the tables, to be followed while it serves.
-        ``inner_user`` is the one by which servers ask each other: nobody logs in as that.
+        ``inner_user`` is the one by which servers, and nobody else, ask others.
         """
         self.users = users
         self.policies = policies

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from rocketpipe.auth.config import AuthConfig
+from rocketpipe.auth.config import INNER_USER, AuthConfig
 from rocketpipe.auth.opening import open_tables
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.users import UserTable
 from rocketpipe.cli.main import main
 from rocketpipe.cli.serving import secure
-from rocketpipe.cli.serving.secure import FIRST_USER, INNER_USER, Secured, set_up
+from rocketpipe.cli.serving.secure import FIRST_USER, Secured, set_up
 from rocketpipe.client.credentials import credentials_of
 from rocketpipe.config.conf_file import read_conf
 from rocketpipe.errors import ConfigError

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rocketpipe.auth.config import AuthConfig
+from rocketpipe.auth.config import INNER_USER, AuthConfig
 from rocketpipe.auth.opening import open_tables
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import User, UserType
@@ -53,7 +53,6 @@ from rocketpipe.store.layout import StoreLayout
 
 FLAG: Final = "--secure"
 FIRST_USER: Final = "admin"
-INNER_USER: Final = "rocketpipe-inner"
 #: A certificate with less than this ahead of it is made anew, at a start and while it serves.
 RENEW_DAYS: Final = 30
 _LOOK_EVERY_MS: Final = 3_600_000
