@@ -25,6 +25,15 @@ from rocketpipe.protocol.requests.offsets import GetMinOffset
 from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.protocol.requests.sending import SendMessage
 from rocketpipe.protocol.requests.topics import DeleteTopic
+from rocketpipe.protocol.requests.users import (
+    AclInfo,
+    CreateAcl,
+    CreateUser,
+    DeleteUser,
+    PolicyEntryInfo,
+    PolicyInfo,
+    UserInfo,
+)
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.remoting.router import NotGuarded
 from rocketpipe.testing.clock import ManualClock
@@ -229,6 +238,12 @@ def test_changes_refusals_and_logins_are_told(
     gate.admit(signed(SEND, "operator"), peer)
     gate.allow(by, DeleteTopic(topic="orders"))
     gate.allow(by, UpdateBrokerConfig(properties=b"brokerPermission=6"))
+    gate.allow(by, DeleteUser(username="bob"))
+    entry = PolicyEntryInfo(resource="Topic:a", actions=("Pub",), decision="Allow")
+    acl = AclInfo(subject="User:bob", policies=(PolicyInfo(entries=(entry,)),))
+    gate.allow(by, CreateAcl(subject="User:carol", acl=acl))
+    made = UserInfo(password="bobs-secret-text", user_type="Super")
+    gate.allow(by, CreateUser(username="bob", user=made))
     gate.allow(by, SEND)
     with pytest.raises(RequestRejected):
         gate.allow(gate.admit(signed(SEND, "nobody"), peer), SEND)
@@ -236,6 +251,9 @@ def test_changes_refusals_and_logins_are_told(
         "does=login result=allowed",
         "does=DeleteTopic on=Topic:orders result=allowed",
         "does=UpdateBrokerConfig on=Cluster:DefaultCluster result=allowed",
+        'does=DeleteUser on="Cluster:DefaultCluster User:bob" result=allowed',
+        'does=CreateAcl on="Cluster:DefaultCluster User:bob Topic:a" result=allowed',
+        'does=CreateUser on="Cluster:DefaultCluster User:bob as:Super" result=allowed',
         "does=login result=allowed",
         'does=SendMessage on=Topic:orders result=refused reason="no matched policies"',
     ]
@@ -286,3 +304,17 @@ def test_a_fast_path_does_the_same_work_for_whoever_it_does_not_clear(who: str) 
     (frame,) = scan(data, 0, len(data), 1 << 20)
     assert not gate.clears(data, frame, cast("PeerConnection", FakePeer()))
     assert hashed == [who]
+
+
+def test_who_is_let_in_no_more_may_not_what_they_could_a_moment_ago(
+    gate: Gate, peer: PeerConnection
+) -> None:
+    by = gate.admit(signed(SEND, "writer"), peer)
+    gate.allow_still(by, SEND)
+    assert gate.may_publish(by, "orders")
+    assert not gate.may_publish(by, "others")
+    assert not gate.may_publish(None, "orders")
+    gate.users.remove("writer")
+    assert not gate.may_publish(by, "orders")
+    with pytest.raises(RequestRejected, match="meanwhile"):
+        gate.allow_still(by, SEND)

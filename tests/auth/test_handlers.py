@@ -118,6 +118,12 @@ async def test_the_last_who_may_do_everything_stays(server: Server) -> None:
         assert await server.refused(UpdateUser(username="root", user=info)) == 16
     king = UserInfo(password="kings-secret", user_type="Super")
     await server.ask(CreateUser(username="king", user=king))
+    server.gate.inner_user = "king"  # nobody logs in as the one by which servers ask each other
+    assert await server.refused(DeleteUser(username="root")) == 16
+    off = UserInfo(user_status="disable")
+    for request in (DeleteUser(username="king"), UpdateUser(username="king", user=off)):
+        assert await server.refused(request) == 16
+    server.gate.inner_user = ""
     await server.ask(DeleteUser(username="root"))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from rocketpipe.auth.config import AuthConfig
+from rocketpipe.auth.config import INNER_USER, AuthConfig
 from rocketpipe.auth.gate import Gate
 from rocketpipe.auth.opening import open_gate
 from rocketpipe.errors import ConfigError
@@ -53,3 +54,11 @@ def test_servers_of_one_process_share_the_tables_of_a_directory(tmp_path: Path) 
 def test_a_server_without_a_directory_has_to_be_told_one() -> None:
     with pytest.raises(ConfigError, match="authConfigPath"):
         opened(AuthConfig(authentication=True, init_user=FIRST), None)
+
+
+def test_a_gate_knows_the_user_that_is_of_servers_alone(tmp_path: Path) -> None:
+    for name, known in ((INNER_USER, INNER_USER), ("root", "")):
+        told = json.dumps({"accessKey": name, "secretKey": "a-secret-of-servers"})
+        gate = opened(AuthConfig(authentication=True, inner_credentials=told), tmp_path / name)
+        assert gate is not None
+        assert gate.inner_user == known

@@ -13,7 +13,6 @@ from rocketpipe.console.people import (
     MAX_VISITS,
     MINUTE_MS,
     WRONG_A_MINUTE,
-    WRONG_IN_ALL,
     People,
     Person,
     is_same,
@@ -98,18 +97,23 @@ async def test_wrong_passwords_of_one_address_are_few_a_minute(
     people.check_pace("1.1.1.1")
 
 
-def test_wrong_passwords_of_all_addresses_are_few_a_minute_too(people: People) -> None:
-    for number in range(WRONG_IN_ALL):
+def test_wrong_passwords_of_others_keep_nobody_out(people: People) -> None:
+    for number in range(200):
         people.was_wrong(f"10.0.0.{number}")
+    people.check_pace("1.1.1.1")
+
+
+def test_whoever_has_a_network_of_ipv6_has_no_more_tries(people: People) -> None:
+    for number in range(WRONG_A_MINUTE):
+        people.was_wrong(f"2001:db8::{number}")
     with pytest.raises(Problem):
-        people.check_pace("1.1.1.1")
+        people.check_pace("2001:db8::ffff")
 
 
 def test_a_flood_of_addresses_is_not_remembered_for_ever(people: People) -> None:
     for number in range(5000):
         people.was_wrong(str(number))
-    assert len(people._wrong.by_address) <= 1024
-    assert len(people._wrong.in_all) <= WRONG_IN_ALL
+    assert len(people._wrong) <= 1024
 
 
 def test_secrets_are_compared_as_a_whole() -> None:

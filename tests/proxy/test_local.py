@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 
@@ -24,7 +25,7 @@ from rocketpipe.auth.credentials import Credentials
 from rocketpipe.auth.infos import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.signature import SigningKey, sign_date
-from rocketpipe.protocol.requests.users import CreateAcl, CreateUser
+from rocketpipe.protocol.requests.users import CreateAcl, CreateUser, UpdateUser
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
@@ -127,6 +128,17 @@ async def test_users_do_what_they_were_granted_and_no_more(world: World) -> None
     stream, answer = await reader.settled(subscribing("readers", "hers"))
     assert answer.status.code == pb.OK
     stream.cancel()
+
+
+async def test_an_open_stream_is_no_way_in_for_who_was_disabled(world: World) -> None:
+    await world.topic("was_hers")
+    gone = await user(world, "gone", Topic="was_hers:Sub", Group="readers:Sub")
+    stream, answer = await gone.settled(subscribing("readers", "was_hers"))
+    assert answer.status.code == pb.OK
+    await world.ask(UpdateUser(username="gone", user=UserInfo(user_status="disable")))
+    await stream.write(pb.TelemetryCommand(settings=subscribing("readers", "was_hers")))
+    async with asyncio.timeout(30):  # it would stay open else
+        assert await stream.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_what_one_user_is_called_is_no_way_into_anothers_session(world: World) -> None:

@@ -33,7 +33,7 @@ from rocketpipe.protocol.frame import encode_frame
 from rocketpipe.protocol.request import Request, to_command
 from rocketpipe.protocol.requests.clients import ConsumerData, Heartbeat, HeartbeatData
 from rocketpipe.protocol.requests.lookups import ViewMessageById
-from rocketpipe.protocol.requests.popping import BatchAckMessage, PopMessage
+from rocketpipe.protocol.requests.popping import BatchAckMessage, PollingInfo, PopMessage
 from rocketpipe.protocol.requests.sending import SendReply
 from rocketpipe.protocol.requests.staging import AskStages, CommitStages, StageMessages
 from rocketpipe.protocol.requests.topics import UpdateAndCreateTopic
@@ -223,6 +223,55 @@ async def test_what_changed_counts_for_the_next_request_on_an_open_connection(
     await out.wait_closed()
 
 
+@pytest.mark.parametrize("way", ["disabled", "deleted", "revoked"])
+async def test_who_waits_for_messages_is_given_none_that_come_after_the_right_is_gone(
+    place: Place, way: str
+) -> None:
+    reader = await place.user("reader", Topic="orders:Sub", Group="readers:Sub poppers:Sub")
+    await place.ask(send(key="K1"), ROOT)
+    pulling = replace(pull(offset=1), sys_flag=6, suspend_timeout_millis=30_000)
+    popping: Any = replace(
+        any_request(PopMessage),
+        consumer_group="poppers",
+        topic="orders",
+        queue_id=-1,
+        max_msg_nums=1,
+        invisible_time=60_000,
+        poll_time=30_000,
+        born_time=place.core.clock.now_ms(),
+        init_mode=1,
+        exp_type=None,
+        exp=None,
+        order=None,
+        attempt_id=None,
+    )
+    changed: dict[str, Request[Any]] = {
+        "deleted": DeleteUser(username="reader"),
+        "disabled": UpdateUser(username="reader", user=UserInfo(user_status="disable")),
+        "revoked": DeleteAcl(subject="User:reader"),
+    }
+    polling = PollingInfo(consumer_group="poppers", topic="orders", queue_id=-1)
+
+    async def both_wait() -> bool:
+        asked = await place.ask(polling, ROOT)
+        return bool(len(place.core.waiting) and asked.polling_num)
+
+    async with Caller(sign=reader.sign) as caller, Caller(sign=reader.sign) as other:
+        assert (await caller.call(place.broker, popping)).messages
+        held = [
+            asyncio.create_task(caller.call(place.broker, pulling, 60_000)),
+            asyncio.create_task(other.call(place.broker, popping, 60_000)),
+        ]
+        while not await both_wait():
+            await asyncio.sleep(0.01)
+        await place.ask(changed[way], ROOT)
+        await place.ask(send(key="K2"), ROOT)
+        for each in held:
+            with pytest.raises(RequestRejected) as error:
+                await each
+            assert error.value.code == ResponseCode.NO_PERMISSION
+
+
 # 5: other ways to the same topic
 
 
@@ -276,6 +325,16 @@ async def test_a_property_that_says_where_a_message_is_really_for_is_not_believe
         )
     await until(lambda: messages(place, "orders") == 1)
     assert messages(place, "secret") == 1
+
+
+async def test_a_timed_message_takes_back_none_that_is_anothers(place: Place) -> None:
+    writer = await place.user("writer", Topic="orders:Pub")
+    due = f"TIMER_DELIVER_MS\x01{place.core.clock.now_ms() + 3000}\x02"
+    theirs, trick = send("secret", key="THEIRS"), send("orders", key="MINE")
+    taken_back = "TIMER_DEL_UNIQKEY\x01secret+THEIRS\x02TAGS\x01_RECALL_TAG_\x02"
+    await place.ask(replace(theirs, properties=theirs.properties + due), ROOT)
+    await place.ask(replace(trick, properties=trick.properties + due + taken_back), writer)
+    await until(lambda: messages(place, "orders") == messages(place, "secret") == 1)
 
 
 async def test_who_may_not_write_a_topic_does_not_end_its_transactions(place: Place) -> None:

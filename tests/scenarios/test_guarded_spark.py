@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.scenarios.support.users import make_user
 
+from rocketpipe import Admin, Session
 from rocketpipe.auth.credentials import Credentials
 from rocketpipe.auth.secret import Secret
 from rocketpipe.pipeline import launch
@@ -46,6 +47,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
         async def users() -> tuple[Credentials, Credentials]:
             at = (servers.broker, servers.name_server)
+            names, key = servers.name_server, ROOT.access_key
+            async with (
+                Session(names, access_key=key, secret_key=ROOT.secret) as session,
+                Admin(session) as admin,
+            ):
+                await admin.topics.create("out")
             return (
                 await make_user(
                     at, ROOT, "writer", Topic="out:Pub", Group="spark-*:Pub", Cluster="*:Pub,List"

@@ -15,6 +15,8 @@ from rocketpipe.config.setting import setting
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.protocol.codes import RequestCode
 
+#: As whom the servers of `serve --secure` ask each other, and nobody else anything.
+INNER_USER: Final = "rocketpipe-inner"
 #: What strangers may be answered, if a server is told so: routes that everybody may have.
 _MAY_BE_OPEN: Final = frozenset({int(RequestCode.GET_ROUTEINFO_BY_TOPIC)})
 

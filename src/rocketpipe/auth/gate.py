@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hmac import compare_digest
 from typing import Any, Final
 
-from rocketpipe.auth.auditing.audit import CHANGES, Audit
+from rocketpipe.auth.auditing.audit import CHANGES, Audit, subjects_of
 from rocketpipe.auth.call_signature import (
     AUTHORIZATION,
     DATE_TIME,
@@ -122,10 +122,12 @@ class Gate:
         failures: Failures | None = None,
         audit: Audit | None = None,
         accounts: PlainAclFile | None = None,
+        inner_user: str = "",
     ) -> None:
         """``open_codes`` are answered to strangers too, as far as everybody may have that.
 
         ``accounts`` is a file that lends users to the tables, to be followed while it serves.
+        ``inner_user`` is the one by which servers, and nobody else, ask others.
         """
         self.users = users
         self.policies = policies
@@ -136,6 +138,7 @@ class Gate:
         self.failures = failures or Failures(self._clock)
         self.audit = audit or Audit()
         self.accounts = accounts
+        self.inner_user = inner_user
         #: Refused for want of a right, in all.
         self.denied = 0
         self._known: dict[str, _Known] = {}
@@ -236,8 +239,42 @@ class Gate:
         for each in wanted:
             self._check(by, asked, each)
         if changes and by is not None:
-            about = " ".join(sorted({str(each) for each in wanted}))
+            about = " ".join([*sorted({str(each) for each in wanted}), *subjects_of(asked)])
             self.audit.did(by.name, by.address, type(asked).__name__, about)
+
+    def allow_still(self, by: Principal | None, asked: Request[Any]) -> None:
+        """The same for somebody who was admitted a while ago: they may have gone since.
+
+        Raises:
+            RequestRejected: If they may not, or are let in no more.
+        """
+        if by is None:
+            self.allow(None, asked)
+            return
+        now = self._as_of_now(by)
+        if now is None:
+            reason = "it was disabled or deleted meanwhile"
+            self.audit.refused(by.name, by.address, type(asked).__name__, "", reason)
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION, f"{SUBJECT_PREFIX}{by.name} is not let in: {reason}."
+            )
+        self.allow(now, asked)
+
+    def may_publish(self, by: Principal | None, topic: str) -> bool:
+        """Tell whether somebody who was admitted a while ago may send to a topic now."""
+        now = None if by is None else self._as_of_now(by)
+        if now is None:
+            return False
+        policy = self.policies.get(SUBJECT_PREFIX + now.name)
+        return (now.is_super or not self._authorizes) or all(
+            decide(policy, each, now.host).allowed for each in publishing(topic)
+        )
+
+    def _as_of_now(self, by: Principal) -> Principal | None:
+        user = self.users.get(by.name)
+        if user is None or not user.is_enabled:
+            return None
+        return by if user.is_super is by.is_super else replace(by, is_super=user.is_super)
 
     def clears(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
         """Tell whether a frame may enter a fast path; the signature is checked each time."""

@@ -267,7 +267,13 @@ class UserHandlers:
 
     def _refuse_last(self, user: User) -> None:
         able = [each for each in self._users.all() if each.is_super and each.is_enabled]
-        if able == [user]:
+        if user.name == self.gate.inner_user:
+            raise _no(
+                f"servers ask each other as {user.subject}: name another one in their "
+                "innerClientAuthenticationCredentials first, and start them again."
+            )
+        people = [each for each in able if each.name != self.gate.inner_user]
+        if [user] in (able, people):
             raise _no(f"{user.subject} is the last who may do everything: make another one first.")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
-from rocketpipe.auth.config import AuthConfig
+from rocketpipe.auth.config import INNER_USER, AuthConfig
 from rocketpipe.auth.gate import Gate
 from rocketpipe.auth.measured import measure
 from rocketpipe.auth.needs import Surroundings
@@ -93,6 +93,7 @@ def open_gate(
             f"no user in {directory} may do everything, so nobody could make others: name one with "
             "its secret in initAuthenticationUser",
         )
+    inner = config.inner_client()
     gate = Gate(
         users,
         policies,
@@ -101,6 +102,8 @@ def open_gate(
         open_codes=config.codes_for_strangers(),
         clock=clock,
         accounts=accounts,
+        # Of another name it may be a person too.
+        inner_user=INNER_USER if inner is not None and inner.access_key == INNER_USER else "",
     )
     measure(gate)
     return gate

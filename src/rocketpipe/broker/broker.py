@@ -127,6 +127,9 @@ async def broker(
         else:
             plain_from = config.replication.plain_from
             keeper = Doorkeeper(gate, plain_from) if gate is not None else None
+            if keeper is not None:
+                watching = running(keeper.keep_watching(clock), "followers' users")
+                await stack.enter_async_context(watching)
             replica = await stack.enter_async_context(
                 replicated(
                     config,

@@ -1,7 +1,8 @@
 """Who is at the console: people that have proven who they are, and everybody else.
 
 A login gives a cookie of 256 random bits, new each time; what it stands for is kept here. Wrong
-passwords are counted, by address and in all, and after a few a minute nobody is let try.
+passwords are counted by where they come from, and after a few a minute nobody from there is let
+try. Those of others never keep anybody out: else a stranger could keep everybody.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+from rocketpipe.auth.failures import neighbourhood
 from rocketpipe.clock import Clock
 from rocketpipe.console.answers import Problem
 from rocketpipe.console.cluster import Cluster
@@ -22,9 +24,8 @@ COOKIE: Final = "rocketpipe_console"
 IDLE_MS: Final = 30 * 60_000
 #: So many are logged in; one more sends away whoever was idle longest.
 MAX_VISITS: Final = 64
-#: So many wrong passwords a minute come from one address, and from all.
+#: So many wrong passwords a minute come from one address (/64 of IPv6).
 WRONG_A_MINUTE: Final = 5
-WRONG_IN_ALL: Final = 30
 MINUTE_MS: Final = 60_000
 _MAX_ADDRESSES: Final = 1024
 
@@ -45,19 +46,13 @@ class _Visit:
     seen_ms: int
 
 
-@dataclass(slots=True)
-class _Wrong:
-    by_address: dict[str, deque[int]] = field(default_factory=dict)
-    in_all: deque[int] = field(default_factory=deque)
-
-
 class People:
     """Knows people by their cookies."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._visits: dict[str, _Visit] = {}
-        self._wrong = _Wrong()
+        self._wrong: dict[str, deque[int]] = {}
 
     def enter(self, person: Person) -> tuple[str, list[Person]]:
         """Let somebody in; gives the new cookie, and who had to go for it."""
@@ -110,28 +105,25 @@ class People:
         Raises:
             Problem: If too many were wrong of late.
         """
-        tried = self._wrong.by_address.get(address, ())
-        for times, most in ((tried, WRONG_A_MINUTE), (self._wrong.in_all, WRONG_IN_ALL)):
-            recent = [at for at in times if self._clock.monotonic_ms() - at < MINUTE_MS]
-            if len(recent) >= most:
-                wait_s = (MINUTE_MS - (self._clock.monotonic_ms() - recent[0])) // 1000 + 1
-                raise Problem(
-                    429,
-                    "too many logins failed of late",
-                    f"wait {wait_s} s, then try again",
-                    {"Retry-After": str(wait_s)},
-                )
+        now_ms = self._clock.monotonic_ms()
+        tried = self._wrong.get(neighbourhood(address), ())
+        recent = [at for at in tried if now_ms - at < MINUTE_MS]
+        if len(recent) >= WRONG_A_MINUTE:
+            wait_s = (MINUTE_MS - (now_ms - recent[0])) // 1000 + 1
+            raise Problem(
+                429,
+                "too many logins failed of late",
+                f"wait {wait_s} s, then try again",
+                {"Retry-After": str(wait_s)},
+            )
 
     def was_wrong(self, address: str) -> None:
         """Count a wrong password."""
-        now_ms = self._clock.monotonic_ms()
-        by_address = self._wrong.by_address
-        if address not in by_address and len(by_address) >= _MAX_ADDRESSES:
-            del by_address[next(iter(by_address))]
-        by_address.setdefault(address, deque(maxlen=WRONG_A_MINUTE)).append(now_ms)
-        self._wrong.in_all.append(now_ms)
-        while len(self._wrong.in_all) > WRONG_IN_ALL:
-            self._wrong.in_all.popleft()
+        wrong, where = self._wrong, neighbourhood(address)
+        if where not in wrong and len(wrong) >= _MAX_ADDRESSES:
+            del wrong[next(iter(wrong))]
+        times = wrong.setdefault(where, deque(maxlen=WRONG_A_MINUTE))
+        times.append(self._clock.monotonic_ms())
 
 
 def is_same(given: str, wanted: str) -> bool:

@@ -41,6 +41,16 @@ class Call:
     by: Any = None
     #: Whether it had to wait for something to come, as its handler says.
     waited: bool = False
+    guard: Guard | None = None
+
+    def check_again(self, asked: Request[Any]) -> None:
+        """Refuse after a wait what was allowed before it, if it would not be now.
+
+        Raises:
+            RequestRejected: If who asks is let in no more, or has lost the right.
+        """
+        if self.guard is not None:
+            self.guard.allow_still(self.by, asked)
 
 
 class NotGuarded(RocketPipeError):
@@ -61,6 +71,9 @@ class Guard(Protocol):
 
     def allow(self, by: Any, asked: Request[Any]) -> None:
         """Let them ask this, or raise RequestRejected."""
+
+    def allow_still(self, by: Any, asked: Request[Any]) -> None:
+        """The same for somebody who was admitted a while ago."""
 
 
 #: Told of each request that was answered: with which code, whether it waited, and for how long.
@@ -136,9 +149,9 @@ class Router:
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request type {code} not supported"
             )
         if self._guard is not None:
-            self._guard.allow(by, asked)
+            self._guard.allow_still(by, asked)
         command = Command(code=code, opaque=0, language=language, version=int(OUR_VERSION))
-        reply: ReplyT = await found[1](asked, Call(peer, command, by))
+        reply: ReplyT = await found[1](asked, Call(peer, command, by, guard=self._guard))
         return reply
 
     async def answer(self, command: Command, peer: PeerConnection) -> Command:
@@ -162,7 +175,7 @@ class Router:
             asked = from_command(kind, command)
             if guard is not None:
                 guard.allow(by, asked)
-            call = Call(peer, command, by)
+            call = Call(peer, command, by, guard=guard)
             timed = self._timed
             if timed is None:
                 return to_reply(command, await method(asked, call))

@@ -121,11 +121,11 @@ def test_producers_are_found_by_group_and_by_id() -> None:
     table.produce("p", client(2, "a"), 0)
     table.produce("p", client(2, "a"), 5)
     assert [each.client_id for each in table.producers("p")] == ["a", "b"]
-    assert table.producer("b") == client(1, "b")
-    assert table.producer("c") is None
+    assert table.producers_called("b") == [client(1, "b")]
+    assert table.producers_called("c") == []
     assert table.stop_producing("p", 1)
     assert not table.stop_producing("p", 1)
-    assert table.producer("b") is None
+    assert table.producers_called("b") == []
 
 
 def test_one_too_many_is_refused_with_the_limit_and_what_was_there_stays() -> None:

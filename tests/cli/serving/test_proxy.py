@@ -30,3 +30,15 @@ def test_an_address_that_others_can_reach_needs_a_word_of_consent(
 def test_a_name_server_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["proxy", "-n", "nowhere"]) == 2
     assert "namesrvAddr" in capsys.readouterr().err
+
+
+def test_a_user_is_not_lent_to_whoever_connects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ROCKETPIPE_ACCESS_KEY", "admin")
+    monkeypatch.setenv("ROCKETPIPE_SECRET_KEY", "the-secret-of-admin")
+    assert main(["proxy", "--grpc", "127.0.0.1:0", "--data", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "'admin'" in said
+    assert "--insecure" in said
+    assert "the-secret-of-admin" not in said

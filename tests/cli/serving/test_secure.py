@@ -16,15 +16,16 @@ from typing import Any
 
 import pytest
 
-from rocketpipe.auth.config import AuthConfig
+from rocketpipe.auth.config import INNER_USER, AuthConfig
 from rocketpipe.auth.opening import open_tables
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.users import UserTable
 from rocketpipe.cli.main import main
 from rocketpipe.cli.serving import secure
-from rocketpipe.cli.serving.secure import FIRST_USER, INNER_USER, Secured, set_up
+from rocketpipe.cli.serving.secure import FIRST_USER, Secured, set_up
 from rocketpipe.client.credentials import credentials_of
 from rocketpipe.config.conf_file import read_conf
+from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.authority import Authority
 from rocketpipe.remoting.certificate import certificates_in
 from rocketpipe.remoting.tls_settings import TlsConfig, TlsSettings
@@ -234,3 +235,23 @@ def test_what_opens_it_again_is_refused(
     told = [str(tmp_path / each) if each == "open.conf" else each for each in told]
     assert main(["serve", secure.FLAG, "--data", str(tmp_path / "data"), *told]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_nobody_else_writes_where_users_and_keys_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = os.umask(0)
+    try:
+        made(tmp_path / "new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    assert not caplog.messages
+    (tmp_path / "new").chmod(0o777)
+    made(tmp_path / "new")
+    assert "others may write" in caplog.text
+    planted = tmp_path / "planted" / "secure"
+    planted.mkdir(parents=True)
+    planted.chmod(0o777)
+    with pytest.raises(ConfigError, match="others may write"):
+        made(tmp_path / "planted")

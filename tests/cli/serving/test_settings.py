@@ -31,6 +31,7 @@ def test_a_directory_is_made(tmp_path: Path) -> None:
     settings.claim_directory(tmp_path / "a" / "b", "--data")
     assert (tmp_path / "a" / "b").is_dir()
     settings.claim_directory(tmp_path / "a" / "b", "--data")
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

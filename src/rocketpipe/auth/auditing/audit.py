@@ -115,6 +115,25 @@ def line(*, user: str, source: str, does: str, on: str, result: str) -> str:
     return f"user={quoted(user)} from={quoted(source)} does={quoted(does)}{on_text} result={result}"
 
 
+def subjects_of(asked: Request[Any]) -> list[str]:
+    """Whom a change of users and rights is about, and what of theirs."""
+    told: list[str | None] = []
+    if isinstance(asked, users.CreateUser | users.UpdateUser | users.DeleteUser):
+        told.append(f"User:{asked.username}")
+        kind = None if isinstance(asked, users.DeleteUser) else asked.user.user_type
+        told.append(f"as:{kind}" if kind else None)
+    elif isinstance(asked, users.CreateAcl | users.UpdateAcl):
+        told += [asked.acl.subject or asked.subject]
+        told += [
+            each.resource for policy in asked.acl.policies or () for each in policy.entries or ()
+        ]
+    elif isinstance(asked, users.DeleteAcl):
+        told += [asked.subject, asked.resource]
+    elif isinstance(asked, users.UpdatePlainAccount | users.DeletePlainAccount):
+        told.append(f"User:{asked.access_key}")
+    return [each for each in told if each]
+
+
 def quoted(text: str) -> str:
     """A value as it stands in a line: plain, or in quotes with whatever is odd escaped."""
     if len(text) > _MAX_TEXT:

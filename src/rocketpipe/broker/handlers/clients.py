@@ -105,6 +105,7 @@ class ClientHandlers:
             client_id=data.client_id,
             language=call.command.language,
             version=call.command.version,
+            by=call.by,
         )
         changed: list[str] = []
         news = not data.heartbeat_fingerprint

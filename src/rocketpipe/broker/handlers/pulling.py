@@ -97,6 +97,7 @@ class PullHandlers:
                     call.waited = True
                     await self._wait(plan, request, wait_ms)
                     await call.peer.drained()  # others of its waits were answered meanwhile
+                    call.check_again(request)
                     plan = self.plan(request, code)
                     reply = await self.answer(plan, request, again=True)
         except PullForbidden as error:

@@ -8,6 +8,7 @@ TRAN_MSG                       it waits for its producer's decision
 POP_CK, __RMQ.TRANSIENT.…      a client's own notes, which are not kept
 TIMER_DEQUEUE_MS, _ROLL_TIMES, only a broker says of a message that it has waited: not kept either
 TIMER_ORIGIN
+TIMER_DEL_UNIQKEY              nor that another one is taken back: see RecallMessage
 MSG_REGION, TRACE_ON, CLUSTER  the broker's own, which replace what was there
 """
 
@@ -38,6 +39,7 @@ _TRANSIENT: Final = (
     properties.TIMER_DEQUEUE_MS,
     properties.TIMER_ROLL_TIMES,
     properties.TIMER_ORIGIN,
+    properties.TIMER_DEL_UNIQ_KEY,
 )
 _OURS: Final = (properties.MSG_REGION, properties.TRACE_ON, properties.CLUSTER)
 #: Names that ask for something, or are not kept as they are.

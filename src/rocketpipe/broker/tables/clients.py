@@ -142,13 +142,14 @@ class ClientTable:
         """Every producer, by its groups in order."""
         return {group: list(members.values()) for group, members in sorted(self._producers.items())}
 
-    def producer(self, client_id: str) -> Client | None:
-        """The producer with this id, whatever its group."""
-        for members in self._producers.values():
-            for member in members.values():
-                if member.client.client_id == client_id:
-                    return member.client
-        return None
+    def producers_called(self, client_id: str) -> list[Client]:
+        """The producers with this id, whatever their groups."""
+        return [
+            member.client
+            for members in self._producers.values()
+            for member in members.values()
+            if member.client.client_id == client_id
+        ]
 
     # Both
 

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from rocketpipe.model.subscription import (
     ConsumeFromWhere,
@@ -37,6 +37,13 @@ class Client:
     client_id: str
     language: Language | None = None
     version: int = 0
+    #: Who it is by the word of the port's guard; None where there is none.
+    by: Any = field(default=None, compare=False)
+
+    @property
+    def by_name(self) -> str:
+        """The name of the user whose it is; empty where nobody has one."""
+        return str(getattr(self.by, "name", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from rocketpipe.cli.serving import (
     tls_option,
 )
 from rocketpipe.cli.serving.banner import Banner, Fact
+from rocketpipe.client.credentials import ACCESS_KEY, credentials_of
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.descriptors import raise_limit
 from rocketpipe.errors import ConfigError, RocketPipeError
@@ -86,10 +87,26 @@ def run(options: argparse.Namespace) -> int:
         return 0
     origin = choice.origin("bindAddress")
     settings.refuse_strangers(config.host, origin, insecure=options.insecure)
+    _refuse_to_lend(insecure=options.insecure)
     http_option.refuse_strangers(options)
     settings.tell_of(choice)
     raise_limit()
     return process.serve_until_signal(_Starting(options, config).start)
+
+
+def _refuse_to_lend(*, insecure: bool) -> None:
+    """Refuse to let strangers do what a user may, unless that is said aloud.
+
+    Raises:
+        ConfigError: If the environment names one, as whom it would ask.
+    """
+    own = credentials_of()
+    if own is not None and not insecure:
+        raise ConfigError(
+            ACCESS_KEY,
+            f"whoever connects, without a login, could do all that {own.access_key!r} may: serve a "
+            "broker with --grpc, which asks who comes; or say --insecure, as a user of few rights",
+        )
 
 
 class _Starting:

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rocketpipe.auth.config import AuthConfig
+from rocketpipe.auth.config import INNER_USER, AuthConfig
 from rocketpipe.auth.opening import open_tables
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.subject import User, UserType
@@ -53,12 +53,12 @@ from rocketpipe.store.layout import StoreLayout
 
 FLAG: Final = "--secure"
 FIRST_USER: Final = "admin"
-INNER_USER: Final = "rocketpipe-inner"
 #: A certificate with less than this ahead of it is made anew, at a start and while it serves.
 RENEW_DAYS: Final = 30
 _LOOK_EVERY_MS: Final = 3_600_000
 _DAY_S: Final = 86_400
 _OWN: Final = 0o600
+_WRITTEN_BY_OTHERS: Final = 0o022
 
 log = logging.getLogger(__name__)
 
@@ -233,6 +233,8 @@ def set_up(data: Path, config: AuthConfig, tls: TlsConfig | None, hosts: Iterabl
     place = place_of(data)
     own_certificate = tls is None or tls.tls_cert is None
     with _locked(place):
+        if data.stat().st_mode & _WRITTEN_BY_OTHERS:
+            log.warning("others may write in %s, and so become whom they like: chmod go-w", data)
         ca = tls.tls_ca if tls is not None else None
         names = tuple(dict.fromkeys(name for host in hosts for name in _names(host)))
         if own_certificate:
@@ -280,7 +282,12 @@ def _names(host: str) -> list[str]:
 def _locked(place: Path) -> Iterator[None]:
     """One at a time, of all processes: two would mix what each of them made."""
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.parent.parent.mkdir(parents=True, exist_ok=True)
+        for each in (place.parent, place):
+            # Who may write there may put another directory with other users in their place.
+            each.mkdir(mode=0o700, exist_ok=True)
+        if place.stat().st_mode & _WRITTEN_BY_OTHERS:
+            raise ConfigError(str(place), f"others may write in it: chmod 700 {place}")
         descriptor = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWN)
     except OSError as error:
         raise ConfigError(str(place), f"cannot be used ({error.strerror})") from error

@@ -157,7 +157,7 @@ def claim_directory(path: Path, origin: str) -> None:
         ConfigError: If it is none, cannot be made, or is not ours to use.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)  # as all that is in it
     except OSError as error:
         reason = "is no directory" if path.exists() else f"cannot be made ({error.strerror})"
         raise ConfigError(origin, f"{path} {reason}: name another with --data") from error

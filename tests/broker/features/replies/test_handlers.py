@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from tests.broker.support.sending_parts import HOST, SendingParts
 
+from rocketpipe.auth.gate import Principal
 from rocketpipe.broker.features.replies.handlers import PUSH_TIMEOUT_MS, ReplyHandlers
 from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.consumer_group import Client
@@ -47,7 +48,7 @@ class ReplyingParts(SendingParts):
     def __init__(self, root: Path, **config: Any) -> None:
         super().__init__(root, ManualClock(), config=config)
         self.asker = Asker()
-        connected = ClientTable()
+        self.connected = connected = ClientTable()
         connected.produce("p", Client(connection=self.asker, client_id="client-1"), 0)
         self._replies = ReplyHandlers(
             self.config, "127.0.0.1:10911", self.intake, connected, self.stamp, self.clock
@@ -95,6 +96,17 @@ async def test_a_reply_is_pushed_and_kept(parts: ReplyingParts) -> None:
     assert "PUSH_REPLY_TIME" not in kept.properties
     assert answer.region is not None
     assert answer.trace_on is not None
+
+
+async def test_a_reply_is_for_nobody_if_another_user_says_to_be_the_asker(
+    parts: ReplyingParts,
+) -> None:
+    spy = Asker()
+    whose = Principal("spy", False, "10.0.0.9:1", "10.0.0.9")
+    parts.connected.produce("a", Client(connection=spy, client_id="client-1", by=whose), 0)
+    with pytest.raises(RequestRejected, match="several users say to be <client-1>"):
+        await parts.reply()
+    assert spy.pushed == parts.asker.pushed == []
 
 
 async def test_a_reply_need_not_be_kept(tmp_path: Path) -> None:

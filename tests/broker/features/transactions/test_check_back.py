@@ -280,3 +280,22 @@ async def test_some_producer_of_the_group_is_asked_that_listens(opened: Open) ->
     assert message.queue_offset == question.tran_state_table_offset
     assert message.log_offset == question.commit_log_offset
     assert question.msg_id == question.transaction_id == message.message_id
+
+
+async def test_who_may_not_send_to_the_topic_is_shown_no_message_of_it(opened: Open) -> None:
+    parts = opened()
+    connected = ClientTable()
+    writer, spy = Peer(), Peer()
+    for name, peer in (("writer", writer), ("spy", spy)):
+        connected.produce("p", Client(connection=peer, client_id=name, by=name), 0)
+    may_decide = {("writer", "t")}.__contains__
+    producers = ProducerGroups(
+        connected, "broker-a", HOST, lambda by, topic: may_decide((by, topic))
+    )
+    for _ in range(4):
+        await parts.half(b"a")
+    await parts.clock.advance(30_000)
+    await parts.checks.ask_all()
+    for put, placed in parts.asked.questions:
+        producers.ask(put, placed)
+    assert (len(writer.told), len(spy.told)) == (4, 0)

@@ -9,9 +9,16 @@ from typing import Any
 from tests.auth.conftest import make_gate
 
 from rocketpipe.auth.credentials import Credentials
-from rocketpipe.auth.subject import UserStatus
+from rocketpipe.auth.secret import Secret
+from rocketpipe.auth.subject import User, UserStatus, UserType
+from rocketpipe.background import running
 from rocketpipe.broker.replication.challenge import MAGIC, FollowerAnswers
-from rocketpipe.broker.replication.leading.challenged import Challenged, Doorkeeper
+from rocketpipe.broker.replication.leading.challenged import (
+    WATCH_EVERY_MS,
+    Challenged,
+    Doorkeeper,
+)
+from rocketpipe.testing.clock import ManualClock
 
 
 class Wire(asyncio.Transport):
@@ -28,6 +35,9 @@ class Wire(asyncio.Transport):
 
     def abort(self) -> None:
         self.aborted = True
+
+    def is_closing(self) -> bool:
+        return self.aborted
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self.protocol = protocol
@@ -126,3 +136,22 @@ async def test_one_that_has_to_make_room_or_leaves_is_over() -> None:
     leaving = Meeting(keeper())
     leaving.challenged.connection_lost(None)
     assert leaving.reasons == ["it left before it had proven who it is"]
+
+
+async def test_who_may_follow_no_more_is_sent_away_though_it_came_before() -> None:
+    gate, clock = make_gate(), ManualClock()
+    king = User(name="king", secret=Secret("the-secret-of-king"), type=UserType.SUPER)
+    gate.users.put(king)
+    doorkeeper = Doorkeeper(gate)
+    stays, goes = Meeting(doorkeeper), Meeting(doorkeeper)
+    for meeting, who in ((stays, root()), (goes, Credentials("king", king.secret))):
+        answers = FollowerAnswers(who)
+        meeting.challenged.data_received(answers.hello())
+        meeting.challenged.data_received(answers.receive(meeting.wire.sent))
+        assert meeting.wire.protocol is meeting.peer
+    async with running(doorkeeper.keep_watching(clock), "watching"):
+        await clock.advance(WATCH_EVERY_MS)
+        assert not goes.wire.aborted
+        gate.users.put(replace(king, status=UserStatus.DISABLE))
+        await clock.advance(WATCH_EVERY_MS)
+        assert (stays.wire.aborted, goes.wire.aborted) == (False, True)

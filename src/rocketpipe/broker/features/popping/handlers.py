@@ -126,6 +126,11 @@ class PopHandlers:
             call.waited = True
             found = await self._waiting.wait(*line, until_ms, ask.choice)
             await call.peer.drained()  # others of its waits were answered meanwhile
+            try:
+                call.check_again(request)
+            except RequestRejected:
+                self._waiting.wake(*line)  # what came is not for this one: the next, then
+                raise
             if found:
                 looks = 0
                 ask = replace(ask, topic=self._topic(request.topic, request.queue_id))

@@ -107,9 +107,13 @@ class ReplyHandlers:
         asker = named.get(properties.REPLY_TO_CLIENT)
         if asker is None:
             raise _in_vain(f"reply message properties[{properties.REPLY_TO_CLIENT}] is null")
-        client = self._connected.producer(asker)
-        if client is None:
+        called = self._connected.producers_called(asker)
+        if not called:
             raise _in_vain(f"push reply message fail, channel of <{asker[:255]}> not found.")
+        client = called[0]
+        if any(each.by_name != client.by_name for each in called):
+            # Whose it is cannot be told, and who only says to be the asker is not to read it.
+            raise _in_vain(f"push reply message fail, several users say to be <{asker[:255]}>.")
         now_ms = self._clock.now_ms()
         pushed = properties.edited(
             request.properties.encode("utf-8", "replace"), {properties.PUSH_REPLY_TIME: str(now_ms)}

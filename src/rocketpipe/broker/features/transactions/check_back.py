@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.features.transactions.decisions import Asked, Decisions
@@ -222,7 +222,15 @@ def _age_ms(half: Half, now_ms: int) -> int:
 class ProducerGroups:
     """Asks the producers of a group in turn, each time another one."""
 
-    def __init__(self, connected: ClientTable, broker_name: str, store_host: bytes) -> None:
+    def __init__(
+        self,
+        connected: ClientTable,
+        broker_name: str,
+        store_host: bytes,
+        may_decide: Callable[[Any, str], bool] = lambda by, topic: True,
+    ) -> None:
+        """``may_decide`` tells whether somebody may send to a topic, and so be shown a message."""
+        self._may_decide = may_decide
         self._connected = connected
         self._broker_name = broker_name
         self._store_host = store_host
@@ -243,7 +251,11 @@ class ProducerGroups:
             broker_name=self._broker_name,
             message=encode_record(half_messages.as_asked(half, placed, self._store_host)),
         )
-        members = self._connected.producers(group)
+        topic = said.get(properties.REAL_TOPIC, "")
+        # Whoever connects may say to be of a group: the message is for those who could send it.
+        members = [
+            each for each in self._connected.producers(group) if self._may_decide(each.by, topic)
+        ]
         self._turn += 1
         for number in range(len(members)):
             client = members[(self._turn + number) % len(members)]

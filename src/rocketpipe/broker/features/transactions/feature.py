@@ -44,7 +44,8 @@ def transactions(core: Core) -> Feature:
         destinations=core.destinations,
         ended=partial(_count_end, core.stats.counts, core.clock),
     )
-    producers = ProducerGroups(core.connected, core.config.name, core.store_host)
+    may_decide = {} if core.gate is None else {"may_decide": core.gate.may_publish}
+    producers = ProducerGroups(core.connected, core.config.name, core.store_host, **may_decide)
     checks = CheckBack(
         core.settings.now,
         core.store,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Final, NoReturn, cast
 
 from rocketpipe.auth.gate import Gate, host_of
 from rocketpipe.auth.policy import is_from
 from rocketpipe.auth.secret import Secret
 from rocketpipe.broker.replication.challenge import MAGIC, PATIENCE_S, LeaderAsks, NotProven
+from rocketpipe.clock import Clock
 from rocketpipe.remoting.accepting import address_text
+
+#: How often it looks whether those who follow still may.
+WATCH_EVERY_MS: Final = 1000
 
 
 class Doorkeeper:
@@ -23,6 +27,8 @@ class Doorkeeper:
         """
         self._gate = gate
         self._plain_from = tuple(plain_from)
+        #: As whom each follows.
+        self._following: dict[asyncio.Transport, str] = {}
 
     def takes_plain(self, address: str) -> bool:
         """Whether one from there is let in as it is."""
@@ -40,9 +46,33 @@ class Doorkeeper:
         self._gate.failures.failed(host_of(address), "no follower")
         self._gate.audit.refused(name[:64], address, "follow", "", reason)
 
-    def entered(self, address: str, name: str) -> None:
+    def entered(self, address: str, name: str, transport: asyncio.Transport) -> None:
         """Tell who was."""
         self._gate.audit.did(name, address, "follow", "")
+        self._following[transport] = name
+
+    async def keep_watching(self, clock: Clock) -> NoReturn:
+        """Have those go who could not come any more: a follower asks once, and is then told all."""
+        seen = self._gate.users.version
+        while True:
+            await clock.sleep(WATCH_EVERY_MS)
+            self._forget_gone()
+            if self._gate.users.version is not seen:
+                seen = self._gate.users.version
+                self.dismiss()
+
+    def dismiss(self) -> None:
+        """End the connections of those who may follow no more."""
+        for transport, name in list(self._following.items()):
+            if not self.secrets_of(name):
+                del self._following[transport]
+                address = address_text(transport.get_extra_info("peername"))
+                self.refused(address, name, "it may follow no more")
+                transport.abort()
+
+    def _forget_gone(self) -> None:
+        for transport in [each for each in self._following if each.is_closing()]:
+            del self._following[transport]
 
 
 class Challenged(asyncio.Protocol):
@@ -93,7 +123,7 @@ class Challenged(asyncio.Protocol):
         if sent:
             self._transport.write(sent)
         if rest is not None:
-            self._keeper.entered(self._address, self._asks.name)
+            self._keeper.entered(self._address, self._asks.name, self._transport)
             self._hand_on(rest)
 
     def connection_lost(self, exc: Exception | None) -> None:
