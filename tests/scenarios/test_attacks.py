@@ -262,7 +262,7 @@ async def test_who_waits_for_messages_is_given_none_that_come_after_the_right_is
             asyncio.create_task(caller.call(place.broker, pulling, 60_000)),
             asyncio.create_task(other.call(place.broker, popping, 60_000)),
         ]
-        while not await both_wait():
+        while not await both_wait():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
         await place.ask(changed[way], ROOT)
         await place.ask(send(key="K2"), ROOT)

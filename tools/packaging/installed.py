@@ -40,8 +40,14 @@ OPTIONAL = {
     "uvloop",
     "kazoo",
     "opentelemetry",
+    "starlette",
+    "uvicorn",
+    "google",
+    "cryptography",
 }
 MAY_LACK = (
+    "rocketpipe.console",
+    "rocketpipe.proxy",
     "rocketpipe.coordination",
     "rocketpipe.jobs",
     "rocketpipe.otel",
