@@ -40,7 +40,8 @@ class Cluster:
         self._stack = AsyncExitStack()
         self._producer: Producer | None = None
         self._starting = asyncio.Lock()
-        self._looked_ms = session.clock.monotonic_ms()
+        # Nobody has yet: a cluster that asks who asks would refuse, and note it, again and again.
+        self._looked_ms = session.clock.monotonic_ms() - IDLE_MS
         #: What the last check-up found, and when.
         self.findings: tuple[Finding, ...] = ()
         self.found_ms: int | None = None

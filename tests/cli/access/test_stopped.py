@@ -18,6 +18,7 @@ from rocketpipe.client.admin.access.users import UserAdmin
 from rocketpipe.errors import ConfigError
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
+from rocketpipe.store.roster import begun
 from rocketpipe.store.state.run_files import locked
 from rocketpipe.testing.simulation.disk import SimDisk
 from rocketpipe.testing.simulation.sim_fault import PowerCut
@@ -136,3 +137,17 @@ async def _do(change: str, users: UserAdmin, *, again: bool = False) -> None:
         await users.disable("alice")
     elif await users.find("alice") is not None:
         await users.delete("alice")
+
+
+def test_users_that_several_brokers_have_in_common_are_found(tmp_path: Path) -> None:
+    disk = Disk()
+    begun("broker-a", taken=False).grown(2).save(tmp_path, disk)
+    common = StoreLayout(tmp_path).config
+    common.mkdir()
+    UserTable.opened(disk, common).put(
+        User(name="admin", secret=Secret("a-secret-of-some-length"), type=UserType.SUPER)
+    )
+    with stopped(tmp_path) as servers:
+        (users, _) = servers.tables[str(common)]
+        assert [user.name for user in users.all()] == ["admin"]
+        assert list(servers.tables) == [str(common)]

@@ -1,8 +1,8 @@
 """Users and rights of servers that do not run, in the files that these keep them in.
 
-    DIR/config/            of a broker
-    DIR/namesrv/auth/      of the NameServer that `serve` runs beside it
-    DIR/BROKER/config/     of each of several brokers
+    DIR/config/            of a broker, or of all that `serve` runs there
+    DIR/namesrv/auth/      of a NameServer beside it that has users of its own
+    DIR/BROKER/config/     of one of several brokers that has
     DIR/users.json         DIR itself, where it is what `authConfigPath` named
 
 It is the way back in for who was locked out: whoever may write these files is let in by nobody.
@@ -115,7 +115,8 @@ def stopped(data: Path, disk: Disk | None = None) -> Iterator[StoppedServers]:
                     stack.enter_context(locked(disk, StoreLayout(root)))
                 except StoreLocked:
                     raise StillRunning(root) from None
-        places = [StoreLayout(root).config for root in roots]
+        # Several brokers of a directory have their users in common, beside their stores.
+        places = list(dict.fromkeys(StoreLayout(root).config for root in (data, *roots)))
         if (data / "namesrv").is_dir():
             places.append(data / "namesrv" / "auth")
         with_users = [each for each in places if (each / USERS_FILE).exists()]
