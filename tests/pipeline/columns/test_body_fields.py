@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
+import fastavro
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
@@ -101,3 +104,26 @@ def test_with_a_registry_bodies_begin_with_the_id_of_its_schema(registry: Schema
     sent = how.messages(pa.RecordBatch.from_pydict({"city": ["a"], "cents": [7]}))
     head = b"\0" + number.to_bytes(4, "big")
     assert sent.column("body").to_pylist() == [head + b"\x02a\x0e\x00"]
+
+
+def test_moments_are_told_as_those_of_utc_whatever_the_zone_of_the_frame() -> None:
+    moment = datetime(2026, 11, 17, 12, tzinfo=UTC)
+    schema = json.dumps(
+        {
+            "type": "record",
+            "name": "Click",
+            "fields": [
+                {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+            ],
+        }
+    )
+    for given in ({"encode": "json"}, {"encode": "avro", "encodeSchema": schema}):
+        how = fields("at TIMESTAMP", **given)
+        for zone in ("UTC", "Europe/Oslo"):
+            column = pa.array([moment], pa.timestamp("us", zone))
+            (body,) = how.messages(pa.RecordBatch.from_arrays([column], ["at"]))["body"].to_pylist()
+            if given["encode"] == "json":
+                assert datetime.fromisoformat(json.loads(body)["at"]) == moment
+            else:
+                found = fastavro.schemaless_reader(io.BytesIO(body), json.loads(schema))
+                assert found == {"at": moment}

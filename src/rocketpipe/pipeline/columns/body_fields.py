@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import Any, Final
 
 import pyarrow as pa
@@ -60,12 +61,12 @@ class BodyFields:
         fields = given if wanted is None else _matched(given, wanted, loaded, is_struct)
         made = cls(
             encoding.encode,
-            to_arrow_schema(fields),
+            _arrow_schema(fields),
             "" if loaded is None else loaded.text,
             head,
             is_struct,
         )
-        _check_casts(to_arrow_schema(given), made.fields)
+        _check_casts(_arrow_schema(given), made.fields)
         assert made.write is not None  # what is wrong with the schema shows here
         return made
 
@@ -108,6 +109,14 @@ class BodyFields:
             raise BadRow(field.name, first_row, f"or of one behind it: {_said(error)}") from error
         fix = plain(field.type)
         return values if fix is None else [fix(value) for value in values]
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """Columns as Arrow has them; moments are those of UTC, which later Sparks want to be told."""
+    told: dict[str, Any] = {}
+    if "timezone" in signature(to_arrow_schema).parameters:
+        told["timezone"] = "UTC"
+    return to_arrow_schema(schema, **told)
 
 
 def as_sent(schema: StructType) -> StructType:
