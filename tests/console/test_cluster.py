@@ -7,7 +7,7 @@ from tests.console.support.shop import Shop
 from tests.ports import lasting_ports
 
 from rocketpipe import Session
-from rocketpipe.console.cluster import Cluster, disk, rate
+from rocketpipe.console.cluster import Cluster
 
 
 @pytest.mark.scenario
@@ -28,10 +28,3 @@ async def test_a_cluster_that_does_not_answer_has_no_points() -> None:
     async with Cluster(Session(f"127.0.0.1:{port}")) as cluster:
         await cluster.sample_once()
         assert cluster.rings.points("in") == {"times": [], "values": []}
-
-
-def test_rates_and_ratios_are_read_as_brokers_tell_them() -> None:
-    assert rate("12.5 3.0 1.0") == 12.5
-    assert rate("") == rate(None) == rate("x") == 0.0
-    assert disk({"commitLogDiskRatio": "0.25"}) == 25.0
-    assert disk({}) == disk({"commitLogDiskRatio": "x"}) == 0.0

@@ -118,30 +118,13 @@ class Cluster:
 
     async def _rates(self, broker: str) -> tuple[float, float, float] | None:
         try:
-            facts = await self.admin.brokers.runtime(broker)
+            load = await self.admin.brokers.load(broker)
         except RocketPipeError:
             return None
-        return rate(facts.get("putTps")), rate(facts.get("getTransferredTps")), disk(facts)
+        return load.in_rate, load.out_rate, load.disk_percent
 
     async def _lag(self, group: str) -> float | None:
         try:
             return (await self.admin.progress.of_group(group)).lag
         except RocketPipeError:
             return None
-
-
-def rate(text: str | None) -> float:
-    """The first of the rates that a broker tells at once: that of the last ten seconds."""
-    first = (text or "").split(" ")[0]
-    try:
-        return float(first)
-    except ValueError:
-        return 0.0
-
-
-def disk(facts: dict[str, str]) -> float:
-    """How full the disk of a broker's log is, in percent."""
-    try:
-        return float(facts.get("commitLogDiskRatio", "0")) * 100
-    except ValueError:
-        return 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketpipe.client.admin.admin import Admin
+from rocketpipe.client.admin.brokers import BrokerLoad
 from rocketpipe.client.admin.fleet import NoBroker
 from rocketpipe.errors import RequestRejected
 from rocketpipe.testing import Cluster
@@ -62,3 +63,14 @@ async def test_a_broker_tells_of_itself_and_takes_changes(admin: Admin) -> None:
     await admin.brokers.clean_queues(broker="broker-a")
     await admin.brokers.clean_topics()
     await admin.brokers.delete_expired()
+
+
+def test_rates_and_ratios_are_read_as_brokers_tell_them() -> None:
+    facts = {
+        "putTps": "12.5 3.0 1.0",
+        "getTransferedTps": "4.5 1.0 1.0",
+        "commitLogDiskRatio": "0.25",
+        "remainHowManyDataToFlush": "7 B",
+    }
+    assert BrokerLoad.of(facts) == BrokerLoad(12.5, 4.5, 25.0, "7 B")
+    assert BrokerLoad.of({"putTps": "x", "commitLogDiskRatio": ""}) == BrokerLoad(0.0, 0.0, 0.0, "")

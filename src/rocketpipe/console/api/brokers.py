@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from rocketpipe.client.admin.brokers import BrokerLoad
 from rocketpipe.client.admin.fleet import each
 from rocketpipe.console.answers import Problem
 from rocketpipe.console.asking import Ask, change, get
-from rocketpipe.console.cluster import disk, rate
 from rocketpipe.console.noting import check_typed, noted
 from rocketpipe.errors import RocketPipeError
 
@@ -110,11 +110,12 @@ def redacted(key: str, value: str) -> str:
 
 
 def _fares(facts: dict[str, str]) -> dict[str, Any]:
+    load = BrokerLoad.of(facts)
     return {
         "version": facts.get("brokerVersionDesc"),
-        "in": rate(facts.get("putTps")),
-        "out": rate(facts.get("getTransferredTps")),
-        "disk": round(disk(facts), 1),
+        "in": load.in_rate,
+        "out": load.out_rate,
+        "disk": round(load.disk_percent, 1),
         "unsynced": _whole(facts.get("remainHowManyDataToFlush")),
         "boot_ms": _whole(facts.get("bootTimestamp")),
     }
