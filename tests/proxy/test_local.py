@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 import grpc
@@ -18,33 +17,18 @@ from tests.proxy.support.calling import (
     message,
     named,
     publishing,
+    signed,
     subscribing,
 )
 
 from rocketpipe.auth.credentials import Credentials
 from rocketpipe.auth.infos import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from rocketpipe.auth.secret import Secret
-from rocketpipe.auth.signature import SigningKey, sign_date
 from rocketpipe.protocol.requests.users import CreateAcl, CreateUser, UpdateUser
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 pytestmark = [pytest.mark.scenario, pytest.mark.asyncio(loop_scope="module")]
-
-
-def signed(client: GrpcClient, user: str, secret: str, stamp: str | None = None) -> GrpcClient:
-    """The same client, as somebody."""
-    stamp = time.strftime("%Y%m%dT%H%M%SZ") if stamp is None else stamp
-    signature = sign_date(SigningKey(Secret(secret)), stamp)
-    return GrpcClient(
-        client.channel,
-        {
-            **client.metadata,
-            "x-mq-date-time": stamp,
-            "authorization": f"MQv2-HMAC-SHA1 Credential={user}//Rocketmq, "
-            f"SignedHeaders=x-mq-date-time, Signature={signature.upper()}",
-        },
-    )
 
 
 ROOT = Credentials("root", Secret("roots-secret-text"))

@@ -226,8 +226,10 @@ class Gate:
         who = f"{SUBJECT_PREFIX}{shown} is not let in" if name else "nobody is let in unnamed"
         raise RequestRejected(ResponseCode.NO_PERMISSION, f"{who}: {reason}.")
 
-    def allow(self, by: Principal | None, asked: Request[Any]) -> None:
-        """Let somebody do what they ask.
+    def allow(
+        self, by: Principal | None, asked: Request[Any], around: Surroundings | None = None
+    ) -> None:
+        """Let somebody do what they ask; ``around`` is known of this request alone.
 
         Raises:
             RequestRejected: If they may not.
@@ -235,7 +237,7 @@ class Gate:
         changes = type(asked) in CHANGES
         wanted: list[Wanted] = []
         if changes or by is None or not (by.is_super or not self._authorizes):
-            wanted = wants(asked, self.around)
+            wanted = wants(asked, around or self.around)
         for each in wanted:
             self._check(by, asked, each)
         if changes and by is not None:

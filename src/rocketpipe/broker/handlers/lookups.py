@@ -6,9 +6,8 @@ from typing import Final
 
 from rocketpipe.broker.intake.intake import unreadable
 from rocketpipe.errors import InvalidName, RecordError, RequestRejected, StoreError
-from rocketpipe.model.names import check_topic, is_system_topic
+from rocketpipe.model.names import check_topic
 from rocketpipe.model.offsets import LogOffset
-from rocketpipe.model.properties import REAL_TOPIC
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.requests.lookups import (
     QueryMessage,
@@ -17,6 +16,7 @@ from rocketpipe.protocol.requests.lookups import (
     ViewMessageReply,
 )
 from rocketpipe.record.codec import RecordView
+from rocketpipe.record.real_topic import real_topic
 from rocketpipe.remoting.router import Call, handles
 from rocketpipe.store.errors import RecordCorrupt, RecordMissing
 from rocketpipe.store.message_store import MessageStore
@@ -31,10 +31,7 @@ MAX_ANSWER_BYTES: Final = 8 << 20
 def topic_at(store: MessageStore, offset: int) -> str | None:
     """The topic of the message at a place in the log, as its readers know it; None if none is."""
     try:
-        view = RecordView(store.record_at(LogOffset(offset)))
-        topic = view.topic
-        # Of other messages it is their sender's word.
-        return view.properties.get(REAL_TOPIC, topic) if is_system_topic(topic) else topic
+        return real_topic(RecordView(store.record_at(LogOffset(offset))))
     except (StoreError, RecordError, ValueError):
         return None
 

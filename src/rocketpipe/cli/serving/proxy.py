@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
-from rocketpipe.auth.config import AuthConfig
+from rocketpipe.auth.opening import keep_looking, open_gate
 from rocketpipe.background import running
 from rocketpipe.cli.serving import (
     banner,
@@ -25,11 +25,14 @@ from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.descriptors import raise_limit
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.remoting.tls_settings import Mode
+from rocketpipe.store.files.disk import Disk
 
 if TYPE_CHECKING:
     from rocketpipe.proxy.remote.backend import RemoteBackend
     from rocketpipe.proxy.remote.config import ProxyServerConfig
 
+#: Where its users are, in the directory of its data.
+_USERS: Final = "auth"
 #: How often it looks whether there is a cluster, for those who ask whether it is ready.
 LOOK_EVERY_MS: Final = 10_000
 
@@ -40,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Serve clients of RocketMQ 5, which speak gRPC, in front of a cluster of RocketPipe's or "
         "Apache's brokers, until SIGINT or SIGTERM. When it serves, it says so, and last comes a "
         "line that begins with 'ready' and names its address. Brokers with access control know it "
-        "by one user, ROCKETPIPE_ACCESS_KEY, and so all who come by it."
+        "by one user, innerClientAuthenticationCredentials or ROCKETPIPE_ACCESS_KEY; with "
+        "authenticationEnabled it asks itself who comes, by users of its own (DATA/auth)."
     )
     parser.add_argument(
         "-n",
@@ -62,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
-    process.set_up_log(options.log_level)
+    process.set_up_log(options.log_level, options.log_format)
     if importlib.util.find_spec("grpc") is None:
         raise ConfigError("proxy", f"grpcio is not installed: {grpc_option.INSTALL}")
     # Here, as grpcio is an extra.
@@ -86,26 +90,28 @@ def run(options: argparse.Namespace) -> int:
         settings.print_items(proxy_items(config, choice))
         return 0
     origin = choice.origin("bindAddress")
-    settings.refuse_strangers(config.host, origin, insecure=options.insecure)
-    _refuse_to_lend(insecure=options.insecure)
+    guarded = options.insecure or config.authenticates
+    settings.refuse_strangers(config.host, origin, insecure=guarded)
+    _refuse_to_lend(config, insecure=guarded)
     http_option.refuse_strangers(options)
     settings.tell_of(choice)
     raise_limit()
     return process.serve_until_signal(_Starting(options, config).start)
 
 
-def _refuse_to_lend(*, insecure: bool) -> None:
+def _refuse_to_lend(config: ProxyServerConfig, *, insecure: bool) -> None:
     """Refuse to let strangers do what a user may, unless that is said aloud.
 
     Raises:
-        ConfigError: If the environment names one, as whom it would ask.
+        ConfigError: If the settings or the environment name one, as whom it would ask.
     """
-    own = credentials_of()
+    own = config.inner_client() or credentials_of()
     if own is not None and not insecure:
         raise ConfigError(
             ACCESS_KEY,
-            f"whoever connects, without a login, could do all that {own.access_key!r} may: serve a "
-            "broker with --grpc, which asks who comes; or say --insecure, as a user of few rights",
+            f"whoever connects, without a login, could do all that {own.access_key!r} may: set "
+            "authenticationEnabled, so that this proxy asks who comes; or say --insecure, as a "
+            "user of few rights",
         )
 
 
@@ -125,12 +131,22 @@ class _Starting:
         config, options, clock = self._config, self._options, SystemClock()
         watched, http = await http_option.opened(stack, options, config.tls)
         outgoing = None if config.tls is None else config.tls.outgoing
+        data = config.data.expanduser()
+        gate = open_gate(
+            config, disk=Disk(), clock=clock, usual=data / _USERS, cluster=config.auth_cluster
+        )
+        if gate is not None:
+            await stack.enter_async_context(running(keep_looking(gate, clock), "users"))
         backend = await stack.enter_async_context(
             RemoteBackend.opened(
-                ";".join(config.name_servers), tls=outgoing, max_body_bytes=config.max_body_bytes
+                ";".join(config.name_servers),
+                tls=outgoing,
+                max_body_bytes=config.max_body_bytes,
+                gate=gate,
+                credentials=config.inner_client(),
             )
         )
-        kept = config.data.expanduser() / grpc_option.CERTIFICATES
+        kept = data / grpc_option.CERTIFICATES
         front = await stack.enter_async_context(Front.opened(config.tls, kept, config.host, clock))
         watched.add(lambda: self._problem, front.families)
         address = await stack.enter_async_context(
@@ -159,7 +175,7 @@ class _Starting:
         )
         yield from banner.http(http, config.tls)
         hosts = [config.host, *([options.http[0]] if options.http else [])]
-        yield banner.access(hosts, AuthConfig())
+        yield banner.access(hosts, config)
         yield from hints.faster()
 
     async def _look(self, backend: RemoteBackend) -> None:

@@ -2,7 +2,8 @@
 
 What the service asks goes on by the client's own parts: its routes, leaders, connections and
 heartbeats. Brokers know this process as one client (see ``members``) and by one user, if they have
-access control: that of its session.
+access control: that of its session. So who comes to this process is judged here, by users and
+rights of its own.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
+from rocketpipe.auth.credentials import Credentials
+from rocketpipe.auth.gate import Gate
+from rocketpipe.auth.needs import Surroundings
 from rocketpipe.client.admin.fleet import Fleet, NoBroker
 from rocketpipe.client.session import Session
 from rocketpipe.clock import Clock
-from rocketpipe.errors import NoRoute, RequestRejected, RocketPipeError
+from rocketpipe.errors import NoRoute, RecordError, RequestRejected, RocketPipeError
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.flags import Transaction, transaction_of
 from rocketpipe.model.group import GroupSettings
@@ -24,13 +29,18 @@ from rocketpipe.model.route import MessageQueue, TopicRoute
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.protocol.request import Request
-from rocketpipe.protocol.requests.clients import HeartbeatData
+from rocketpipe.protocol.requests.clients import Heartbeat, HeartbeatData
 from rocketpipe.protocol.requests.groups import GetGroupConfig
-from rocketpipe.protocol.requests.sending import SendMessage
+from rocketpipe.protocol.requests.lookups import ViewMessageById
+from rocketpipe.protocol.requests.routes import GetRouteInfoByTopic
+from rocketpipe.protocol.requests.sending import SendMessage, SendMessageBack
 from rocketpipe.protocol.requests.topics import GetTopicConfig
+from rocketpipe.protocol.requests.transactions import EndTransaction
 from rocketpipe.proxy.backend import Client
 from rocketpipe.proxy.remote.lookups import Lookups
 from rocketpipe.proxy.remote.members import GrpcMembers, MemberCallbacks
+from rocketpipe.record.codec import RecordView
+from rocketpipe.record.real_topic import real_topic
 from rocketpipe.remoting.tls_settings import TlsSettings
 
 ReplyT = TypeVar("ReplyT")
@@ -51,10 +61,18 @@ class ProxySession(Session):
         *,
         clock: Clock | None = None,
         tls: bool | TlsSettings | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        """Prepare it; the environment says by which user it is known, as for any client."""
+        """Prepare it; without ``credentials`` the environment says by which user it is known."""
         self._grpc = members  # what brokers ask is answered by it
-        super().__init__(name_servers, clock=clock, unit="grpc-proxy", tls=tls)
+        super().__init__(
+            name_servers,
+            clock=clock,
+            unit="grpc-proxy",
+            tls=tls,
+            access_key=None if credentials is None else credentials.access_key,
+            secret_key=None if credentials is None else credentials.secret,
+        )
 
     def name_of(self, address: str) -> str | None:
         """The name of the broker that is at an address, if it is known."""
@@ -78,9 +96,15 @@ class RemoteBackend:
     checks_message_types = True
 
     def __init__(
-        self, session: ProxySession, members: GrpcMembers, max_body_bytes: int = MAX_BODY_BYTES
+        self,
+        session: ProxySession,
+        members: GrpcMembers,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        gate: Gate | None = None,
     ) -> None:
+        """``gate`` says who is let in, and what they may do; without one everybody is."""
         self._session = session
+        self._gate = gate
         self._members = members
         self._fleet = Fleet(session)
         self.max_body_bytes = max_body_bytes
@@ -97,17 +121,22 @@ class RemoteBackend:
         clock: Clock | None = None,
         tls: bool | TlsSettings | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
+        gate: Gate | None = None,
+        credentials: Credentials | None = None,
     ) -> AsyncIterator[RemoteBackend]:
         """A backend of the cluster of these NameServers, inside the block.
+
+        Brokers know it by ``credentials``, or by what the environment says.
 
         Raises:
             ValueError: If they are no list such as ``a:9876;b:9876``.
             ConfigError: If the environment says of TLS or users what has no sense.
         """
         members = GrpcMembers()
-        async with ProxySession(name_servers, members, clock=clock, tls=tls) as session:
+        asking = ProxySession(name_servers, members, clock=clock, tls=tls, credentials=credentials)
+        async with asking as session:
             session.join(members)
-            yield cls(session, members, max_body_bytes)
+            yield cls(session, members, max_body_bytes, gate)
 
     async def brokers(self) -> int:
         """How many brokers have a leader now, to say whether there is anybody to ask.
@@ -119,10 +148,13 @@ class RemoteBackend:
 
     # What the service asks
 
-    def admit(self, metadata: Mapping[str, str], address: str, rpc: str) -> None:
-        """Let everybody in: brokers know this process, not those behind it."""
+    def admit(self, metadata: Mapping[str, str], address: str, rpc: str) -> Any:
+        gate = self._gate
+        return None if gate is None else gate.admit_call(metadata, address, rpc)
 
     async def route(self, topic: str, by: Any) -> TopicRoute:
+        if self._gate is not None:
+            self._gate.allow(by, GetRouteInfoByTopic(topic=topic))
         try:
             return await self._session.routes.get(topic)
         except NoRoute as error:
@@ -138,6 +170,8 @@ class RemoteBackend:
         self, broker: str, request: Request[ReplyT], client: Client, by: Any, timeout_ms: int
     ) -> ReplyT:
         session = self._session
+        if self._gate is not None:
+            self._gate.allow(by, request, await self._around(broker, request, timeout_ms))
         if isinstance(request, SendMessage):
             request = cast("Request[ReplyT]", _as_others_want_it(request))
         topic = getattr(request, "topic", None)
@@ -151,6 +185,8 @@ class RemoteBackend:
         return await session.caller.call(await self._leader(broker), request, timeout_ms)
 
     async def beat(self, client: Client, data: HeartbeatData, by: Any) -> None:
+        if self._gate is not None:
+            self._gate.allow(by, Heartbeat(data=data))
         if not self._members.beat(client, data):
             return
         for topic in {
@@ -169,6 +205,30 @@ class RemoteBackend:
 
     async def leave(self, client: Client) -> None:
         await self._session.unregister(*self._members.leave(client))
+
+    async def _around(
+        self, broker: str, request: Request[Any], timeout_ms: int
+    ) -> Surroundings | None:
+        """What is known of a message that is named by its place: the topic that it is really of.
+
+        Raises:
+            RocketPipeError: If the broker does not answer: then nobody is let through.
+        """
+        assert self._gate is not None, "nobody is judged"
+        if isinstance(request, EndTransaction):
+            place = request.commit_log_offset
+        elif isinstance(request, SendMessageBack):
+            place = request.offset
+        else:
+            return None
+        address = await self._leader(broker)
+        try:
+            asked = ViewMessageById(offset=place)
+            reply = await self._session.caller.call(address, asked, timeout_ms)
+            topic = real_topic(RecordView(reply.message))
+        except (RequestRejected, RecordError, ValueError):
+            return None  # there is no such message: the broker says so too
+        return replace(self._gate.around, topic_at={int(place): topic}.get)
 
     # Whom it asks
 

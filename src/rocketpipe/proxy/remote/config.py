@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocketpipe.auth.config import AuthConfig
 from rocketpipe.config.load import Choice, Given
 from rocketpipe.config.setting import Setting, setting, settings_of
 from rocketpipe.proxy.config import DEFAULT_PORT
@@ -16,7 +17,7 @@ from rocketpipe.remoting.tls_settings import TlsConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyServerConfig:
+class ProxyServerConfig(AuthConfig):
     """A gRPC port in a process of its own: where it listens, and for which cluster.
 
     Raises:
@@ -35,7 +36,7 @@ class ProxyServerConfig:
     data: Path = setting(
         "storePathRootDir",
         default=Path("~/rocketpipe-proxy"),
-        help="where its own certificate is kept, if it is given none",
+        help="where its own certificate is kept, if it is given none, and its users, in `auth`",
     )
     max_body_bytes: int = setting(
         "maxMessageSize",
@@ -43,6 +44,11 @@ class ProxyServerConfig:
         least=1,
         unit="bytes",
         help="the longest body that is taken; brokers have a limit of their own",
+    )
+    auth_cluster: str = setting(
+        "authClusterName",
+        default="DefaultCluster",
+        help="the cluster whose rights (`Cluster:…`) are asked for here",
     )
     tls: TlsConfig | None = None
 
@@ -68,6 +74,7 @@ def load_proxy(given: Sequence[Given]) -> tuple[ProxyServerConfig, Choice]:
     choice = Choice(given, proxy_settings(), heard=HEARD)
     values = choice.values(settings_of(ProxyServerConfig))
     config: ProxyServerConfig = choice.build(ProxyServerConfig, **values, tls=tls_of(choice))
+    config.check_auth()
     return config, choice
 
 
