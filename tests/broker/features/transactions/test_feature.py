@@ -33,6 +33,7 @@ async def test_it_answers_decisions_and_asks_for_them(tmp_path: Path) -> None:
         stamp=parts.stamp,
         connected=ClientTable(),
         stats=Stats(parts.clock),
+        gate=None,
         clock=parts.clock,
     )
     feature = transactions(cast("Any", core))
