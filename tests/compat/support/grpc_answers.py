@@ -48,6 +48,7 @@ async def make_names(name_servers: str) -> None:
 
 Probe = Callable[[Asking], Awaitable[Answer]]
 PROBES: Final[dict[str, Probe]] = {}
+_TRIES: Final = 20
 
 
 def probe(asked: Probe) -> Probe:
@@ -465,9 +466,17 @@ async def answers_of(address: str) -> dict[str, Answer]:
     async with Asking.connected(address, "answers") as asking:
         await asking.settle(subscribing("g-plain"))
         for name, asked in PROBES.items():
-            try:
-                answer = await asked(asking)
-            except grpc.aio.AioRpcError as error:
-                answer = f"gRPC {error.code().name}"
-            found[name.replace("_", " ")] = answer
+            found[name.replace("_", " ")] = await _answer(asked, asking)
     return found
+
+
+async def _answer(asked: Probe, asking: Asking) -> Answer:
+    for _ in range(_TRIES):
+        try:
+            return await asked(asking)
+        except grpc.aio.AioRpcError as error:
+            answer = f"gRPC {error.code().name}"
+            # The client's own word for a call that was ended while it wrote: what by is not known.
+            if error.code() is not grpc.StatusCode.INTERNAL:
+                break
+    return answer
