@@ -20,9 +20,9 @@ pin() {
 }
 
 pin build
-pin dev pyproject.toml --extra avro --extra cluster --extra compression --extra console \
+pin dev pyproject.toml --extra arrow --extra avro --extra celery --extra cluster --extra compression --extra console \
   --extra delta --extra fast --extra grpc --extra iceberg --extra otel --extra pipelines \
-  --extra postgres --extra protobuf --extra spark --extra tls \
+  --extra postgres --extra protobuf --extra spark --extra taskiq --extra tls \
   -c requirements/build.txt
 pin server pyproject.toml --extra cluster --extra compression --extra fast --extra tls -c requirements/dev.txt
 pin demo --no-deps
