@@ -52,7 +52,7 @@ def present_ranges(
         wanted.cut(_there(queue, begins[queue], finishes[queue], ends[queue], options.on_gap))
         for queue in queues
     )
-    return [in_time for each in ranges if (in_time := _in_time(places, each, wanted)).count > 0]
+    return [found for each in ranges if (found := in_time(places, each, wanted)).count > 0]
 
 
 def _there(
@@ -66,7 +66,7 @@ def _there(
     return QueueRange(queue, start, max(start, min(finish, greatest)))
 
 
-def _in_time(places: OffsetReader, whole: QueueRange, wanted: RowFilter) -> QueueRange:
+def in_time(places: OffsetReader, whole: QueueRange, wanted: RowFilter) -> QueueRange:
     """What of a range was stored when the query wants it.
 
     Times of a queue only grow, unless its broker's clock was set back: then a search by time

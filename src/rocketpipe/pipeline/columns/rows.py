@@ -92,8 +92,7 @@ class UnreadableMessage(RocketPipeError):
     def __init__(self, broker: str, queue_id: int, queue_offset: int, reason: str) -> None:
         super().__init__(
             f"message {queue_offset} in queue {queue_id} of broker {broker!r} "
-            f"cannot be read: {reason}; go on without it with "
-            '.option("onBadMessage", "null"), "skip" or "quarantine"'
+            f"cannot be read: {reason}; go on without it with onBadMessage=null, skip or quarantine"
         )
         self.broker = broker
         self.queue_id = queue_id
