@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rocketpipe.errors import RocketPipeError
 
 if TYPE_CHECKING:
-    from rocketpipe.arrow.scan import TopicScan, scan
+    from rocketpipe.arrow.topic_scan import TopicScan, scan
     from rocketpipe.pipeline.columns.rows import ColumnError, UnreadableMessage
     from rocketpipe.pipeline.log.directory import LogNotFound
     from rocketpipe.pipeline.options.text import OptionError
@@ -38,10 +38,10 @@ _HOME = {
     "MessagesGone": "pipeline.planning.gaps",
     "OptionError": "pipeline.options.text",
     "QueuesUnreachable": "pipeline.planning.offset_reader",
-    "TopicScan": "arrow.scan",
+    "TopicScan": "arrow.topic_scan",
     "UnknownTopic": "pipeline.planning.offset_reader",
     "UnreadableMessage": "pipeline.columns.rows",
-    "scan": "arrow.scan",
+    "scan": "arrow.topic_scan",
 }
 
 

@@ -146,7 +146,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, str | int):
         return str(value)
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     return _joined(name, value)
 
 
