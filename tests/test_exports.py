@@ -17,6 +17,7 @@ import rocketpipe
 ROOT = Path(__file__).parent.parent
 PUBLIC = (
     "rocketpipe",
+    "rocketpipe.arrow",
     "rocketpipe.blocking",
     "rocketpipe.errors",
     "rocketpipe.jobs",

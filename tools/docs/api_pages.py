@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import rocketpipe
+import rocketpipe.arrow
 import rocketpipe.blocking
 import rocketpipe.jobs
 import rocketpipe.pipeline
@@ -183,6 +184,11 @@ PAGES: Final[dict[str, Page]] = {
         ),
         _spark_options,
     ),
+    "arrow": Page(
+        "Arrow",
+        "Told by example in [a topic in DuckDB, Polars and pandas](../../how-to/arrow.md).",
+        _of("rocketpipe.arrow", "scan", "TopicScan*"),
+    ),
     "tables": Page(
         "Tables that follow topics",
         "Told by example in [a topic as a table](../../how-to/tables.md).",
@@ -228,6 +234,7 @@ def unlisted() -> list[str]:
         f"{module.__name__}.{name}"
         for module in (
             rocketpipe,
+            rocketpipe.arrow,
             rocketpipe.jobs,
             rocketpipe.pipeline,
             rocketpipe.projects,

@@ -137,15 +137,16 @@ Of Spark's queries: at the port of `rocketpipe.pipeline.watch_queries`, and of `
 API: Final = """\
 # The Python API
 
-What `rocketpipe`, `rocketpipe.blocking`, `rocketpipe.jobs`, `rocketpipe.pipeline`,
-`rocketpipe.projects`, `rocketpipe.tables` and `rocketpipe.testing` export is public, with
-`rocketpipe.errors` and what else is named here; everything else may change. How it is used is told
-by [the client's page](../how-to/client.md) and [the how-tos](../README.md). What may be raised is
-also in [errors](errors.md). Times are whole milliseconds where a name ends in `_ms`.
+What `rocketpipe`, `rocketpipe.arrow`, `rocketpipe.blocking`, `rocketpipe.jobs`,
+`rocketpipe.pipeline`, `rocketpipe.projects`, `rocketpipe.tables` and `rocketpipe.testing` export is
+public, with `rocketpipe.errors` and what else is named here; everything else may change. How it is
+used is told by [the client's page](../how-to/client.md) and [the how-tos](../README.md). What may
+be raised is also in [errors](errors.md). Times are whole milliseconds where a name ends in `_ms`.
 """
 
 #: Where errors stand that users of clients, of Spark and of the test kit meet.
 _USERS_MEET: Final = (
+    "rocketpipe.arrow",
     "rocketpipe.client",
     "rocketpipe.jobs",
     "rocketpipe.pipeline",

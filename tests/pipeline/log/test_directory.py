@@ -184,7 +184,7 @@ def test_a_path_without_a_store_is_refused_with_what_to_give(made: str, tmp_path
         path.write_text("")
     elif made == "an empty directory":
         path.mkdir()
-    with pytest.raises(LogNotFound, match=r"option 'path'.*storePathRootDir.*executors") as caught:
+    with pytest.raises(LogNotFound, match=r"no log to read.*storePathRootDir.*executors") as caught:
         LogDirectory(path)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 

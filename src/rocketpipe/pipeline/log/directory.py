@@ -59,9 +59,9 @@ class LogNotFound(RocketPipeError):
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
-            f"option 'path': {path} {reason}; give the store directory of a broker "
-            "(storePathRootDir, with commitlog/ and consumequeue/ in it), on a disk that the "
-            "driver and all executors see under this name"
+            f"no log to read: {path} {reason}; give the store directory of a broker "
+            "(storePathRootDir, with commitlog/ and consumequeue/ in it), with Spark on a disk "
+            "that the driver and all executors see under this name"
         )
         self.path = path
         self.reason = reason

@@ -40,11 +40,16 @@ class RowFilter:
         """What is needed if these filters of Spark's have to hold too."""
         wanted = self
         for condition in filters:
-            narrow = _NARROWING.get(type(condition).__name__)
             column = list(getattr(condition, "attribute", ()))
-            if narrow is not None and len(column) == 1:
-                wanted = narrow(wanted, column[0], getattr(condition, "value", None))
+            if len(column) == 1:
+                value = getattr(condition, "value", None)
+                wanted = wanted.where(type(condition).__name__, column[0], value)
         return wanted
+
+    def where(self, operator: str, column: str, value: Any) -> RowFilter:
+        """What is needed if this has to hold too; ``operator`` is called as Spark's filter is."""
+        narrow = _NARROWING.get(operator)
+        return self if narrow is None else narrow(self, column, value)
 
     @staticmethod
     def settles(condition: object) -> bool:

@@ -59,10 +59,7 @@ class Gap:
 class MessagesGone(RocketPipeError):
     """Messages that were to be read have aged out, or their topic was made anew."""
 
-    hint = (
-        "read from what is left with another start, or go on without them with "
-        '.option("onGap", "skip")'
-    )
+    hint = "read from what is left with another start, or go on without them with onGap=skip"
 
     def __init__(self, gap: Gap) -> None:
         super().__init__(f"{gap}: {self.hint}")
