@@ -376,6 +376,7 @@ def test_a_turn_takes_stores_and_answers_alike(chance: random.Random) -> None:
     kept = Put("U", 1, b"b", b"p\x01v", 0, 0, 5, HOSTS[0])
     keeps = chance.randrange(9)
     start, segment = chance.choice((0, 1 << 40)), chance.choice((1 << 20, 2000))
+    start += chance.randrange(segment)
 
     def outcome_of(kind: Any) -> object:
         turn = kind(known)
