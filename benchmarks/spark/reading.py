@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from benchmarks.spark.stored import QUEUES, TOPIC, fill
 from benchmarks.spark.turns import Seen, ratio, told
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,7 @@ from pyspark.sql.types import StructType
 
 from rocketpipe.pipeline.columns.rows import SCHEMA
 from rocketpipe.pipeline.log.directory import LogDirectory
+from rocketpipe.pipeline.spark_columns import spark_schema
 from rocketpipe.record.codec import RecordView
 
 CORE = (
@@ -117,7 +119,7 @@ class TupleSource(DataSource):
         return "tuples"
 
     def schema(self) -> StructType:
-        return StructType([SCHEMA[name] for name in CORE])
+        return spark_schema(pa.schema([SCHEMA.field(name) for name in CORE]))
 
     def reader(self, schema: StructType) -> TupleReader:
         return TupleReader(Path(self.options["path"]), schema)

@@ -19,7 +19,6 @@ from pyspark.sql.datasource import (
     LessThan,
     StringContains,
 )
-from pyspark.sql.types import StructType
 from tests.pipeline.support.fake_offsets import FakePlaces
 
 from rocketpipe.errors import ConnectionLost
@@ -31,17 +30,17 @@ from rocketpipe.pipeline.batch import BatchReader, FilteringBatchReader
 from rocketpipe.pipeline.columns.rows import SCHEMA, ColumnError, UnreadableMessage
 from rocketpipe.pipeline.options.read import ReadOptions
 from rocketpipe.pipeline.options.text import OptionError
+from rocketpipe.pipeline.partition import SparkPartition
 from rocketpipe.pipeline.planning.gaps import MessagesGone
 from rocketpipe.pipeline.planning.offset_reader import QueuesUnreachable, UnknownTopic
-from rocketpipe.pipeline.planning.ranges import ReadPartition
 from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.testing import Cluster
 
-NUMBERS = StructType([SCHEMA["queue_id"], SCHEMA["queue_offset"], SCHEMA["body"]])
+NUMBERS = pa.schema([SCHEMA.field(name) for name in ("queue_id", "queue_offset", "body")])
 
 
 def reader(
-    servers: Cluster, topics: str, schema: StructType = NUMBERS, **options: str
+    servers: Cluster, topics: str, schema: pa.Schema = NUMBERS, **options: str
 ) -> FilteringBatchReader:
     given = {"nameServer": servers.name_server, "subscribe": topics, **options}
     return FilteringBatchReader(ReadOptions.parse(given), schema)
@@ -187,9 +186,9 @@ def test_messages_that_are_gone_are_missed_loudly(servers: Cluster, send_raw: An
     [part] = reading.partitions()
     longer = dataclasses.replace(part.ranges[0], end=QueueOffset(5))
     with pytest.raises(MessagesGone, match="no messages 2 to 4 any more"):
-        rows_of(reading, ReadPartition((longer,), part.addresses))
+        rows_of(reading, SparkPartition((longer,), part.addresses))
     skipping = reader(servers, "batch-gone", onGap="skip")
-    assert len(rows_of(skipping, ReadPartition((longer,), part.addresses))) == 2
+    assert len(rows_of(skipping, SparkPartition((longer,), part.addresses))) == 2
 
 
 def offsets(offset: int) -> str:
@@ -254,7 +253,7 @@ def test_a_broker_that_does_not_answer_fails_the_plan(monkeypatch: pytest.Monkey
     [(SCHEMA, 1 << 20, True), (SCHEMA, 10, False), (NUMBERS, 1 << 20, False)],
 )
 def test_who_reads_all_columns_of_much_is_told_how_to_read_less(
-    schema: StructType,
+    schema: pa.Schema,
     count: int,
     told: bool,
     monkeypatch: pytest.MonkeyPatch,
@@ -280,7 +279,7 @@ def test_a_name_server_out_of_reach_fails_in_the_plan() -> None:
 
 def test_what_cannot_be_read_fails_before_the_plan(servers: Cluster) -> None:
     with pytest.raises(ColumnError, match="'colour'"):
-        reader(servers, "orders", schema=StructType().add("colour", "string"))
+        reader(servers, "orders", schema=pa.schema([("colour", pa.string())]))
     with pytest.raises(OptionError, match="'startingOffsets' is latest"):
         reader(servers, "orders", startingOffsets="latest")
 

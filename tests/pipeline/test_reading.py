@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 from tests.waiting import PATIENCE_S
 
 from rocketpipe import Producer
@@ -51,7 +51,7 @@ from rocketpipe.testing import Cluster
 from rocketpipe.testing.simulation.small_store import HOST, StepClock, put, small_store
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-NUMBERS = StructType([SCHEMA["queue_id"], SCHEMA["queue_offset"], SCHEMA["body"]])
+NUMBERS = pa.schema([SCHEMA.field(name) for name in ("queue_id", "queue_offset", "body")])
 ALL = RowFilter()
 
 
@@ -68,7 +68,7 @@ def whole(places: OffsetReader, topic: str) -> ReadPartition:
 
 
 def rows_of(
-    part: ReadPartition, given: ReadOptions, schema: StructType = SCHEMA, wanted: RowFilter = ALL
+    part: ReadPartition, given: ReadOptions, schema: pa.Schema = SCHEMA, wanted: RowFilter = ALL
 ) -> list[dict[str, Any]]:
     return [row for batch in read_part(part, given, schema, wanted) for row in batch.to_pylist()]
 
@@ -190,8 +190,8 @@ def test_bodies_are_decoded_and_bad_ones_keep_their_row(
     servers: Cluster, store_path: Path, send: Any
 ) -> None:
     send("decoded", [b'{"city": "Oslo"}', b"{oops"])
-    schema = (
-        StructType([SCHEMA["queue_offset"]]).add("city", "string").add("decode_error", "string")
+    schema = pa.schema(
+        [SCHEMA.field("queue_offset"), ("city", pa.string()), ("decode_error", pa.string())]
     )
     for part, given in both_ways(servers, store_path, "decoded", 2, decode="json"):
         rows = rows_of(part, given, schema)
@@ -218,10 +218,8 @@ def test_a_bad_message_is_null_skipped_or_kept_aside_as_the_option_says(
     for number in range(6):
         send_raw("bad-ones", zlib.compress(b'{"n": %d}' % number), sys_flag=flag)
         send_raw("bad-ones", b"not zlib at all", sys_flag=flag, properties="TAGS\x01odd")
-    schema = (
-        StructType([*NUMBERS.fields, SCHEMA["tags"]])
-        .add("n", "integer")
-        .add(ERROR_COLUMN, "string")
+    schema = pa.schema(
+        [*NUMBERS, SCHEMA.field("tags"), ("n", pa.int32()), (ERROR_COLUMN, pa.string())]
     )
     good = [None if at % 2 else at // 2 for at in range(12)]
     for way, (part, given) in enumerate(
@@ -562,7 +560,7 @@ def test_the_stores_of_several_brokers_are_read_as_one_also_of_one_that_left(
     found = places.ends(places.queues("plain"))
     places.close()
     ranges = tuple(QueueRange(each, *ends) for each, ends in found.items())
-    schema = StructType([SCHEMA["broker"], SCHEMA["body"]])
+    schema = pa.schema([SCHEMA.field("broker"), SCHEMA.field("body")])
 
     def rows() -> set[tuple[str, bytes]]:
         part = ReadPartition(ranges, {})

@@ -15,6 +15,7 @@ from rocketpipe.pipeline.columns.rows import SCHEMA
 from rocketpipe.pipeline.options.text import OptionError
 from rocketpipe.pipeline.refused_stream import RefusedStream
 from rocketpipe.pipeline.source import RocketPipeSource
+from rocketpipe.pipeline.spark_columns import spark_schema
 from rocketpipe.pipeline.stream import STREAM_READER_BASES, StreamReader
 from rocketpipe.testing import Cluster
 
@@ -22,7 +23,7 @@ ENDING = {"nameServer": "127.0.0.1:1", "subscribe": "orders", "endingOffsets": "
 
 
 def test_whatever_is_asked_of_it_is_answered_with_the_reason_but_stopping() -> None:
-    refused = RocketPipeSource(ENDING).streamReader(SCHEMA)
+    refused = RocketPipeSource(ENDING).streamReader(spark_schema(SCHEMA))
     assert isinstance(refused, RefusedStream)
     assert isinstance(refused, STREAM_READER_BASES)
     for ask in (

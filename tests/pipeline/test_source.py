@@ -26,6 +26,7 @@ from rocketpipe.pipeline.launch import LOG_NAME
 from rocketpipe.pipeline.options.text import OptionError
 from rocketpipe.pipeline.register import PUSH_DOWN_SETTING
 from rocketpipe.pipeline.source import RocketPipeSource
+from rocketpipe.pipeline.spark_columns import spark_schema
 from rocketpipe.testing import Cluster
 
 
@@ -45,13 +46,13 @@ def test_wrong_options_fail_when_the_schema_is_asked_for() -> None:
     with pytest.raises(OptionError, match="'nameServer' is missing"):
         RocketPipeSource({"subscribe": "orders"}).schema()
     with pytest.raises(OptionError, match="'nameServer' is missing"):
-        RocketPipeSource({"subscribe": "orders"}).reader(SCHEMA)
+        RocketPipeSource({"subscribe": "orders"}).reader(spark_schema(SCHEMA))
 
 
 def test_push_down_is_offered_only_when_asked_for() -> None:
     given = {"nameServer": "a:1", "subscribe": "orders"}
-    assert type(RocketPipeSource(given).reader(SCHEMA)) is BatchReader
-    asking = RocketPipeSource(given | {"pushDown": "true"}).reader(SCHEMA)
+    assert type(RocketPipeSource(given).reader(spark_schema(SCHEMA))) is BatchReader
+    asking = RocketPipeSource(given | {"pushDown": "true"}).reader(spark_schema(SCHEMA))
     assert type(asking) is FilteringBatchReader
     assert "pushFilters" not in vars(BatchReader)
 
@@ -74,7 +75,7 @@ def test_every_column_arrives_with_its_type_and_value(
         reconsume_times=3,
     )
     frame = load(subscribe="source-columns")
-    assert frame.schema == SCHEMA
+    assert frame.schema == spark_schema(SCHEMA)
     [row] = frame.collect()
     assert row.topic == "source-columns"
     assert row.broker == "broker-a"

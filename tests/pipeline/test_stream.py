@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
-from pyspark.sql.types import StructType
 from tests.pipeline.support.fake_offsets import FakePlaces, queue
 
 from rocketpipe.errors import ConnectionLost
@@ -409,7 +409,7 @@ def test_it_travels_before_it_is_used_and_refuses_what_it_cannot_do() -> None:
     options = ReadOptions.parse({"nameServer": "127.0.0.1:1", "subscribe": "orders"})
     pickle.loads(pickle.dumps(StreamReader(options, SCHEMA))).stop()
     with pytest.raises(ColumnError, match="'colour'"):
-        StreamReader(options, StructType().add("colour", "string"))
+        StreamReader(options, pa.schema([("colour", pa.string())]))
     ending = {"nameServer": "a:1", "subscribe": "a", "endingOffsets": "latest"}
     with pytest.raises(OptionError, match="availableNow"):
         StreamReader(ReadOptions.parse(ending), SCHEMA)

@@ -30,7 +30,7 @@ def test_a_schema_of_avro_travels_as_it_is(tmp_path: Path) -> None:
     assert by_file == TopicBodies(
         {"decode": "avro", "decodeSchema": NOTE},
         ("text",),
-        "struct<text:string>",
+        "text string",
         {"encode": "avro", "encodeSchema": NOTE},
     )
     nobody = "http://127.0.0.1:1"

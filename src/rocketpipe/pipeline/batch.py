@@ -13,18 +13,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
-from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.columns.rows import SCHEMA, check_columns
 from rocketpipe.pipeline.open_offsets import open_offsets
-from rocketpipe.pipeline.options.offset_limits import OffsetLimit
-from rocketpipe.pipeline.options.read import ENDING_OFFSETS, STARTING_OFFSETS, ReadOptions
-from rocketpipe.pipeline.options.text import EARLIEST, LATEST, OptionError
-from rocketpipe.pipeline.planning.gaps import Gap, missing
-from rocketpipe.pipeline.planning.offset_reader import Ends, OffsetReader, QueuesUnreachable
-from rocketpipe.pipeline.planning.ranges import MEASURED_FROM, QueueRange, ReadPartition, plan
+from rocketpipe.pipeline.options.read import ReadOptions
+from rocketpipe.pipeline.partition import SparkPartition
+from rocketpipe.pipeline.planning.ranges import MEASURED_FROM, QueueRange, plan
+from rocketpipe.pipeline.present import present_ranges
 from rocketpipe.pipeline.telling import is_news, plainly
 
 if TYPE_CHECKING:
@@ -40,7 +35,7 @@ HINT_FROM: Final = 1_000_000
 class BatchReader(DataSourceReader):
     """One read of the topics' present contents."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+    def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         """Prepare a read; nothing is asked yet.
 
         Raises:
@@ -54,7 +49,7 @@ class BatchReader(DataSourceReader):
         self._wanted = options.wanted
 
     @plainly()
-    def partitions(self) -> Sequence[ReadPartition]:
+    def partitions(self) -> Sequence[SparkPartition]:
         """What each task reads.
 
         Raises:
@@ -65,7 +60,7 @@ class BatchReader(DataSourceReader):
             ConnectionLost: If no NameServer can be reached.
         """
         with closing(open_offsets(self._options)) as places:
-            ranges = self._ranges(places)
+            ranges = present_ranges(places, self._options, self._wanted)
             sizes = places.sizes([each for each in ranges if each.count >= MEASURED_FROM])
             addresses = places.addresses()
         planned = plan(
@@ -75,7 +70,7 @@ class BatchReader(DataSourceReader):
             min_partitions=self._options.min_partitions,
         )
         self._tell(ranges, len(planned))
-        return [ReadPartition(each, addresses) for each in planned]
+        return [SparkPartition(each, addresses) for each in planned]
 
     def _tell(self, ranges: Sequence[QueueRange], tasks: int) -> None:
         """Say what Spark's plan does not show, and what may be read for nothing."""
@@ -107,66 +102,9 @@ class BatchReader(DataSourceReader):
         """
         from rocketpipe.pipeline.reading import read_part
 
-        if isinstance(partition, ReadPartition):  # where none was planned, Spark makes one up
+        if isinstance(partition, SparkPartition):  # where none was planned, Spark makes one up
             with plainly():
                 yield from read_part(partition, self._options, self._schema, self._wanted)
-
-    def _ranges(self, places: OffsetReader) -> list[QueueRange]:
-        """The offsets that can be needed, of the queues that have any."""
-        options, wanted = self._options, self._wanted
-        queues = options.selection.queues(places)
-        if not queues:
-            log.warning(
-                "no topic fits pattern=%s: there is nothing to read", options.selection.pattern
-            )
-        start, end = options.start or OffsetLimit(EARLIEST), options.end or OffsetLimit(LATEST)
-        start.check_known(STARTING_OFFSETS, queues)
-        end.check_known(ENDING_OFFSETS, queues)
-        queues = [queue for queue in queues if wanted.wants_queue(queue.topic, queue.queue_id)]
-        ends = places.ends(queues)
-        if unasked := [queue for queue in queues if queue not in ends]:
-            raise QueuesUnreachable(unasked)
-        start = start.within(STARTING_OFFSETS, ends, options.on_gap)
-        end = end.within(ENDING_OFFSETS, ends, options.on_gap)
-        begins, finishes = start.resolve(places, queues, ends), end.resolve(places, queues, ends)
-        for queue in sorted(start.offsets.keys() & end.offsets.keys() & ends.keys()):
-            if finishes[queue] < begins[queue]:
-                raise OptionError(
-                    ENDING_OFFSETS,
-                    f"has {finishes[queue]} for queue {queue.queue_id} of {queue.topic!r}, which "
-                    f"{STARTING_OFFSETS} begins at {begins[queue]}: give that or more",
-                )
-        ranges = (
-            wanted.cut(self._there(queue, begins[queue], finishes[queue], ends[queue]))
-            for queue in queues
-        )
-        return [in_time for each in ranges if (in_time := self._in_time(places, each)).count > 0]
-
-    def _there(
-        self, queue: MessageQueue, begin: QueueOffset, finish: QueueOffset, ends: Ends
-    ) -> QueueRange:
-        """What of a range there is; ``onGap`` says what becomes of the rest."""
-        least, greatest = ends
-        if begin < min(least, finish):
-            missing(Gap(queue, begin, min(least, finish)), self._options.on_gap)
-        start = max(begin, least)
-        return QueueRange(queue, start, max(start, min(finish, greatest)))
-
-    def _in_time(self, places: OffsetReader, whole: QueueRange) -> QueueRange:
-        """What of a range was stored when the query wants it.
-
-        Times of a queue only grow, unless its broker's clock was set back: then a search by time
-        finds one of several places, here as everywhere in RocketMQ.
-        """
-        if self._wanted.stored_ms is None or whole.count <= 0:
-            return whole
-        first_ms, after_ms = self._wanted.stored_ms
-        start, end = whole.start, whole.end
-        if first_ms > 0:
-            start = max(start, min(end, places.at_time(whole.queue, first_ms)))
-        if after_ms < 1 << 62:
-            end = min(end, max(start, places.at_time(whole.queue, after_ms)))
-        return QueueRange(whole.queue, QueueOffset(start), QueueOffset(end))
 
 
 class FilteringBatchReader(BatchReader):

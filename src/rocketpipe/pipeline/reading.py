@@ -14,14 +14,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import StructType
 
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.columns.bad_messages import Unreadable, settle
 from rocketpipe.pipeline.columns.bodies import decoded_columns
 from rocketpipe.pipeline.columns.byte_runs import Mask
 from rocketpipe.pipeline.columns.records import DamagedRecord, Records
-from rocketpipe.pipeline.columns.rows import ERROR_COLUMN, SCHEMA, arrow_schema
+from rocketpipe.pipeline.columns.rows import ERROR_COLUMN, SCHEMA
 from rocketpipe.pipeline.options.read import ReadOptions
 from rocketpipe.pipeline.planning.filters import RowFilter
 from rocketpipe.pipeline.planning.gaps import Gap, missing
@@ -32,7 +31,7 @@ BATCH_BYTES: Final = 32 << 20
 
 
 def read_part(
-    part: ReadPartition, options: ReadOptions, schema: StructType, wanted: RowFilter
+    part: ReadPartition, options: ReadOptions, target: pa.Schema, wanted: RowFilter
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a part that are wanted, as batches with just the schema's columns.
 
@@ -44,7 +43,6 @@ def read_part(
         ConnectionLost: If a broker stays out of reach.
         RegistryError: If the schema registry cannot be asked what an id means.
     """
-    target = arrow_schema(schema, from_json=options.body_schema is None)
     if options.path is not None:
         yield from _read_logs(part, options, target, wanted)
         return

@@ -44,12 +44,12 @@ class RocketPipeSource(DataSource):
         from rocketpipe.pipeline.columns.rows import schema_of
         from rocketpipe.pipeline.open_offsets import check_offsets
         from rocketpipe.pipeline.options.read import ReadOptions
-        from rocketpipe.pipeline.options.table import remembering
+        from rocketpipe.pipeline.spark_columns import remembering, spark_schema
 
         options = ReadOptions.parse(self.options).resolved()
         schema = schema_of(options)
         check_offsets(options)
-        return remembering(schema, self.options)
+        return remembering(spark_schema(schema), self.options)
 
     @plainly()
     def reader(self, schema: StructType) -> BatchReader:
@@ -61,11 +61,11 @@ class RocketPipeSource(DataSource):
         """
         from rocketpipe.pipeline.batch import BatchReader, FilteringBatchReader
         from rocketpipe.pipeline.options.read import ReadOptions
-        from rocketpipe.pipeline.options.table import remembered
+        from rocketpipe.pipeline.spark_columns import arrow_schema, remembered
 
         options = ReadOptions.parse(remembered(schema, self.options)).resolved()
         kind = FilteringBatchReader if options.push_down else BatchReader
-        return kind(options, schema)
+        return kind(options, arrow_schema(schema))
 
     def streamReader(  # noqa: N802 - Spark's name
         self, schema: StructType
@@ -73,13 +73,13 @@ class RocketPipeSource(DataSource):
         """A reader that follows the topics, or one that says why it cannot when it is asked."""
         from rocketpipe.errors import RocketPipeError
         from rocketpipe.pipeline.options.read import ReadOptions
-        from rocketpipe.pipeline.options.table import remembered
         from rocketpipe.pipeline.refused_stream import RefusedStream
+        from rocketpipe.pipeline.spark_columns import arrow_schema, remembered
         from rocketpipe.pipeline.stream import StreamReader
 
         try:
             options = ReadOptions.parse(remembered(schema, self.options)).resolved()
-            return StreamReader(options, schema)
+            return StreamReader(options, arrow_schema(schema))
         except RocketPipeError as error:
             return RefusedStream(error)
 

@@ -21,7 +21,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.types import StructType
 
 from rocketpipe.errors import CallTimeout, ConnectionLost
 from rocketpipe.model.offsets import QueueOffset
@@ -32,6 +31,7 @@ from rocketpipe.pipeline.open_offsets import open_offsets
 from rocketpipe.pipeline.options.offset_limits import OffsetLimit
 from rocketpipe.pipeline.options.read import STARTING_OFFSETS, ReadOptions
 from rocketpipe.pipeline.options.text import LATEST
+from rocketpipe.pipeline.partition import SparkPartition
 from rocketpipe.pipeline.planning.admission import share_out, share_out_bytes
 from rocketpipe.pipeline.planning.drained import DrainedBrokers
 from rocketpipe.pipeline.planning.gaps import Gap, missing
@@ -46,7 +46,6 @@ from rocketpipe.pipeline.planning.ranges import (
     MEASURED_FROM,
     MESSAGE_BYTES,
     QueueRange,
-    ReadPartition,
     plan,
 )
 from rocketpipe.pipeline.telling import plainly
@@ -79,7 +78,7 @@ _lost: Final = LogBudget()
 class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
     """One query's reader."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+    def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         """Prepare; nothing is asked yet.
 
         Raises:
@@ -183,7 +182,7 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         return {**self._latest.to_json(), "lag": lag}
 
     @plainly()
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[ReadPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SparkPartition]:
         """What each task reads of a batch; the same for the same places, whenever it is asked.
 
         Raises:
@@ -201,7 +200,7 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
             min_partitions=self._options.min_partitions,
         )
         addresses = self._addresses(sorted({each.queue.topic for each in ranges}))
-        return [ReadPartition(each, addresses) for each in planned]
+        return [SparkPartition(each, addresses) for each in planned]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Tell the group's brokers how far the query has come."""
@@ -227,7 +226,7 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         """
         from rocketpipe.pipeline.reading import read_part
 
-        if isinstance(partition, ReadPartition):
+        if isinstance(partition, SparkPartition):
             with plainly():
                 yield from read_part(partition, self._options, self._schema, self._options.wanted)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rocketpipe.pipeline.formats.body_schema import SchemaSource
 from rocketpipe.pipeline.formats.errors import BodySchemaError
-from rocketpipe.pipeline.options.ddl import parse_schema
+from rocketpipe.pipeline.options.ddl import parse_schema, sql_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +55,5 @@ class TopicBodies:
             encoding["schemaRegistry"] = loaded.registry
             if source.subject is not None:
                 encoding["schemaSubject"] = source.subject
-        columns = tuple(loaded.struct.names)
-        return cls(options, columns, loaded.struct.simpleString(), encoding)
+        columns = tuple(loaded.schema.names)
+        return cls(options, columns, sql_schema(loaded.schema), encoding)

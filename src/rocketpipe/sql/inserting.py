@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from rocketpipe.pipeline.options.ddl import parse_schema
+from rocketpipe.pipeline.options.ddl import parse_schema, sql_type
 from rocketpipe.sql.bodies import TopicBodies
 from rocketpipe.sql.errors import StatementFailed
 from rocketpipe.sql.statements import Insert, quoted
@@ -69,7 +69,7 @@ def messages(frame: DataFrame, insert: Insert, bodies: TopicBodies | None) -> Da
     from pyspark.sql.types import NullType
 
     schema = None if bodies is None else bodies.insertable
-    fields = parse_schema(schema).fields if schema else []
+    fields = list(parse_schema(schema)) if schema else []
     names = column_names(insert, frame.columns, [field.name for field in fields])
     numbered = frame.toDF(*(f"c{number}" for number in range(len(names))))
     places = {name: f"c{number}" for number, name in enumerate(names)}
@@ -81,7 +81,7 @@ def messages(frame: DataFrame, insert: Insert, bodies: TopicBodies | None) -> Da
     if BODY in places and BODY not in {field.name for field in fields}:
         return numbered.selectExpr(f"{places[BODY]} AS {BODY}", *parts)
     values = ", ".join(
-        f"CAST({places[field.name]} AS {field.dataType.simpleString()}) AS {quoted(field.name)}"
+        f"CAST({places[field.name]} AS {sql_type(field.type)}) AS {quoted(field.name)}"
         for field in fields
         if field.name in places
     )

@@ -39,7 +39,7 @@ import pyarrow.compute as pc
 
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.pipeline.columns.json_fields import Number
-from rocketpipe.pipeline.columns.rows import ERROR_COLUMN, TEXT_COLUMN, arrow_schema
+from rocketpipe.pipeline.columns.rows import ERROR_COLUMN, TEXT_COLUMN, check_body_types
 from rocketpipe.pipeline.formats.body_schema import BodySchema
 from rocketpipe.pipeline.formats.errors import BodySchemaError
 from rocketpipe.pipeline.options.ddl import SchemaTextError, parse_schema
@@ -240,9 +240,9 @@ def _decoded(spec: TableSpec) -> pa.Schema:
     bodies = body_schema(spec)
     try:
         if bodies is not None:
-            fields = arrow_schema(bodies.struct, from_json=False)
+            fields = bodies.schema
         else:
-            fields = arrow_schema(parse_schema(spec.schema or ""))
+            fields = check_body_types(parse_schema(spec.schema or ""))
     except BodySchemaError as error:
         raise ConfigError("--decode", str(error)) from error
     except (SchemaTextError, RocketPipeError) as error:
@@ -259,7 +259,7 @@ def _decoded(spec: TableSpec) -> pa.Schema:
                 "alias), or is left out",
             )
         names.add(field.name.lower())
-    added = arrow_schema(parse_schema(spec.added)) if spec.added else ()
+    added = check_body_types(parse_schema(spec.added)) if spec.added else ()
     return pa.schema([*fields, *(each for each in added if each.name not in fields.names)])
 
 

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 import fastavro
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
 from tests.schema_registry import SchemaRegistry
 
 from rocketpipe.pipeline.columns.body_fields import BodyFields, as_sent
 from rocketpipe.pipeline.columns.write_rows import BadColumn, BadRow
 from rocketpipe.pipeline.options.ddl import parse_schema
 from rocketpipe.pipeline.options.encoding import Encoding
+from rocketpipe.pipeline.spark_columns import spark_schema
 
 AVRO = json.dumps(
     {
@@ -41,13 +41,13 @@ def registry() -> Iterator[SchemaRegistry]:
 def fields(columns: str, topic: str | None = "orders", **given: str) -> BodyFields:
     encoding = Encoding.parse({name.lower(): value for name, value in given.items()})
     assert encoding is not None
-    return BodyFields.of(encoding, parse_schema(columns), topic)
+    return BodyFields.of(encoding, spark_schema(parse_schema(columns)), topic)
 
 
 def test_columns_of_messages_are_left_and_all_others_are_the_body() -> None:
-    schema: StructType = parse_schema("city STRING, tags STRING, cents BIGINT, queue_key STRING")
-    assert as_sent(schema).names == ["body", "tags", "queue_key"]
-    how = pickle.loads(pickle.dumps(fields(schema.simpleString(), encode="json")))
+    columns = "city STRING, tags STRING, cents BIGINT, queue_key STRING"
+    assert as_sent(spark_schema(parse_schema(columns))).names == ["body", "tags", "queue_key"]
+    how = pickle.loads(pickle.dumps(fields(columns, encode="json")))
     batch = pa.RecordBatch.from_pydict(
         {"city": ["a", None], "tags": ["t", None], "cents": [1, 2], "queue_key": ["k", "k"]}
     )

@@ -18,7 +18,7 @@ from rocketpipe.model.host import Host
 from rocketpipe.model.message import StoredMessage
 from rocketpipe.model.properties import UNIQ_KEY, encode_bytes
 from rocketpipe.pipeline.columns.records import DamagedRecord, Records, walk
-from rocketpipe.pipeline.columns.rows import SCHEMA, arrow_schema
+from rocketpipe.pipeline.columns.rows import SCHEMA
 from rocketpipe.record.codec import RecordView, encode_record, view_records
 from rocketpipe.record.compression import compress
 from rocketpipe.store.files.disk import Disk
@@ -139,7 +139,7 @@ def slowly(view: RecordView) -> dict[str, Any]:
 
 def at_once(records: Records) -> list[dict[str, Any]]:
     columns = [records.column(name, "broker-a") for name in SCHEMA.names]
-    rows = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(SCHEMA))
+    rows = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
     rows.validate(full=True)
     found: list[dict[str, Any]] = rows.to_pylist()
     return found

@@ -7,21 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import (
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampType,
-)
 
 from rocketpipe.pipeline.columns.rows import (
     SCHEMA,
     ColumnError,
     UnreadableMessage,
-    arrow_schema,
+    check_body_types,
     check_columns,
     schema_of,
 )
@@ -51,13 +42,13 @@ def test_only_the_columns_asked_for_come_in_the_order_asked_for() -> None:
 
 def test_what_is_decoded_stands_behind_the_columns_of_a_message() -> None:
     assert schema_of(options(decode="text")).names == [*SCHEMA.names, "text", "decode_error"]
-    fields = StructType().add("city", StringType()).add("amount", DoubleType())
+    fields = pa.schema([("city", pa.string()), ("amount", pa.float64())])
     given = options(decode="json", decode_schema=fields, columns=("amount", "decode_error", "tags"))
     assert schema_of(given).names == ["amount", "decode_error", "tags"]
 
 
 def test_a_field_that_messages_have_already_is_refused() -> None:
-    fields = StructType().add("keys", StringType())
+    fields = pa.schema([("keys", pa.string())])
     with pytest.raises(ColumnError, match="column 'keys' of decodeSchema"):
         schema_of(options(decode="json", decode_schema=fields))
 
@@ -65,55 +56,53 @@ def test_a_field_that_messages_have_already_is_refused() -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (StructType().add("colour", StringType()), "column 'colour' is unknown: there are topic,"),
+        (pa.schema([("colour", pa.string())]), "column 'colour' is unknown: there are topic,"),
         (
-            StructType().add("Topic", StringType()),
+            pa.schema([("Topic", pa.string())]),
             "column 'Topic' is unknown: did you mean 'topic'",
         ),
-        (StructType().add("value", StringType()), "column 'value' is unknown: did you mean 'body'"),
-        (StructType().add("offset", LongType()), "did you mean 'queue_offset'"),
-        (StructType().add("queue_offset", IntegerType()), "is bigint, not int: ask for that"),
-        (StructType().add("tags", StringType(), nullable=False), "column 'tags' may be NULL"),
-        (StructType().add("unique_key", StringType(), nullable=False), "may be NULL"),
+        (pa.schema([("value", pa.string())]), "column 'value' is unknown: did you mean 'body'"),
+        (pa.schema([("offset", pa.int64())]), "did you mean 'queue_offset'"),
+        (pa.schema([("queue_offset", pa.int32())]), "is bigint, not int: ask for that"),
+        (pa.schema([pa.field("tags", pa.string(), nullable=False)]), "column 'tags' may be NULL"),
+        (pa.schema([pa.field("unique_key", pa.string(), nullable=False)]), "may be NULL"),
     ],
 )
-def test_a_schema_that_messages_cannot_fill_is_refused(schema: StructType, reason: str) -> None:
+def test_a_schema_that_messages_cannot_fill_is_refused(schema: pa.Schema, reason: str) -> None:
     with pytest.raises(ColumnError, match=reason):
         check_columns(schema)
 
 
 def test_where_bodies_are_json_other_columns_are_their_fields() -> None:
-    schema = StructType([SCHEMA["topic"]]).add("city", StringType())
+    schema = pa.schema([SCHEMA.field("topic"), ("city", pa.string())])
     check_columns(schema, options(decode="json"))
     with pytest.raises(
         ColumnError, match=r"column 'city' is unknown: there are .* text, decode_er"
     ):
         check_columns(schema, options(decode="text"))
     with pytest.raises(ColumnError, match="which bodies are not read as"):
-        check_columns(
-            StructType().add("m", MapType(IntegerType(), StringType())), options(decode="json")
-        )
-    check_columns(StructType().add("m", MapType(StringType(), LongType())), options(decode="json"))
+        check_columns(pa.schema([("m", pa.map_(pa.int32(), pa.string()))]), options(decode="json"))
+    check_columns(pa.schema([("m", pa.map_(pa.string(), pa.int64()))]), options(decode="json"))
     with pytest.raises(ColumnError, match="column 'city' may be NULL"):
         check_columns(
-            StructType().add("city", StringType(), nullable=False), options(decode="json")
+            pa.schema([pa.field("city", pa.string(), nullable=False)]), options(decode="json")
         )
     with pytest.raises(OptionError, match="'decodeSchema' is missing: name the fields"):
-        check_columns(StructType().add("decode_error", StringType()), options(decode="json"))
+        check_columns(pa.schema([("decode_error", pa.string())]), options(decode="json"))
     for columns in ((), ("body", "decode_error")):
         with pytest.raises(OptionError, match="'decodeSchema' is missing: name the fields"):
             schema_of(options(decode="json", columns=columns))
 
 
-def test_arrow_gets_the_types_that_spark_takes() -> None:
-    schema = StructType([SCHEMA["keys"]]).add("at", TimestampType()).add("n", IntegerType())
-    assert arrow_schema(schema) == pa.schema(
-        [
-            pa.field("keys", pa.list_(pa.string())),
-            pa.field("at", pa.timestamp("us", tz="UTC")),
-            pa.field("n", pa.int32()),
-        ]
-    )
+@pytest.mark.parametrize(
+    "kind",
+    [pa.binary(), pa.large_string(), pa.timestamp("ms"), pa.list_(pa.binary()), pa.uint8()],
+)
+def test_a_type_that_json_is_not_read_as_is_refused(kind: pa.DataType) -> None:
+    schema = pa.schema([("f", kind), SCHEMA.field("body")])
+    with pytest.raises(ColumnError, match=r"column 'f' is .*, which bodies are not read as"):
+        check_body_types(schema)
+    assert check_body_types(pa.schema([("f", pa.binary())]), from_json=False).names == ["f"]
 
 
 @pytest.mark.parametrize(

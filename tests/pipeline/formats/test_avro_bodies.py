@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from tests.schema_registry import SchemaRegistry, framed
 
-from rocketpipe.pipeline.columns.rows import arrow_schema
 from rocketpipe.pipeline.formats.body_schema import BodySchema
 from rocketpipe.pipeline.formats.errors import RegistryAway
 from rocketpipe.pipeline.formats.registry import ATTEMPTS
@@ -46,7 +45,7 @@ def decoded(
     schema: Any, bodies: list[bytes | None], registry: str | None = None, *names: str
 ) -> tuple[list[dict[str, Any]], dict[int, str]]:
     how = BodySchema("avro", json.dumps(schema), registry)
-    every = arrow_schema(how.struct, from_json=False)
+    every = how.schema
     fields = [each for each in every if not names or each.name in names]
     errors: dict[int, str] = {}
     columns = how.columns(pa.array(bodies, pa.binary()), fields, errors)

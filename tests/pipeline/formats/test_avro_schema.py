@@ -9,6 +9,7 @@ import pytest
 
 from rocketpipe.pipeline.formats.avro_schema import AvroSchema, conflict, inlined
 from rocketpipe.pipeline.formats.errors import BodySchemaError
+from rocketpipe.pipeline.options.ddl import sql_type
 
 
 def record(*fields: Any, name: str = "Order") -> str:
@@ -65,7 +66,7 @@ def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_every_type_has_its_column(kind: Any, shown: str) -> None:
-    assert AvroSchema.of(record(kind)).struct["f0"].dataType.simpleString() == shown
+    assert sql_type(AvroSchema.of(record(kind)).schema.field("f0").type) == shown
 
 
 @pytest.mark.parametrize(
@@ -92,15 +93,15 @@ def test_what_cannot_be_columns_is_refused_in_a_line(text: str, said: str) -> No
 
 def test_types_may_be_used_by_name() -> None:
     inner = {"type": "record", "name": "In", "fields": [{"name": "x", "type": "int"}]}
-    struct = AvroSchema.of(record(inner, "In", {"type": "array", "items": "In"})).struct
-    assert struct["f1"].dataType == struct["f0"].dataType
-    assert struct["f2"].dataType.simpleString() == "array<struct<x:int>>"
+    struct = AvroSchema.of(record(inner, "In", {"type": "array", "items": "In"})).schema
+    assert struct.field("f1").type == struct.field("f0").type
+    assert sql_type(struct.field("f2").type) == "array<struct<x:int>>"
 
 
 def test_what_a_schema_uses_of_others_is_put_in_once() -> None:
     inner = {"type": "record", "name": "In", "fields": [{"name": "x", "type": "int"}]}
     text = inlined(record("In", ["null", "In"]), {"In": json.dumps(inner)})
-    assert AvroSchema.of(text).struct["f1"].dataType.simpleString() == "struct<x:int>"
+    assert sql_type(AvroSchema.of(text).schema.field("f1").type) == "struct<x:int>"
 
 
 def test_a_field_that_means_another_thing_is_told() -> None:

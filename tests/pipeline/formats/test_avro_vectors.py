@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from tests.schema_registry import SchemaRegistry, framed
 
-from rocketpipe.pipeline.columns.rows import arrow_schema
 from rocketpipe.pipeline.formats.avro_bodies import AvroBodies
 from rocketpipe.pipeline.formats.avro_schema import AvroSchema
 from rocketpipe.pipeline.formats.avro_vectors import PADDING, Records, octets_of
@@ -101,7 +100,7 @@ def damaged(body: bytes, chance: random.Random) -> bytes:
 
 def both(bodies: pa.Array) -> list[tuple[dict[str, list[Any]], dict[int, str]]]:
     """What comes out at once, and one by one."""
-    fields = list(arrow_schema(AvroSchema.of(json.dumps(SCHEMA)).struct, from_json=False))
+    fields = list(AvroSchema.of(json.dumps(SCHEMA)).schema)
     found = []
     for is_quick in (True, False):
         decoder = AvroBodies(json.dumps(SCHEMA), None, fields)
@@ -164,7 +163,7 @@ def test_bodies_of_the_readers_own_schema_are_read_at_once_by_their_id() -> None
         number = registry.register("orders-value", SCHEMA)
         older = SCHEMA | {"fields": SCHEMA["fields"][:2]}
         other = registry.register("orders-value", older)
-        fields = list(arrow_schema(AvroSchema.of(json.dumps(SCHEMA)).struct, from_json=False))
+        fields = list(AvroSchema.of(json.dumps(SCHEMA)).schema)
         decoder = AvroBodies(json.dumps(SCHEMA), registry.url, fields)
         bodies = [framed(number, body), framed(99, body), body, framed(other, b"\x00\x00"), b"\x00"]
         array = pa.array([*bodies, framed(number, body)], pa.binary())

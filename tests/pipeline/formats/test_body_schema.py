@@ -14,6 +14,7 @@ from tests.schema_registry import SchemaRegistry
 
 from rocketpipe.pipeline.formats.body_schema import BodySchema, SchemaSource
 from rocketpipe.pipeline.formats.errors import BodySchemaError
+from rocketpipe.pipeline.options.ddl import sql_schema, sql_type
 
 ORDER = json.dumps(
     {"type": "record", "name": "Order", "fields": [{"name": "city", "type": "string"}]}
@@ -24,7 +25,7 @@ def test_the_schema_itself_travels(tmp_path: Path) -> None:
     (tmp_path / "order.avsc").write_text(ORDER)
     loaded = SchemaSource("avro", file=str(tmp_path / "order.avsc")).load("orders")
     (tmp_path / "order.avsc").unlink()
-    assert pickle.loads(pickle.dumps(loaded)).struct.simpleString() == "struct<city:string>"
+    assert sql_schema(pickle.loads(pickle.dumps(loaded)).schema) == "city string"
     assert loaded == BodySchema("avro", ORDER)
 
 
@@ -32,7 +33,7 @@ def test_a_compiled_file_has_one_message_or_says_which(tmp_path: Path) -> None:
     path = tmp_path / "orders.desc"
     path.write_bytes(descriptor_set(COMMON, ORDERS))
     loaded = SchemaSource("protobuf", file=str(path), message="shop.Refund").load("orders")
-    assert loaded.struct.simpleString() == "struct<cents:int>"
+    assert sql_schema(loaded.schema) == "cents int"
     again = SchemaSource("protobuf", text=loaded.text).load("orders")
     assert again == loaded
     with pytest.raises(BodySchemaError, match="--message"):
@@ -44,13 +45,13 @@ def test_what_a_registered_schema_uses_comes_with_it(registry: SchemaRegistry) -
     used = [{"name": "common.proto", "subject": "common", "version": 1}]
     registry.register("orders-value", serialized(ORDERS), "PROTOBUF", used)
     source = SchemaSource("protobuf", registry=registry.url, message="shop.Order")
-    assert source.load("orders").struct["place"].dataType.simpleString() == "struct<city:string>"
+    assert sql_type(source.load("orders").schema.field("place").type) == "struct<city:string>"
     registry.register("place", ORDER)
     using = {"type": "record", "name": "Cart", "fields": [{"name": "order", "type": "Order"}]}
     used = [{"name": "Order", "subject": "place", "version": 1}]
     registry.register("carts-value", using, references=used)
     loaded = SchemaSource("avro", registry=registry.url).load("carts")
-    assert loaded.struct.simpleString() == "struct<order:struct<city:string>>"
+    assert sql_schema(loaded.schema) == "order struct<city:string>"
     registry.register("texts-value", 'syntax = "proto3";', "PROTOBUF")
     with pytest.raises(BodySchemaError, match="as text alone: compile it ahead"):
         SchemaSource("protobuf", registry=registry.url).load("texts")

@@ -16,7 +16,6 @@ from tests.pipeline.formats.proto_files import (
 )
 from tests.schema_registry import SchemaRegistry, framed
 
-from rocketpipe.pipeline.columns.rows import arrow_schema
 from rocketpipe.pipeline.formats.body_schema import BodySchema
 from rocketpipe.pipeline.formats.protobuf_schema import kept_text
 
@@ -28,11 +27,7 @@ def decoded(
     bodies: list[bytes | None], registry: str | None = None, *names: str
 ) -> tuple[list[dict[str, Any]], dict[int, str]]:
     how = BodySchema("protobuf", TEXT, registry)
-    fields = [
-        each
-        for each in arrow_schema(how.struct, from_json=False)
-        if not names or each.name in names
-    ]
+    fields = [each for each in how.schema if not names or each.name in names]
     errors: dict[int, str] = {}
     columns = how.columns(pa.array(bodies, pa.binary()), fields, errors)
     assert [each.type for each in columns.values()] == [each.type for each in fields]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from tests.pipeline.formats.proto_files import (
     COMMON,
@@ -20,14 +21,15 @@ from rocketpipe.pipeline.formats.protobuf_schema import (
     kept_text,
     main_message,
     pool_of,
+    schema_of,
     set_of,
-    struct_of,
 )
+from rocketpipe.pipeline.options.ddl import sql_type
 
 
 def test_every_field_has_its_column() -> None:
     text = kept_text(descriptor_set(ORDERS, COMMON), "shop.Order")
-    assert struct_of(descriptor_of(text)).simpleString() == (
+    assert sql_type(pa.struct(list(schema_of(descriptor_of(text))))) == (
         "struct<cents:int,big:decimal(20,0),small:bigint,color:string,place:struct<city:string>,"
         "stops:array<struct<city:string>>,counts:map<int,struct<city:string>>,at:timestamp,"
         "note:string,card:string,cash:boolean,raw:binary,more:string,ratios:array<double>>"
@@ -47,7 +49,7 @@ def test_what_is_no_message_is_refused() -> None:
             files_in(content, "orders.proto")
     for name, said in (("Node", "contains itself"), ("Empty", "no fields")):
         with pytest.raises(BodySchemaError, match=said):
-            struct_of(descriptor_of(kept_text(descriptor_set(NODES), name)))
+            schema_of(descriptor_of(kept_text(descriptor_set(NODES), name)))
     wrong = file(COMMON)
     wrong.message_type[0].field[0].type = 11
     wrong.message_type[0].field[0].type_name = ".none.such"

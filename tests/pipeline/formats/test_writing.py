@@ -12,7 +12,6 @@ import pytest
 from tests.pipeline.formats.proto_files import COMMON, ORDERS, descriptor_set
 
 from rocketpipe.pipeline.columns.bodies import decoded_columns
-from rocketpipe.pipeline.columns.rows import arrow_schema
 from rocketpipe.pipeline.formats.body_schema import BodySchema
 from rocketpipe.pipeline.formats.errors import BodySchemaError
 from rocketpipe.pipeline.formats.protobuf_schema import kept_text
@@ -93,7 +92,7 @@ AVRO = {
 
 def decoded(schema: BodySchema, body: bytes) -> dict[str, Any]:
     errors: dict[int, str] = {}
-    fields = list(arrow_schema(schema.struct, from_json=False))
+    fields = list(schema.schema)
     columns = schema.columns(pa.array([body], pa.binary()), fields, errors)
     assert errors == {}
     return {name: column[0].as_py() for name, column in columns.items()}

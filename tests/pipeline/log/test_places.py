@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
 
-from rocketpipe.pipeline.columns.rows import SCHEMA, arrow_schema
+from rocketpipe.pipeline.columns.rows import SCHEMA
 from rocketpipe.pipeline.log.directory import LogDirectory
 from rocketpipe.pipeline.log.offsets import LogOffsets
 from rocketpipe.pipeline.log.places import asks_places_only
@@ -24,8 +24,8 @@ from rocketpipe.store.message_store import MessageStore
 from rocketpipe.testing.simulation.small_store import HOST, StepClock, put, small_store
 
 NAMES = ("topic", "broker", "queue_id", "queue_offset", "log_offset")
-PLACES = StructType([SCHEMA[name] for name in NAMES])
-WITH_FLAG = StructType([*PLACES, SCHEMA["sys_flag"]])
+PLACES = pa.schema([SCHEMA.field(name) for name in NAMES])
+WITH_FLAG = pa.schema([*PLACES, SCHEMA.field("sys_flag")])
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def part_of(root: Path) -> ReadPartition:
     return ReadPartition(tuple(each for each in ranges if each.count), {})
 
 
-def rows_of(root: Path, schema: StructType, **fields: Any) -> list[dict[str, Any]]:
+def rows_of(root: Path, schema: pa.Schema, **fields: Any) -> list[dict[str, Any]]:
     batches = list(read_part(part_of(root), options(path=root, **fields), schema, RowFilter()))
     assert all(batch.num_rows for batch in batches)
     return [row for batch in batches for row in batch.to_pylist()]
@@ -70,7 +70,7 @@ def test_places_are_those_of_the_records(root: Path, batch_rows: int) -> None:
 
 def test_no_record_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogDirectory, "read_into", None)
-    only = StructType([SCHEMA["queue_offset"]])
+    only = pa.schema([SCHEMA.field("queue_offset")])
     assert [row["queue_offset"] for row in rows_of(root, only)] == [*range(30)] * 3
 
 
@@ -86,11 +86,11 @@ def test_what_is_gone_is_a_gap(root: Path) -> None:
 
 
 def test_records_are_read_where_they_decide_which_rows_there_are() -> None:
-    target, all_rows = arrow_schema(PLACES), RowFilter()
+    target, all_rows = PLACES, RowFilter()
     assert asks_places_only(target, options(), all_rows)
     assert asks_places_only(target, options(on_bad_message="null"), all_rows)
     assert not asks_places_only(target, options(on_bad_message="skip"), all_rows)
-    assert not asks_places_only(arrow_schema(WITH_FLAG), options(), all_rows)
+    assert not asks_places_only(WITH_FLAG, options(), all_rows)
     for wanted in (
         RowFilter(tags=frozenset("a")),
         RowFilter(keys=frozenset("k")),

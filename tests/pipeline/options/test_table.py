@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import StructType
 
-from rocketpipe.pipeline.columns.rows import SCHEMA
 from rocketpipe.pipeline.options.read import ReadOptions
-from rocketpipe.pipeline.options.table import given, is_of_table, remembered, remembering
+from rocketpipe.pipeline.options.table import given, is_of_table
 from rocketpipe.pipeline.options.text import OptionError
 from rocketpipe.pipeline.options.write import WriteOptions
 
@@ -36,16 +34,6 @@ def test_what_is_no_table_keeps_every_option() -> None:
     assert given(plain) == {"subscribe": "orders", "owner": "me"}
     with pytest.raises(OptionError, match="'owner' is unknown"):
         ReadOptions.parse(plain)
-
-
-def test_columns_remember_the_options_of_their_table_and_a_read_may_give_others() -> None:
-    schema = remembering(SCHEMA, MADE)
-    assert schema.names == SCHEMA.names
-    travelled = StructType.fromJson(schema.jsonValue())
-    assert remembered(travelled, {}) == {"subscribe": "orders", "nameserver": "a:1"}
-    assert remembered(travelled, {"SUBSCRIBE": "returns"})["subscribe"] == "returns"
-    assert remembering(SCHEMA, {"subscribe": "orders"}) is SCHEMA
-    assert remembered(SCHEMA, {"subscribe": "orders"}) == {"subscribe": "orders"}
 
 
 def test_where_nothing_was_given_the_error_speaks_of_tables() -> None:

@@ -7,7 +7,7 @@ fields may have any name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
@@ -55,18 +55,19 @@ class BodyFields:
             BodySchemaError: If there is no such schema, or it cannot be written.
             RegistryError: If the registry does not answer.
         """
-        given, is_struct = _given(schema)
+        struct, is_struct = _given(schema)
+        given = _arrow_schema(struct)
         loaded, head = (None, b"") if encoding.source is None else _loaded(encoding.source, topic)
-        wanted = encoding.schema if loaded is None else loaded.struct
+        wanted = encoding.schema if loaded is None else loaded.schema
         fields = given if wanted is None else _matched(given, wanted, loaded, is_struct)
         made = cls(
             encoding.encode,
-            _arrow_schema(fields),
+            fields,
             "" if loaded is None else loaded.text,
             head,
             is_struct,
         )
-        _check_casts(_arrow_schema(given), made.fields)
+        _check_casts(given, made.fields)
         assert made.write is not None  # what is wrong with the schema shows here
         return made
 
@@ -144,15 +145,14 @@ def _loaded(source: SchemaSource, topic: str | None) -> tuple[BodySchema, bytes]
 
 
 def _matched(
-    given: StructType, wanted: StructType, schema: BodySchema | None, is_struct: bool
-) -> StructType:
+    given: pa.Schema, wanted: pa.Schema, schema: BodySchema | None, is_struct: bool
+) -> pa.Schema:
     """The fields of bodies that a frame has, with the types that bodies have."""
-    by_name: Mapping[str, StructField] = {field.name: field for field in wanted.fields}
-    for field in given.fields:
-        if field.name not in by_name:
-            raise BadColumn(field.name, f"is no field of the bodies' schema: {', '.join(by_name)}")
-    there = {field.name for field in given.fields}
-    for name in by_name:
+    for name in given.names:
+        if name not in wanted.names:
+            raise BadColumn(name, f"is no field of the bodies' schema: {', '.join(wanted.names)}")
+    there = set(given.names)
+    for name in wanted.names:
         if name in PARTS and not is_struct:
             raise BadColumn(
                 name,
@@ -160,10 +160,10 @@ def _matched(
                 "struct(…) AS body",
             )
     if schema is not None and schema.format == "avro":
-        missing = by_name.keys() - there - avro_optional(schema.text)
+        missing = set(wanted.names) - there - avro_optional(schema.text)
         if missing:
             raise BadColumn(min(missing), "is missing: the bodies' schema has no default for it")
-    return StructType([by_name[name] for name in by_name if name in there])
+    return pa.schema([field for field in wanted if field.name in there])
 
 
 def _check_casts(given: pa.Schema, wanted: pa.Schema) -> None:

@@ -18,29 +18,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.pipeline.formats.body_schema import FORMATS
+from rocketpipe.pipeline.options.ddl import sql_type
 from rocketpipe.pipeline.options.decoding import DECODE_SCHEMA
 from rocketpipe.pipeline.options.text import OptionError
 
@@ -50,48 +31,35 @@ if TYPE_CHECKING:
 TEXT_COLUMN: Final = "text"
 ERROR_COLUMN: Final = "decode_error"
 
-_TEXT: Final = (StringType(), pa.string())
-_INT: Final = (IntegerType(), pa.int32())
-_LONG: Final = (LongType(), pa.int64())
-_BINARY: Final = (BinaryType(), pa.binary())
-_TIME: Final = (TimestampType(), pa.timestamp("us", tz="UTC"))
-_TEXTS: Final = (ArrayType(StringType()), pa.list_(pa.string()))
-_TEXT_BY_TEXT: Final = (MapType(StringType(), StringType()), pa.map_(pa.string(), pa.string()))
-
-_COLUMNS: Final[dict[str, tuple[DataType, pa.DataType]]] = {
-    "topic": _TEXT,
-    "broker": _TEXT,
-    "queue_id": _INT,
-    "queue_offset": _LONG,
-    "log_offset": _LONG,
-    "keys": _TEXTS,
-    "tags": _TEXT,
-    "body": _BINARY,
-    "properties": _TEXT_BY_TEXT,
-    "born_timestamp": _TIME,
-    "store_timestamp": _TIME,
-    "message_id": _TEXT,
-    "unique_key": _TEXT,
-    "reconsume_times": _INT,
-    "sys_flag": _INT,
-}
+_TIME: Final = pa.timestamp("us", tz="UTC")
 
 #: Every column that a message has of itself, in order.
-SCHEMA: Final = StructType([StructField(name, kind) for name, (kind, _) in _COLUMNS.items()])
+SCHEMA: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("broker", pa.string()),
+        ("queue_id", pa.int32()),
+        ("queue_offset", pa.int64()),
+        ("log_offset", pa.int64()),
+        ("keys", pa.list_(pa.string())),
+        ("tags", pa.string()),
+        ("body", pa.binary()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+        ("born_timestamp", _TIME),
+        ("store_timestamp", _TIME),
+        ("message_id", pa.string()),
+        ("unique_key", pa.string()),
+        ("reconsume_times", pa.int32()),
+        ("sys_flag", pa.int32()),
+    ]
+)
 
-_PLAIN_TYPES: Final[dict[type[DataType], pa.DataType]] = {
-    StringType: pa.string(),
-    BooleanType: pa.bool_(),
-    ByteType: pa.int8(),
-    ShortType: pa.int16(),
-    IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    FloatType: pa.float32(),
-    DoubleType: pa.float64(),
-    DateType: pa.date32(),
-    TimestampType: pa.timestamp("us", tz="UTC"),
-    TimestampNTZType: pa.timestamp("us"),
-}
+_PLAIN_TYPES: Final = frozenset(
+    {
+        *(pa.string(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+        *(pa.float32(), pa.float64(), pa.date32(), _TIME, pa.timestamp("us")),
+    }
+)
 _MAY_BE_NULL: Final = frozenset({"tags", "unique_key", "born_timestamp", "store_timestamp"})
 # What Spark's Kafka source calls the same thing.
 _CALLED_ELSEWHERE: Final = {
@@ -136,7 +104,7 @@ class UnreadableMessage(RocketPipeError):
         return type(self), (self.broker, self.queue_id, self.queue_offset, self.reason)
 
 
-def schema_of(options: ReadOptions) -> StructType:
+def schema_of(options: ReadOptions) -> pa.Schema:
     """The columns of a read for which no schema was given: those the options ask for, or all.
 
     Raises:
@@ -144,24 +112,24 @@ def schema_of(options: ReadOptions) -> StructType:
             messages have already.
         OptionError: If bodies are JSON, and no field of theirs is named.
     """
-    there = StructType([*SCHEMA.fields, *_decoded(options).fields])
+    there = pa.schema([*SCHEMA, *_decoded(options)])
     for name in options.columns:
         if name not in there.names:
             raise _unknown(name, there.names)
-    wanted = StructType([there[name] for name in options.columns]) if options.columns else there
+    wanted = pa.schema([there.field(name) for name in options.columns] or list(there))
     _check_fields(wanted, options.decode)
     return wanted
 
 
-def _decoded(options: ReadOptions) -> StructType:
+def _decoded(options: ReadOptions) -> pa.Schema:
     """What is decoded from a body, and why that failed."""
     if options.decode is None:
-        return StructType()
-    error = StructField(ERROR_COLUMN, StringType())
+        return pa.schema([])
+    error = pa.field(ERROR_COLUMN, pa.string())
     if options.decode == "text":
-        return StructType([StructField(TEXT_COLUMN, StringType()), error])
-    fields = [] if options.decode_schema is None else list(options.decode_schema.fields)
-    taken = [each.name for each in fields if each.name in _COLUMNS or each.name == ERROR_COLUMN]
+        return pa.schema([pa.field(TEXT_COLUMN, pa.string()), error])
+    fields = [] if options.decode_schema is None else list(options.decode_schema)
+    taken = [each.name for each in fields if each.name in SCHEMA.names or each.name == ERROR_COLUMN]
     if taken and options.decode == "json":
         raise ColumnError(
             taken[0],
@@ -175,10 +143,10 @@ def _decoded(options: ReadOptions) -> StructType:
             "or give a schemaFile in which it has another name (in Avro, this one as alias)",
         )
     fields = [each for each in fields if each.name not in taken]
-    return StructType([*fields, error])
+    return pa.schema([*fields, error])
 
 
-def check_columns(schema: StructType, options: ReadOptions | None = None) -> None:
+def check_columns(schema: pa.Schema, options: ReadOptions | None = None) -> None:
     """Refuse a schema whose columns are not all columns of messages, of just their types.
 
     Where bodies are JSON, every other column is a field of theirs.
@@ -188,23 +156,23 @@ def check_columns(schema: StructType, options: ReadOptions | None = None) -> Non
         OptionError: If bodies are JSON, and no field of theirs is named.
     """
     decode = options.decode if options is not None else None
-    given = _decoded(options) if options is not None else StructType()
-    there = StructType([*SCHEMA.fields, *given.fields])
-    never_null = frozenset(_COLUMNS) - _MAY_BE_NULL
+    given = _decoded(options) if options is not None else ()
+    there = pa.schema([*SCHEMA, *given])
+    never_null = frozenset(SCHEMA.names) - _MAY_BE_NULL
     if options is not None and options.on_bad_message == "null":
         never_null = KNOWN_ANYWAY
-    for field in schema.fields:
+    for field in schema:
         if field.name in there.names:
-            _check_type(field, there[field.name].dataType)
+            _check_type(field, there.field(field.name).type)
         elif decode != "json":
             raise _unknown(field.name, there.names)
         if not field.nullable and field.name not in never_null:
             raise ColumnError(field.name, "may be NULL: leave out NOT NULL")
-    arrow_schema(schema, from_json=decode not in FORMATS)
+    check_body_types(schema, from_json=decode not in FORMATS)
     _check_fields(schema, decode)
 
 
-def _check_fields(schema: StructType, decode: str | None) -> None:
+def _check_fields(schema: pa.Schema, decode: str | None) -> None:
     fields = set(schema.names) - set(SCHEMA.names) - {ERROR_COLUMN}
     if decode == "json" and not fields and ERROR_COLUMN in schema.names:
         raise OptionError(
@@ -214,12 +182,11 @@ def _check_fields(schema: StructType, decode: str | None) -> None:
         )
 
 
-def _check_type(field: StructField, kind: DataType) -> None:
-    if field.dataType != kind:
+def _check_type(field: pa.Field, kind: pa.DataType) -> None:
+    if field.type != kind:
         raise ColumnError(
             field.name,
-            f"is {kind.simpleString()}, not {field.dataType.simpleString()}: "
-            "ask for that, then cast it",
+            f"is {sql_type(kind)}, not {sql_type(field.type)}: ask for that, then cast it",
         )
 
 
@@ -230,48 +197,39 @@ def _unknown(name: str, there: list[str]) -> ColumnError:
     return ColumnError(name, f"is unknown: {hint}there are {', '.join(there)}")
 
 
-def arrow_schema(schema: StructType, *, from_json: bool = True) -> pa.Schema:
-    """The Arrow schema in which Spark takes these columns, of bodies that are JSON or have types.
+def check_body_types(schema: pa.Schema, *, from_json: bool = True) -> pa.Schema:
+    """The same schema, whose columns bodies can be read as, be they JSON or of types of their own.
 
     Raises:
-        ColumnError: If a field of a body has a type that JSON cannot be read as.
+        ColumnError: If a field of a body has a type that they cannot.
     """
-    return pa.schema(
-        [
-            pa.field(
-                field.name,
-                _COLUMNS[field.name][1]
-                if field.name in _COLUMNS
-                else _arrow_type(field.name, field.dataType, from_json=from_json),
-                nullable=field.nullable,
-            )
-            for field in schema.fields
-        ]
-    )
+    for field in schema:
+        if field.name not in SCHEMA.names and not _is_read(field.type, from_json=from_json):
+            raise not_read_as(field.name, sql_type(field.type))
+    return schema
 
 
-def _arrow_type(name: str, kind: DataType, *, from_json: bool) -> pa.DataType:
-    """What a field of a body becomes. Spark's own function has other arguments in each version."""
-
-    def inner(kind: DataType) -> pa.DataType:
-        return _arrow_type(name, kind, from_json=from_json)
-
-    plain = _PLAIN_TYPES.get(type(kind))
-    if plain is not None:
-        return plain
-    if isinstance(kind, BinaryType) and not from_json:
-        return pa.binary()
-    if isinstance(kind, DecimalType):
-        return pa.decimal128(kind.precision, kind.scale)
-    if isinstance(kind, ArrayType):
-        return pa.list_(inner(kind.elementType))
-    if isinstance(kind, MapType) and (isinstance(kind.keyType, StringType) or not from_json):
-        return pa.map_(inner(kind.keyType), inner(kind.valueType))
-    if isinstance(kind, StructType):
-        return pa.struct([pa.field(field.name, inner(field.dataType)) for field in kind.fields])
-    raise ColumnError(
+def not_read_as(name: str, kind: str) -> ColumnError:
+    """That bodies are not read as a type, which is given as SQL calls it."""
+    return ColumnError(
         name,
-        f"is {kind.simpleString()}, which bodies are not read as: ask for STRING, numbers, "
-        "BOOLEAN, DATE, TIMESTAMP, ARRAY, STRUCT or MAP<STRING, …>, or take it from the column "
-        "body",
+        f"is {kind}, which bodies are not read as: ask for STRING, numbers, BOOLEAN, DATE, "
+        "TIMESTAMP, ARRAY, STRUCT or MAP<STRING, …>, or take it from the column body",
     )
+
+
+def _is_read(kind: pa.DataType, *, from_json: bool) -> bool:
+    types = pa.types
+    if types.is_binary(kind):
+        return not from_json
+    if types.is_list(kind):
+        return _is_read(kind.value_type, from_json=from_json)
+    if types.is_map(kind):
+        has_text_keys = types.is_string(kind.key_type)
+        inside = (kind.key_type, kind.item_type)
+        return (has_text_keys or not from_json) and all(
+            _is_read(each, from_json=from_json) for each in inside
+        )
+    if types.is_struct(kind):
+        return all(_is_read(field.type, from_json=from_json) for field in kind)
+    return kind in _PLAIN_TYPES or bool(types.is_decimal128(kind))

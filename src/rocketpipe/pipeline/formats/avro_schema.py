@@ -1,4 +1,4 @@
-"""An Avro schema as columns: which type each field has in Spark, and how Arrow gets it.
+"""An Avro schema as columns: which type of SQL each field has, and how Arrow gets it.
 
     boolean, int, long, float, double     BOOLEAN, INT, BIGINT, FLOAT, DOUBLE
     string, enum, uuid                    STRING
@@ -27,24 +27,6 @@ from typing import Any, Final
 from uuid import UUID
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from rocketpipe.pipeline.formats.errors import BodySchemaError
 
@@ -52,30 +34,30 @@ MAX_DIGITS: Final = 38
 
 #: A value of a body as Arrow takes it; None where it is taken as it is.
 Fix = Callable[[Any], Any] | None
-#: A type as Spark has it, as Arrow reads it, and what to do to values first.
-Column = tuple[DataType, pa.DataType, Fix]
+#: A column's type, the one that Arrow reads it as, and what to do to values first.
+Column = tuple[pa.DataType, pa.DataType, Fix]
 
 _PLAIN: Final[dict[str, Column]] = {
-    "null": (StringType(), pa.string(), None),
-    "boolean": (BooleanType(), pa.bool_(), None),
-    "int": (IntegerType(), pa.int32(), None),
-    "long": (LongType(), pa.int64(), None),
-    "float": (FloatType(), pa.float32(), None),
-    "double": (DoubleType(), pa.float64(), None),
-    "string": (StringType(), pa.string(), None),
-    "bytes": (BinaryType(), pa.binary(), None),
-    "fixed": (BinaryType(), pa.binary(), None),
-    "enum": (StringType(), pa.string(), None),
+    "null": (pa.string(), pa.string(), None),
+    "boolean": (pa.bool_(), pa.bool_(), None),
+    "int": (pa.int32(), pa.int32(), None),
+    "long": (pa.int64(), pa.int64(), None),
+    "float": (pa.float32(), pa.float32(), None),
+    "double": (pa.float64(), pa.float64(), None),
+    "string": (pa.string(), pa.string(), None),
+    "bytes": (pa.binary(), pa.binary(), None),
+    "fixed": (pa.binary(), pa.binary(), None),
+    "enum": (pa.string(), pa.string(), None),
 }
 _LOGICAL: Final[dict[tuple[str, str], Column]] = {
-    ("int", "date"): (DateType(), pa.date32(), None),
-    ("fixed", "uuid"): (StringType(), pa.string(), lambda value: str(UUID(bytes=value))),
+    ("int", "date"): (pa.date32(), pa.date32(), None),
+    ("fixed", "uuid"): (pa.string(), pa.string(), lambda value: str(UUID(bytes=value))),
     **{
         ("long", f"{local}timestamp-{name}"): (kind, pa.timestamp(unit, tz=zone), None)
         for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
         for local, kind, zone in (
-            ("", TimestampType(), "UTC"),
-            ("local-", TimestampNTZType(), None),
+            ("", pa.timestamp("us", tz="UTC"), "UTC"),
+            ("local-", pa.timestamp("us"), None),
         )
     },
 }
@@ -138,9 +120,9 @@ class AvroSchema:
         return cls(parsed, columns, walk.logical, walk.names_records)
 
     @property
-    def struct(self) -> StructType:
-        """Its columns, as Spark has them."""
-        return StructType([StructField(name, kind) for name, (kind, _, _) in self.columns.items()])
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return pa.schema([(name, kind) for name, (kind, _, _) in self.columns.items()])
 
 
 def inlined(text: str, used: Mapping[str, str]) -> str:
@@ -230,9 +212,9 @@ class _Walk:
         if kind == "array":
             return self._array(node["items"], path)
         if kind == "map":
-            spark, arrow, fix = self._column(node["values"], f"{path}{{}}")
+            shown, arrow, fix = self._column(node["values"], f"{path}{{}}")
             each = (lambda value: {key: fix(one) for key, one in value.items()}) if fix else None
-            return MapType(StringType(), spark), pa.map_(pa.string(), arrow), _or_none(each)
+            return pa.map_(pa.string(), shown), pa.map_(pa.string(), arrow), _or_none(each)
         logical = node.get("logicalType")
         if logical == "decimal" and kind in ("bytes", "fixed"):
             return self._decimal(node, path)
@@ -248,9 +230,9 @@ class _Walk:
                 f"{path}: its elements take no bytes, so a body could claim any number of them; "
                 "leave the field out in a reader's schema of your own",
             )
-        spark, arrow, fix = self._column(items, f"{path}[]")
+        shown, arrow, fix = self._column(items, f"{path}[]")
         each = (lambda value: [fix(one) for one in value]) if fix else None
-        return ArrayType(spark), pa.list_(arrow), _or_none(each)
+        return pa.list_(shown), pa.list_(arrow), _or_none(each)
 
     def _is_empty(self, node: Any) -> bool:
         """Whether values of a type may have no bytes at all."""
@@ -270,7 +252,7 @@ class _Walk:
         if not is_decimal(node):
             return _PLAIN["bytes"]
         self.logical[path] = f"decimal({precision}, {scale})"
-        return DecimalType(precision, scale), pa.decimal128(precision, scale), None
+        return pa.decimal128(precision, scale), pa.decimal128(precision, scale), None
 
     def _union(self, node: list[Any], path: str) -> Column:
         branches = [each for each in node if _type_name(each) != "null"]
@@ -296,7 +278,7 @@ class _Walk:
                 by_name[_type_name(branches[at])] = at
                 continue
             python = _PYTHON.get(kind, dict)
-            if isinstance(columns[at][0], DecimalType):
+            if pa.types.is_decimal(columns[at][0]):
                 python = Decimal
             if python in by_type:
                 raise BodySchemaError(
@@ -315,9 +297,9 @@ class _Walk:
             fix = columns[at][2]
             return {f"member{at}": value if fix is None else fix(value)}
 
-        spark = StructType([StructField(f"member{at}", each[0]) for at, each in enumerate(columns)])
+        shown = pa.struct([(f"member{at}", each[0]) for at, each in enumerate(columns)])
         arrow = pa.struct([(f"member{at}", each[1]) for at, each in enumerate(columns)])
-        return spark, arrow, _or_none(pick)
+        return shown, arrow, _or_none(pick)
 
     def _kind(self, node: Any) -> str:
         if isinstance(node, str):
@@ -357,16 +339,16 @@ def _plain(node: Any) -> Any:
 
 
 def _struct(columns: Mapping[str, Column]) -> Column:
-    spark = StructType([StructField(name, each[0]) for name, each in columns.items()])
+    shown = pa.struct([(name, each[0]) for name, each in columns.items()])
     arrow = pa.struct([(name, each[1]) for name, each in columns.items()])
     fixes = {name: each[2] for name, each in columns.items() if each[2] is not None}
     if not fixes:
-        return spark, arrow, None
+        return shown, arrow, None
 
     def fixed(value: dict[str, Any]) -> dict[str, Any]:
         return value | {name: fix(value[name]) for name, fix in fixes.items()}
 
-    return spark, arrow, _or_none(fixed)
+    return shown, arrow, _or_none(fixed)
 
 
 def _or_none(fix: Fix) -> Fix:

@@ -23,8 +23,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
-from pyspark.sql.types import StructType
-
 from rocketpipe.pipeline.formats.errors import BodySchemaError, NotRegistered
 from rocketpipe.pipeline.formats.registry import checked_url, registry_at
 
@@ -49,9 +47,9 @@ class BodySchema:
     registry: str | None = None
 
     @property
-    def struct(self) -> StructType:
+    def schema(self) -> pa.Schema:
         """The columns of a body; raises BodySchemaError if it has none."""
-        return _struct(self.format, self.text)
+        return _schema(self.format, self.text)
 
     def columns(
         self, bodies: pa.Array, fields: Sequence[pa.Field], errors: dict[int, str]
@@ -123,7 +121,7 @@ class SchemaSource:
                 "name the schema: schemaFile (--schema-file) or schemaRegistry (--registry)",
             )
         loaded = BodySchema(self.format, text, registry)
-        assert loaded.struct.fields  # what is wrong with it shows here
+        assert loaded.schema.names  # what is wrong with it shows here
         return loaded
 
     def _of_file(self, path: Path) -> str:
@@ -190,14 +188,14 @@ class SchemaSource:
 
 
 @lru_cache(maxsize=16)
-def _struct(kind: Format, text: str) -> StructType:
+def _schema(kind: Format, text: str) -> pa.Schema:
     if kind == "avro":
         from rocketpipe.pipeline.formats.avro_schema import AvroSchema
 
-        return AvroSchema.of(text).struct
-    from rocketpipe.pipeline.formats.protobuf_schema import descriptor_of, struct_of
+        return AvroSchema.of(text).schema
+    from rocketpipe.pipeline.formats.protobuf_schema import descriptor_of, schema_of
 
-    return struct_of(descriptor_of(text))
+    return schema_of(descriptor_of(text))
 
 
 @lru_cache(maxsize=16)

@@ -1,4 +1,4 @@
-"""A Protobuf message as columns: which type each field has in Spark.
+"""A Protobuf message as columns: which type of SQL each field has.
 
     bool, int32, sint32, sfixed32        BOOLEAN, INT
     int64, sint64, sfixed64              BIGINT
@@ -25,22 +25,7 @@ import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+import pyarrow as pa
 
 from rocketpipe.pipeline.formats.errors import BodySchemaError
 
@@ -56,23 +41,23 @@ FREE_FORM: Final = frozenset({f"{_GOOGLE}Struct", f"{_GOOGLE}Value", f"{_GOOGLE}
 _MAX_DEPTH: Final = 64
 
 # The numbers that descriptor.proto has for types.
-_PLAIN: Final[dict[int, DataType]] = {
-    1: DoubleType(),
-    2: FloatType(),
-    3: LongType(),
-    4: DecimalType(20, 0),
-    5: IntegerType(),
-    6: DecimalType(20, 0),
-    7: LongType(),
-    8: BooleanType(),
-    9: StringType(),
-    12: BinaryType(),
-    13: LongType(),
-    14: StringType(),
-    15: IntegerType(),
-    16: LongType(),
-    17: IntegerType(),
-    18: LongType(),
+_PLAIN: Final[dict[int, pa.DataType]] = {
+    1: pa.float64(),
+    2: pa.float32(),
+    3: pa.int64(),
+    4: pa.decimal128(20, 0),
+    5: pa.int32(),
+    6: pa.decimal128(20, 0),
+    7: pa.int64(),
+    8: pa.bool_(),
+    9: pa.string(),
+    12: pa.binary(),
+    13: pa.int64(),
+    14: pa.string(),
+    15: pa.int32(),
+    16: pa.int64(),
+    17: pa.int32(),
+    18: pa.int64(),
 }
 UNSIGNED_64: Final = frozenset({4, 6})
 ENUM: Final = 14
@@ -218,19 +203,19 @@ def main_message(files: Sequence[Any], name: str | None) -> str:
     )
 
 
-def struct_of(descriptor: Any) -> StructType:
+def schema_of(descriptor: Any) -> pa.Schema:
     """The columns of a message.
 
     Raises:
         BodySchemaError: If it has none, or no end.
     """
     found = _struct(descriptor, [])
-    if not found.fields:
+    if not found.num_fields:
         raise BodySchemaError(descriptor.full_name, "has no fields, so it has no columns")
-    return found
+    return pa.schema(list(found))
 
 
-def _struct(descriptor: Any, inside: list[str]) -> StructType:
+def _struct(descriptor: Any, inside: list[str]) -> pa.DataType:
     name = descriptor.full_name
     if name in inside or len(inside) > _MAX_DEPTH:
         raise BodySchemaError(
@@ -238,28 +223,27 @@ def _struct(descriptor: Any, inside: list[str]) -> StructType:
             f"message {name} contains itself, so it has no end; leave the field out in a schema "
             "file of your own",
         )
-    fields = [StructField(each.name, _type(each, [*inside, name])) for each in descriptor.fields]
-    return StructType(fields)
+    return pa.struct([(each.name, _type(each, [*inside, name])) for each in descriptor.fields])
 
 
-def _type(field: Any, inside: list[str]) -> DataType:
+def _type(field: Any, inside: list[str]) -> pa.DataType:
     if is_map(field):
         entry = field.message_type.fields_by_name
-        return MapType(_single(entry["key"], inside), _single(entry["value"], inside))
+        return pa.map_(_single(entry["key"], inside), _single(entry["value"], inside))
     single = _single(field, inside)
-    return ArrayType(single) if is_repeated(field) else single
+    return pa.list_(single) if is_repeated(field) else single
 
 
-def _single(field: Any, inside: list[str]) -> DataType:
+def _single(field: Any, inside: list[str]) -> pa.DataType:
     if field.type not in MESSAGE_TYPES:
         return _PLAIN[field.type]
     name = field.message_type.full_name
     if name == TIMESTAMP:
-        return TimestampType()
+        return pa.timestamp("us", tz="UTC")
     if name in WRAPPERS:
         return _PLAIN[field.message_type.fields_by_name["value"].type]
     if name in FREE_FORM:
-        return StringType()
+        return pa.string()
     return _struct(field.message_type, inside)
 
 

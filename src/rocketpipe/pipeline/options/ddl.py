@@ -7,82 +7,135 @@ reads the same text for the types that a decoded body can have:
     date  timestamp  timestamp_ntz  array<type>  map<type, type>  struct<name: type, …>
 
 and what ``frame.schema`` gives of itself: ``simpleString()``, which is one struct, and ``json()``.
+What comes out is Arrow's: columns may be NOT NULL, what is inside of them is not asked that.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Spark's daemon imports this before it forks, and pyarrow starts threads: so it comes when used.
 
 MAX_DEPTH: Final = 32
 MAX_DIGITS: Final = 38
+#: What DECIMAL alone is.
+_DEFAULT_DECIMAL: Final = (10, 0)
 
-_SIMPLE: Final[dict[str, DataType]] = {
-    "boolean": BooleanType(),
-    "byte": ByteType(),
-    "tinyint": ByteType(),
-    "short": ShortType(),
-    "smallint": ShortType(),
-    "int": IntegerType(),
-    "integer": IntegerType(),
-    "long": LongType(),
-    "bigint": LongType(),
-    "float": FloatType(),
-    "real": FloatType(),
-    "double": DoubleType(),
-    "string": StringType(),
-    "binary": BinaryType(),
-    "date": DateType(),
-    "timestamp": TimestampType(),
-    "timestamp_ltz": TimestampType(),
-    "timestamp_ntz": TimestampNTZType(),
+#: The names that a type goes by, the first of them as Spark shows it; JSON has others.
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "bool": ("boolean",),
+    "int8": ("tinyint", "byte"),
+    "int16": ("smallint", "short"),
+    "int32": ("int", "integer"),
+    "int64": ("bigint", "long"),
+    "float": ("float", "real"),
+    "double": ("double",),
+    "string": ("string",),
+    "binary": ("binary",),
+    "date32[day]": ("date",),
+    "timestamp[us, tz=UTC]": ("timestamp", "timestamp_ltz"),
+    "timestamp[us]": ("timestamp_ntz",),
 }
 _TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([^\W]\w*)|([<>(),:]))\s*")
+_WORD: Final = re.compile(r"[^\W]\w*")
 
 
 class SchemaTextError(ValueError):
     """Text that is no schema; it says where."""
 
 
-def parse_schema(text: str) -> StructType:
+def parse_schema(text: str) -> pa.Schema:
     """The schema that a text describes, as SQL or as JSON.
 
     Raises:
         SchemaTextError: If it describes none.
     """
+    import pyarrow as pa
+
     if text.lstrip().startswith("{"):
         try:
-            return StructType.fromJson(json.loads(text))
-        except Exception as error:  # Spark's reader of it fails in many ways
-            raise SchemaTextError(f"no schema as JSON: {error}") from error
+            return pa.schema(_json_fields(json.loads(text), 0))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise SchemaTextError(f"no schema as JSON: {error!r}") from error
     if text.lstrip().startswith("StructType("):
         raise SchemaTextError("it is a schema of Python, and options are text: give schema.json()")
     fields = _Reader(text).columns()
     if not fields:
         raise SchemaTextError("it names no column")
-    return StructType(fields)
+    return pa.schema(fields)
+
+
+def sql_schema(schema: pa.Schema) -> str:
+    """Columns as SQL writes them, and `parse_schema` reads them."""
+    return ", ".join(
+        f"{_quoted(field.name)} {sql_type(field.type)}{'' if field.nullable else ' NOT NULL'}"
+        for field in schema
+    )
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """A type as SQL calls it; one that SQL has no name for, as Arrow does."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return f"array<{sql_type(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{sql_type(kind.key_type)},{sql_type(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        inside = ",".join(f"{_quoted(field.name)}:{sql_type(field.type)}" for field in kind)
+        return f"struct<{inside}>"
+    return _NAMES.get(str(kind), (str(kind),))[0]
+
+
+def _quoted(name: str) -> str:
+    return name if _WORD.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+@cache
+def _simple() -> dict[str, pa.DataType]:
+    import pyarrow as pa
+
+    kinds = [
+        *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+        *(pa.string(), pa.binary(), pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us")),
+    ]
+    return {name: kind for kind in kinds for name in _NAMES[str(kind)]}
+
+
+def _json_fields(node: Any, depth: int) -> list[pa.Field]:
+    """The fields of a struct as Spark writes it in JSON."""
+    import pyarrow as pa
+
+    if node["type"] != "struct":
+        raise SchemaTextError(f"{node['type']!r} is no struct")
+    return [
+        pa.field(each["name"], _json_kind(each["type"], depth), nullable=each.get("nullable", True))
+        for each in node["fields"]
+    ]
+
+
+def _json_kind(node: Any, depth: int) -> pa.DataType:
+    import pyarrow as pa
+
+    if depth > MAX_DEPTH:
+        raise SchemaTextError(f"types are nested more than {MAX_DEPTH} deep")
+    if isinstance(node, str):
+        return _Reader(node).only_kind()
+    if node["type"] == "array":
+        return pa.list_(_json_kind(node["elementType"], depth + 1))
+    if node["type"] == "map":
+        key, value = (_json_kind(node[name], depth + 1) for name in ("keyType", "valueType"))
+        return pa.map_(key, value)
+    fields = _json_fields(node, depth + 1)
+    return pa.struct([field.with_nullable(True) for field in fields])
 
 
 class _Reader:
@@ -99,7 +152,7 @@ class _Reader:
         self._at = 0
         self._depth = 0
 
-    def columns(self) -> list[StructField]:
+    def columns(self) -> list[pa.Field]:
         """All of the text: columns, or the one struct that they are."""
         if [word.lower() for word in self._tokens[:2]] != ["struct", "<"]:
             return self.fields("")
@@ -110,8 +163,17 @@ class _Reader:
             raise SchemaTextError(f"{self._peek()!r} stands behind the struct")
         return found
 
-    def fields(self, closing: str) -> list[StructField]:
-        found: list[StructField] = []
+    def only_kind(self) -> pa.DataType:
+        """All of the text: one type."""
+        kind = self._kind()
+        if self._peek():
+            raise SchemaTextError(f"{self._peek()!r} stands behind the type")
+        return kind
+
+    def fields(self, closing: str) -> list[pa.Field]:
+        import pyarrow as pa
+
+        found: list[pa.Field] = []
         while self._peek() != closing:
             if found:
                 self._expect(",")
@@ -127,39 +189,42 @@ class _Reader:
                 nullable = False
             if any(name == each.name for each in found):
                 raise SchemaTextError(f"column {name!r} is there twice")
-            found.append(StructField(name, kind, nullable))
+            found.append(pa.field(name, kind, nullable=nullable))
         return found
 
-    def _kind(self) -> DataType:
+    def _kind(self) -> pa.DataType:
+        import pyarrow as pa
+
         word = self._name().lower()
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise SchemaTextError(f"types are nested more than {MAX_DEPTH} deep")
         try:
-            if word in _SIMPLE:
-                return _SIMPLE[word]
+            if word in _simple():
+                return _simple()[word]
             if word in ("decimal", "numeric", "dec"):
                 return self._decimal()
             if word not in ("array", "map", "struct"):
                 raise SchemaTextError(f"type {word!r} is not known")
             self._expect("<")
-            kind: DataType
             if word == "array":
-                kind = ArrayType(self._kind())
+                kind = pa.list_(self._kind())
             elif word == "map":
                 key = self._kind()
                 self._expect(",")
-                kind = MapType(key, self._kind())
+                kind = pa.map_(key, self._kind())
             else:
-                kind = StructType(self.fields(">"))
+                kind = pa.struct([each.with_nullable(True) for each in self.fields(">")])
             self._expect(">")
             return kind
         finally:
             self._depth -= 1
 
-    def _decimal(self) -> DecimalType:
+    def _decimal(self) -> pa.DataType:
+        import pyarrow as pa
+
         if self._peek() != "(":
-            return DecimalType()
+            return pa.decimal128(*_DEFAULT_DECIMAL)
         self._next()
         numbers = [self._number()]
         if self._peek() == ",":
@@ -169,7 +234,7 @@ class _Reader:
         precision, scale = numbers[0], numbers[1] if len(numbers) > 1 else 0
         if not 1 <= precision <= MAX_DIGITS or scale > precision:
             raise SchemaTextError(f"decimal({precision}, {scale}) has no such digits")
-        return DecimalType(precision, scale)
+        return pa.decimal128(precision, scale)
 
     def _number(self) -> int:
         word = self._next()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from pyspark.sql.types import StructType
 
 from rocketpipe.pipeline.formats.body_schema import FORMATS, Format, SchemaSource
 from rocketpipe.pipeline.options.ddl import SchemaTextError, parse_schema
 from rocketpipe.pipeline.options.text import OptionError, one_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DECODE: Final = "decode"
 DECODE_SCHEMA: Final = "decodeSchema"
@@ -32,7 +33,7 @@ class Decoding:
 
     decode: Decode | None = None
     #: The columns of a body that is JSON.
-    schema: StructType | None = None
+    schema: pa.Schema | None = None
     #: Where the schema of a body in Avro or Protobuf is.
     source: SchemaSource | None = None
     time_zone: str = "UTC"
@@ -89,7 +90,7 @@ def source_of(kind: Format, given: Mapping[str, str], text_option: str) -> Schem
 _ENDINGS: Final = {"avro": "avsc", "protobuf": "desc"}
 
 
-def _columns(decode: str | None, text: str) -> StructType:
+def _columns(decode: str | None, text: str) -> pa.Schema:
     if decode != "json":
         raise OptionError(DECODE_SCHEMA, f'is for JSON bodies: add .option("{DECODE}", "json")')
     try:

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, cast, get_args
-
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from rocketpipe.pipeline.formats.body_schema import FORMATS, SchemaSource
 from rocketpipe.pipeline.options.ddl import SchemaTextError, parse_schema
 from rocketpipe.pipeline.options.decoding import OF_FORMATS, SCHEMA_REGISTRY, source_of
 from rocketpipe.pipeline.options.text import OptionError, one_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ENCODE: Final = "encode"
 ENCODE_SCHEMA: Final = "encodeSchema"
@@ -33,7 +34,7 @@ class Encoding:
 
     encode: Encode
     #: The columns of a body in JSON; None: as the frame has them.
-    schema: StructType | None = None
+    schema: pa.Schema | None = None
     #: Where the schema of a body in Avro or Protobuf is.
     source: SchemaSource | None = None
 

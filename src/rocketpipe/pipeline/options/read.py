@@ -44,11 +44,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Final, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo
-
-from pyspark.sql.types import StructType
 
 from rocketpipe.client.name_servers import NameServers, of_environment
 from rocketpipe.errors import InvalidName
@@ -82,6 +80,9 @@ from rocketpipe.pipeline.options.text import (
 )
 from rocketpipe.pipeline.planning.filters import RowFilter
 from rocketpipe.pipeline.planning.gaps import OnGap
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NAME_SERVER: Final = "nameServer"
 PATH: Final = "path"
@@ -195,7 +196,7 @@ class ReadOptions:
     #: Empty: all of them.
     columns: tuple[str, ...] = ()
     decode: Decode | None = None
-    decode_schema: StructType | None = None
+    decode_schema: pa.Schema | None = None
     #: Where the schema of bodies in Avro or Protobuf is, and what was found there.
     schema_source: SchemaSource | None = None
     body_schema: BodySchema | None = None
@@ -265,7 +266,7 @@ class ReadOptions:
             return self
         topics = self.selection.topics or ()
         found = self.schema_source.load(topics[0] if len(topics) == 1 else None)
-        return replace(self, body_schema=found, decode_schema=found.struct)
+        return replace(self, body_schema=found, decode_schema=found.schema)
 
     @property
     def zone(self) -> tzinfo:

@@ -2,8 +2,7 @@
 
 Spark hands them over once, when the table is made and its columns are asked for: each twice, the
 second time as ``option.name``, among the table's own properties. When the table is read it hands
-over nothing but the columns. So the options travel with these: as metadata of the first one, where
-nobody but this source looks. What is given with the read itself (``WITH (…)``) goes before them.
+over nothing but the columns, with which the options travel: see ``spark_columns``.
 """
 
 from __future__ import annotations
@@ -11,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql.types import StructField, StructType
-
 from rocketpipe.pipeline.options.text import OptionError
-
-METADATA: Final = "rocketpipe.options"
 
 #: What may be amiss where not a single option came.
 FORGOTTEN: Final = (
@@ -59,23 +54,3 @@ def given(options: Mapping[str, str]) -> dict[str, str]:
     if _PATH in lower:  # the table's LOCATION
         found.setdefault(_PATH, lower[_PATH])
     return found
-
-
-def remembering(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """The same columns, which know the options of their table."""
-    if not is_of_table(options) or not schema.fields:
-        return schema
-    first, *others = schema.fields
-    metadata = {**(first.metadata or {}), METADATA: given(options)}
-    kept = StructField(first.name, first.dataType, first.nullable, metadata)
-    return StructType([kept, *others])
-
-
-def remembered(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a read, with those that its table was made with where it has none itself."""
-    found: dict[str, str] = {}
-    for field in schema.fields:
-        kept = (field.metadata or {}).get(METADATA)
-        if isinstance(kept, dict):
-            found.update({str(name): str(value) for name, value in kept.items()})
-    return {**found, **given(options)}

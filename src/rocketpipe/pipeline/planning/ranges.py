@@ -16,8 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql.datasource import InputPartition
-
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 
@@ -46,7 +44,7 @@ class QueueRange:
 
 
 @dataclass(frozen=True)
-class ReadPartition(InputPartition):
+class ReadPartition:
     """What one task reads: ranges, in their order, and where their brokers are."""
 
     ranges: tuple[QueueRange, ...]
