@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -304,6 +304,16 @@ def planned_entries(disk: Disk, directory: Path, start: int, end: int) -> Entrie
 def chosen(entries: Entries, kept: Mask) -> Entries:
     """Those of the entries that are marked."""
     return entries if kept.all() else entries.view(_RAW)[kept].view(ENTRY)
+
+
+def joined(pieces: Sequence[Entries]) -> Entries:
+    """Entries behind each other, which numpy would turn into this machine's order of bytes."""
+    return np.concatenate([piece.view(_RAW) for piece in pieces]).view(ENTRY)
+
+
+def in_order(entries: Entries, order: Ints) -> Entries:
+    """The entries in another order."""
+    return entries.view(_RAW)[order].view(ENTRY)
 
 
 def _blanks(count: int) -> Entries:
