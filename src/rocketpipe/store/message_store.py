@@ -15,6 +15,7 @@ import logging
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Self
 
 from rocketpipe.clock import Clock
@@ -28,6 +29,7 @@ from rocketpipe.store.errors import StoreFailed, StoreFull
 from rocketpipe.store.files.background_sync import WorkerThread, run_steps_blocking
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.log.appender import Appender, Encodes
+from rocketpipe.store.log.commit_log import FILLER_BYTES
 from rocketpipe.store.log.flusher import Done, Flusher
 from rocketpipe.store.log.preparer import Preparer
 from rocketpipe.store.log.puts import Appended, Encoded, Put
@@ -211,8 +213,10 @@ class MessageStore(StoreReading):
         if encoded.placed is not None:
             fresh.add(self.positions.written, encoded.end, encoded.placed)
         else:
-            ((start, data),) = encoded.chunks
-            fresh.add_bytes(start, data)
+            for (start, data), (behind, _) in pairwise(encoded.chunks):
+                fresh.add_bytes(start, data[:-FILLER_BYTES], behind)
+            start, data = encoded.chunks[-1]
+            fresh.add_bytes(start, data, encoded.end)
         self.positions.written = LogOffset(encoded.end)
         self.health.has_room()
         self._flusher.wrote(encoded.end, encoded.last_record, stored_ms)

@@ -173,6 +173,8 @@ class Dispatcher:
                     self._pass_over(damage, end)
             self.damage = None
         finally:
+            # At once: as long as much is kept, nothing new is.
+            self.fresh.passed(positions.dispatched)
             self._reached(positions.dispatched)
         if not self._deferred:
             self._queues.flush_pending()
