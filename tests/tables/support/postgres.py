@@ -86,7 +86,8 @@ class PostgresServer:
         Until then it keeps what they had locked.
         """
         asked = (
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = %s AND backend_type = 'client backend'"
         )
         name = psycopg.conninfo.conninfo_to_dict(address)["dbname"]
         deadline_s = time.monotonic() + 60
