@@ -152,6 +152,22 @@ def test_a_part_ends_before_what_is_damaged(store: Path) -> None:
     assert 0 < part < whole
 
 
+def test_a_part_that_fails_leaves_everything_as_it_was(store: Path) -> None:
+    before = derived(store)
+
+    def derives(plan: RebuildPlan, bases: Sequence[int]) -> list[str]:
+        derive_segment(Disk(), plan, bases[0])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rebuild_derived(config(store), Disk(), ManualClock(), derives)
+    assert derived(store) == before
+    assert not (store / "abort").exists()
+    mine = opened(store)
+    assert mine.ended_well
+    mine.close()
+
+
 DIES = """
 import os, signal, sys
 from pathlib import Path

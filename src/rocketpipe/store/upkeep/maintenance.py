@@ -212,8 +212,12 @@ def rebuild_derived(
         if derives is not None:
             disk.make_directory(layout.sums)
             remove_prepared(disk, layout.sums)
-            names = derives(RebuildPlan.of(config), bases)
-            parts = [layout.sums / name for name in names]
+            try:
+                names = derives(RebuildPlan.of(config), bases)
+                parts = [layout.sums / name for name in names]
+            except BaseException:
+                remove_prepared(disk, layout.sums)
+                raise
         # From here on a start is one after a crash, which looks at what there is.
         marks.begin(os.getpid())
         if read_checkpoint(disk, layout.checkpoint).own is None:
