@@ -80,6 +80,22 @@ class PostgresServer:
             connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
         return self.address(name)
 
+    def wait_alone(self, address: str) -> None:
+        """Wait until nobody is connected to a database any more: of who was killed it hears late.
+
+        Until then it keeps what they had locked.
+        """
+        asked = (
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = %s AND backend_type = 'client backend'"
+        )
+        name = psycopg.conninfo.conninfo_to_dict(address)["dbname"]
+        deadline_s = time.monotonic() + 60
+        with psycopg.connect(self.address(), autocommit=True) as connection:
+            while connection.execute(asked, (name,)).fetchall() != [(0,)]:
+                assert time.monotonic() < deadline_s
+                time.sleep(0.02)
+
     def crash(self) -> None:
         """End it as a power cut does: all of its processes at once, and nothing is said."""
         assert self._process is not None
