@@ -113,7 +113,7 @@ class Channel(virtual.Channel):
         self._auto_delete.discard(queue)
         link = self.link
         if self._is_transient(queue):
-            link.tell(link.transient.delete, queue)
+            link.run(link.transient.delete(queue))
         else:
             link.run(link.delete(queue))
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 from datetime import datetime
 from typing import Any
@@ -56,7 +55,7 @@ def read(body: str, encoding: str | None) -> str | bytes:
         return body
     try:
         return base64.b64decode(body)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error among them
         raise NotKombus(f"a body that is no base64: {error}") from error
 
 

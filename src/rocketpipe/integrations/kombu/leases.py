@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -41,11 +41,12 @@ class Leases:
         self._namespace = names.lease_namespace
         self._client_id = client_id
         self._delete = delete
-        self._taken: set[str] = set()
+        #: How many consumers this process has.
+        self._taken: Counter[str] = Counter()
 
     async def take(self, queue: str) -> None:
         """Note that this process consumes from a queue; look after those of others."""
-        self._taken.add(queue)
+        self._taken[queue] += 1
         try:
             await self._write(queue)
             await self._sweep()
@@ -54,9 +55,10 @@ class Leases:
 
     async def leave(self, queue: str) -> None:
         """Note that it does no longer; with the last one the queue goes."""
-        if queue not in self._taken:
+        self._taken[queue] -= 1
+        if self._taken[queue] > 0:
             return
-        self._taken.discard(queue)
+        del self._taken[queue]
         servers = self._admin.name_servers
         await servers.delete(self._namespace, self._key(queue))
         left = (json.loads(value) for value in (await servers.values(self._namespace)).values())

@@ -27,7 +27,7 @@ from rocketpipe import (
     TlsSettings,
 )
 from rocketpipe.blocking import Background
-from rocketpipe.errors import NoRoute, ProcessForked, RequestRejected, SessionClosed
+from rocketpipe.errors import NoRoute, ProcessForked, SessionClosed
 from rocketpipe.integrations.kombu.bindings import Bindings
 from rocketpipe.integrations.kombu.envelope import Payload, due_ms, packed, task_id
 from rocketpipe.integrations.kombu.holding import Held, Holding
@@ -48,7 +48,6 @@ POPPED: Final = 32
 TOPICS_S: Final = 10.0
 #: A message that is due by then is left to the worker to wait for.
 SOON_MS: Final = 30_000
-_NOT_SUPPORTED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +166,9 @@ class Link:
             )
             self.admin = await stack.enter_async_context(Admin(session))
             await self._introduce()
-            self._producer = await stack.enter_async_context(Producer(session))
+            self._producer = await stack.enter_async_context(
+                Producer(session, max_message_bytes=options.max_message_bytes)
+            )
             self._consumer = await stack.enter_async_context(
                 SimpleConsumer(session, group=self.names.group)
             )
@@ -183,13 +184,7 @@ class Link:
     async def _introduce(self) -> None:
         """See that the cluster is there, with what every connection needs."""
         names, options = self.names, self.options
-        try:
-            await self.admin.topics.create(names.transient_topic, queues=1, if_missing=True)
-        except RequestRejected as error:
-            if error.code == _NOT_SUPPORTED:
-                error.hint = f"is {self._address.name_servers} the port of a NameServer (9876)?"
-                raise ValueError(f"{error}: {error.hint}") from error
-            raise
+        await self.admin.topics.create(names.transient_topic, queues=1, if_missing=True)
         for group, deliveries in (
             (names.group, options.max_deliveries),
             (names.transient_group, 1),

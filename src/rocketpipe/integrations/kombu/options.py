@@ -48,6 +48,8 @@ class Options:
     topic_queues: int = 1
     #: The longest delay of brokers (``timerMaxDelaySec``), in seconds: longer ones go in hops.
     max_delay: float = 3 * _DAY_S
+    #: The longest message, which brokers have to allow too (``maxMessageSize``).
+    max_message_bytes: int = 4 * 1024 * 1024
     #: What the names of topics and of the group begin with.
     prefix: str = "kombu"
     access_key: str | None = None
@@ -64,6 +66,7 @@ class Options:
         _check("visibility_timeout", self.visibility_timeout, 1, 3 * _DAY_S)
         _check("max_deliveries", self.max_deliveries, 1, 2**31 - 1)
         _check("topic_queues", self.topic_queues, 1, 64)
+        _check("max_message_bytes", self.max_message_bytes, 1, 2**31 - 1)
         _check("max_delay", self.max_delay, 1, 10 * 365 * _DAY_S)
         if any(not 0 <= step <= 9 for step in self.priority_steps) or 0 not in self.priority_steps:
             raise ValueError(
@@ -80,7 +83,7 @@ class Options:
         known = {each.name for each in fields(cls)}
         for name in given:
             if name not in known and name not in _KOMBUS:
-                near = difflib.get_close_matches(name, sorted(known), 1)
+                near = difflib.get_close_matches(name, sorted(known), 1, 0.75)
                 meant = (
                     f"is {near[0]!r} meant?" if near else f"there are {', '.join(sorted(known))}"
                 )

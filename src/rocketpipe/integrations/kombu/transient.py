@@ -148,7 +148,7 @@ class TransientQueues:
                 each for each in queue.bindings if (each[0], each[2]) != (exchange, routing_key)
             }
 
-    def delete(self, name: str) -> None:
+    async def delete(self, name: str) -> None:
         """Have a queue no longer."""
         self._queues.pop(name, None)
 
