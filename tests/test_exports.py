@@ -19,6 +19,7 @@ PUBLIC = (
     "rocketpipe",
     "rocketpipe.blocking",
     "rocketpipe.errors",
+    "rocketpipe.integrations.kombu",
     "rocketpipe.jobs",
     "rocketpipe.otel",
     "rocketpipe.pipeline",

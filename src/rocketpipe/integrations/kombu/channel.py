@@ -5,27 +5,38 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from queue import Empty
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final, Protocol
 
 from kombu.exceptions import ChannelError
 from kombu.transport import base, virtual
 
 from rocketpipe import RocketPipeError
+from rocketpipe.integrations.kombu.arrivals import Arrivals
 from rocketpipe.integrations.kombu.bindings import Binding
 from rocketpipe.integrations.kombu.envelope import NotKombus, Payload, read, unpacked, written
 from rocketpipe.integrations.kombu.fetching import Fetching
 from rocketpipe.integrations.kombu.holding import Held
+from rocketpipe.integrations.kombu.link import Link
 from rocketpipe.integrations.kombu.qos import QoS
 from rocketpipe.integrations.kombu.routing import fits
 from rocketpipe.integrations.kombu.transient import tag_of_exchange
 
-if TYPE_CHECKING:
-    from rocketpipe.integrations.kombu.transport import Transport
-
 log = logging.getLogger(__name__)
 
 #: How many messages wait for a consumer that says no limit.
-AHEAD = 1000
+AHEAD: Final = 1000
+
+#: A channel, the queue, the message, and what is held of it, if anything.
+Arrival = tuple["Channel", str, Payload, Held | None]
+
+
+class Connected(Protocol):
+    """A connection, as far as its channels use it."""
+
+    link: Link
+    arrivals: Arrivals[Arrival]
+
+    def callback_of(self, queue: str) -> Any: ...
 
 
 class Channel(virtual.Channel):
@@ -33,9 +44,10 @@ class Channel(virtual.Channel):
 
     QoS = QoS
     supports_fanout = True
-    connection: Transport
+    connection: Connected
+    closed: bool
 
-    def __init__(self, connection: Transport, **kwargs: Any) -> None:
+    def __init__(self, connection: Connected, **kwargs: Any) -> None:
         super().__init__(connection, **kwargs)
         self.link = connection.link
         self.fetching = Fetching(self.link, self._room, self._arrived, connection.arrivals.add)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Final
 
 from rocketpipe import TlsSettings
@@ -99,7 +98,7 @@ class Options:
         Raises:
             ValueError: If that has an entry which is not known.
         """
-        files: dict[str, str | Path | None] = {
+        files: dict[str, str | None] = {
             "ca_file": self.ca_file,
             "cert_file": self.cert_file,
             "key_file": self.key_file,
@@ -109,9 +108,14 @@ class Options:
                 own = _SSL.get(name.removeprefix("ssl_"))
                 if own is None:
                     raise ValueError(f"broker_use_ssl has no {name!r}: there are {', '.join(_SSL)}")
-                files[own] = value
+                files[own] = str(value)
         if any(files.values()) or not self.verify:
-            return TlsSettings(**files, verify=self.verify)
+            return TlsSettings(
+                ca_file=files["ca_file"],
+                cert_file=files["cert_file"],
+                key_file=files["key_file"],
+                verify=self.verify,
+            )
         return True if ssl else self.tls
 
 

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 from kombu.transport import virtual
 
 from rocketpipe import RocketPipeError
+from rocketpipe.integrations.kombu.fetching import Fetching
 from rocketpipe.integrations.kombu.holding import Held
-
-if TYPE_CHECKING:
-    from rocketpipe.integrations.kombu.channel import Channel
+from rocketpipe.integrations.kombu.link import Link
 
 log = logging.getLogger(__name__)
+
+
+class Consuming(Protocol):
+    """A channel, as far as it matters here."""
+
+    link: Link
+    fetching: Fetching
 
 
 class QoS(virtual.QoS):
     """Acknowledges at the broker, and gives back what nobody worked on."""
 
-    channel: Channel
+    channel: Consuming
 
-    def __init__(self, channel: Channel, prefetch_count: int = 0) -> None:
+    def __init__(self, channel: Consuming, prefetch_count: int = 0) -> None:
         super().__init__(channel, prefetch_count)
         self._held: dict[str, Held] = {}
 
@@ -65,7 +72,7 @@ class QoS(virtual.QoS):
                 log.warning("not given back messages=%d reason=%s", len(left), error)
         return []
 
-    def _start(self, work: Any) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             self.channel.link.start(work)
         except RocketPipeError as error:

@@ -22,9 +22,7 @@ from rocketpipe.errors import (
     SessionClosed,
 )
 from rocketpipe.integrations.kombu.arrivals import Arrivals
-from rocketpipe.integrations.kombu.channel import Channel
-from rocketpipe.integrations.kombu.envelope import Payload
-from rocketpipe.integrations.kombu.holding import Held
+from rocketpipe.integrations.kombu.channel import Arrival, Channel
 from rocketpipe.integrations.kombu.link import Address, Link
 from rocketpipe.integrations.kombu.options import DEFAULT_PORT, Options
 
@@ -33,8 +31,6 @@ log = logging.getLogger(__name__)
 #: How many messages the hub is given at a time, before it looks at others.
 AT_ONCE: Final = 100
 SECURE: Final = "rocketpipes"
-
-Arrival = tuple[Channel, str, Payload, Held | None]
 
 
 class Transport(virtual.Transport):
