@@ -197,6 +197,10 @@ bench-client: setup ## Our client beside a bare asyncio client; BENCH="--rounds 
 bench-spark: setup ## Spark on topics beside Parquet, bare batches and a trivial source; BENCH="--rows 200000" is quicker, "--only writes" a part
 	@$(RUN) -m benchmarks.spark $(BENCH)
 
+.PHONY: bench-celery
+bench-celery: setup ## Celery on ours, on Redis and on RabbitMQ: latency, rate, CPU; BENCH="--quick"
+	@$(RUN) -m benchmarks.celery $(BENCH)
+
 .PHONY: bench-testkit
 bench-testkit: setup ## The test kit: what a cluster for each test, and a leap in time, cost
 	@$(RUN) benchmarks/testkit.py $(BENCH)
