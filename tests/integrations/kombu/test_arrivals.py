@@ -58,3 +58,20 @@ def test_what_nobody_took_is_given_at_the_end() -> None:
     assert arrivals.close() == [1, 2]
     arrivals.add(3)
     assert arrivals.close() == []
+
+
+def test_what_nobody_wants_any_more_is_taken_out_of_the_line() -> None:
+    arrivals: Arrivals[int] = Arrivals()
+    assert arrivals.withdraw(lambda _: True) == []
+    for number in range(4):
+        arrivals.add(number)
+    assert arrivals.withdraw(lambda number: number % 2 == 1) == [1, 3]
+    assert arrivals.take() == 0
+    assert readable(arrivals)
+    assert arrivals.withdraw(lambda _: True) == [2]
+    assert not readable(arrivals)
+    assert arrivals.take() is None
+    arrivals.add(5)
+    assert readable(arrivals)
+    arrivals.close()
+    assert not arrivals.add(6)

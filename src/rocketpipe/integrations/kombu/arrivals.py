@@ -6,6 +6,7 @@ import selectors
 import socket
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -31,14 +32,15 @@ class Arrivals(Generic[T]):
     def __len__(self) -> int:
         return len(self._line)
 
-    def add(self, arrival: T | BaseException) -> None:
-        """Add what came, or an error for whoever takes next."""
+    def add(self, arrival: T | BaseException) -> bool:
+        """Add what came, or an error for whoever takes next; False if nobody will."""
         with self._gate:
             if self._is_closed:
-                return
+                return False
             self._line.append(arrival)
             if len(self._line) == 1:
                 self._theirs.send(b"\0")
+            return True
 
     def take(self) -> T | None:
         """The next one; None if there is none.
@@ -55,6 +57,23 @@ class Arrivals(Generic[T]):
         if isinstance(taken, BaseException):
             raise taken
         return taken
+
+    def withdraw(self, unwanted: Callable[[T], bool]) -> list[T]:
+        """Take out of the line what nobody wants any more."""
+        with self._gate:
+            if not self._line:
+                return []
+            taken: list[T] = []
+            kept: deque[T | BaseException] = deque()
+            for each in self._line:
+                if isinstance(each, BaseException) or not unwanted(each):
+                    kept.append(each)
+                else:
+                    taken.append(each)
+            self._line = kept
+            if not kept:
+                self._ours.recv(1)
+            return taken
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until there is something; False when the time is up first."""

@@ -52,8 +52,12 @@ class Channel(virtual.Channel):
         self.link = connection.link
         self.fetching = Fetching(self.link, self._room, self._arrived, connection.arrivals.add)
         self._without_acks: set[str] = set()
-        #: Delivered to this channel, and not taken by the connection yet.
-        self._waiting = 0
+        self._arrivals = connection.arrivals
+        #: How many messages were put in line, which the loop counts, and taken, which others do.
+        self._put_in_line = 0
+        self._taken = 0
+        #: Whose queues of one reader go with this channel.
+        self._owner = object()
         #: Queues that go with their last consumer; and those of them that are consumed here.
         self._auto_delete: set[str] = set()
         self._leased: set[str] = set()
@@ -77,7 +81,7 @@ class Channel(virtual.Channel):
         if exclusive or (auto_delete and expires_ms):
             expires_s = None if expires_ms is None else expires_ms / 1000
             ttl_ms = arguments.get("x-message-ttl")
-            link.run(link.transient.declare(queue, id(self), ttl_ms, expires_s))
+            link.run(link.transient.declare(queue, self._owner, ttl_ms, expires_s))
             return
         most = int(arguments.get("x-max-priority") or 0)
         steps = [step for step in link.options.priority_steps if step <= most]
@@ -259,7 +263,7 @@ class Channel(virtual.Channel):
 
     def _consume_transient(self, queue: str) -> None:
         if found := self.link.transient.get(queue):
-            found.owners.add(id(self))
+            found.owners.add(self._owner)
             found.consume(lambda name, message: self._arrived(name, message, None))
 
     def basic_cancel(self, consumer_tag: str) -> None:
@@ -273,6 +277,17 @@ class Channel(virtual.Channel):
             self.link.tell(found.cancel)
         else:
             self.fetching.remove(queue)
+        left = self._arrivals.withdraw(lambda each: each[0] is self and each[1] == queue)
+        held = [each for _, _, _, each in left if each is not None]
+        self._taken += len(held)
+        self._hand_back(held)
+
+    def _hand_back(self, held: list[Held]) -> None:
+        if held:
+            try:
+                self.link.start(self.link.holding.give_back(held))
+            except RocketPipeError as error:
+                log.debug("not given back, so that they come again later: %s", error)
 
     def basic_qos(
         self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
@@ -313,26 +328,29 @@ class Channel(virtual.Channel):
         """The next message of a queue; None if there is none now."""
         message = super().basic_get(queue, no_ack, **kwargs)
         if message is not None and no_ack:
-            self.qos.ack(message.delivery_tag)
+            self.qos.release(message.delivery_tag)
         return message
 
     def _room(self) -> int:
         """How many more messages this channel may be given; on the loop."""
         prefetch, in_hand = self.qos.prefetch_count, self.qos.in_hand
-        return (prefetch - in_hand if prefetch else AHEAD) - self._waiting
+        waiting = self._put_in_line - self._taken
+        return (prefetch - in_hand if prefetch else AHEAD) - waiting
 
     def _arrived(self, queue: str, message: Payload, held: Held | None) -> None:
         """Put a message in line for the consumer; on the loop."""
-        self._waiting += held is not None
-        self.connection.arrivals.add((self, queue, message, held))
+        if self._arrivals.add((self, queue, message, held)):
+            self._put_in_line += held is not None
+        elif held is not None:
+            self.link.spawn(self.link.holding.give_back([held]))
 
     def deliver(self, queue: str, message: Payload, held: Held | None) -> None:
         """Hand a message to its consumer, or give it back if that has gone."""
-        self._waiting -= held is not None
-        link, callback = self.link, self.connection.callback_of(queue)
-        if self.closed or callback is None or queue not in self._active_queues:
-            if held is not None:
-                link.start(link.holding.give_back([held]))
+        self._taken += held is not None
+        link = self.link
+        callback = None if self.closed else self.connection.callback_of(queue)
+        if callback is None or queue not in self._active_queues:
+            self._hand_back([held] if held is not None else [])
             return
         message["properties"]["delivery_tag"] = tag = self._next_delivery_tag()
         if held is not None:
@@ -358,6 +376,6 @@ class Channel(virtual.Channel):
             log.warning("a channel is not closed in order: %s", error)
 
     async def _leave(self) -> None:
-        self.link.transient.leave(id(self))
+        self.link.transient.leave(self._owner)
         for queue in self._leased:
             await self.link.leases.leave(queue)

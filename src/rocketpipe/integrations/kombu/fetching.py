@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rocketpipe import RocketPipeError
+from rocketpipe.errors import ConnectionLost
 from rocketpipe.integrations.kombu.envelope import NotKombus, Payload, due_ms, unpacked
 from rocketpipe.integrations.kombu.holding import Held
 from rocketpipe.integrations.kombu.link import POPPED, SOON_MS, Link
@@ -24,7 +25,7 @@ PATIENCE_S: Final = 10.0
 AGAIN_S: Final = 0.5
 
 Deliver = Callable[[str, Payload, Held], None]
-Fail = Callable[[BaseException], None]
+Fail = Callable[[BaseException], object]
 
 
 class Fetching:
@@ -68,7 +69,7 @@ class Fetching:
     def _begin(self) -> None:
         self._has_room.set()
         if self._task is None and self._queues:
-            self._task = asyncio.ensure_future(self._run())
+            self._task = self._link.spawn(self._run())
 
     async def _run(self) -> None:
         failing_since_s: float | None = None
@@ -83,13 +84,19 @@ class Fetching:
             try:
                 await self._fetch(room)
                 failing_since_s = None
-            except RocketPipeError as error:
+            except Exception as error:
                 now_s = time.monotonic()
-                failing_since_s = failing_since_s or now_s
-                log.warning("nothing received: %s", error)
-                passes = error.retryable or error.stale_route
+                if failing_since_s is None:
+                    failing_since_s = now_s
+                    log.warning("nothing received: %s", error)
+                passes = isinstance(error, RocketPipeError) and (
+                    error.retryable or error.stale_route
+                )
                 if not passes or now_s - failing_since_s > PATIENCE_S:
-                    self._fail(error)
+                    # Whatever it is: Celery connects anew, and says so.
+                    lost = ConnectionLost(self._link.name_servers, f"nothing received: {error}")
+                    lost.__cause__ = error
+                    self._fail(lost)
                     break
                 await asyncio.sleep(AGAIN_S)
         self._task = None

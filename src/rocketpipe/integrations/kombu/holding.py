@@ -19,6 +19,10 @@ log = logging.getLogger(__name__)
 
 #: How long after a failure it is tried again.
 AGAIN_S: Final = 0.5
+#: How long it may take to give messages back: a worker that stops waits for it.
+GIVE_BACK_S: Final = 30.0
+#: How often it is tried to give a message back: a renewal's turn comes again anyway.
+TRIES: Final = 5
 #: How many brokers are asked about at a time.
 AT_ONCE: Final = 32
 
@@ -80,9 +84,13 @@ class Holding:
         left = [held for held in several if not held.is_done]
         for held in left:
             held.is_done = True
-        await self._each(left, 0)
-        for held in left:
-            self._held.discard(held)
+        try:
+            async with asyncio.timeout(GIVE_BACK_S):
+                await self._each(left, 0)
+        except TimeoutError:
+            log.warning("not given back in time, so that they come again later of=%d", len(left))
+        finally:
+            self._held.difference_update(left)
 
     async def settle(self, timeout_s: float) -> None:
         """Wait until brokers have heard of everything that is done."""
@@ -129,24 +137,28 @@ class Holding:
     async def _each(self, several: Collection[Held], invisible_ms: int | None) -> None:
         """Change when messages come again; None: they go on to be worked on."""
         room = asyncio.Semaphore(AT_ONCE)
+        hidden_ms = self.hidden_ms if invisible_ms is None else invisible_ms
 
         async def change(held: Held) -> None:
             async with room, held.asked:
                 renews = invisible_ms is None
                 if renews and held.is_done and held not in self._acks:
                     return  # meanwhile
-                now_s = time.monotonic()
-                try:
-                    await self._consumer.change_invisible(
-                        held.message, self.hidden_ms if invisible_ms is None else invisible_ms
-                    )
-                except ReceiptExpired as error:
-                    self.let_go(held)
-                    log.warning("held for too long, so that it comes again: %s", error)
-                except RocketPipeError as error:
-                    log.warning("not told that a message is held: %s", error)
-                else:
-                    held.said_s = now_s
+                for left in reversed(range(TRIES if invisible_ms is not None else 1)):
+                    try:
+                        now_s = time.monotonic()
+                        await self._consumer.change_invisible(held.message, hidden_ms)
+                        held.said_s = now_s
+                        return
+                    except ReceiptExpired as error:
+                        self.let_go(held)
+                        log.warning("held for too long, so that it comes again: %s", error)
+                        return
+                    except RocketPipeError as error:
+                        if not left or not error.retryable:
+                            log.warning("a broker does not hear what is done: %s", error)
+                            return
+                        await asyncio.sleep(AGAIN_S)
 
         if several:
             await asyncio.gather(*(change(held) for held in several))

@@ -27,7 +27,7 @@ from rocketpipe import (
     TlsSettings,
 )
 from rocketpipe.blocking import Background
-from rocketpipe.errors import NoRoute, ProcessForked, SessionClosed
+from rocketpipe.errors import CallTimeout, ConnectionLost, NoRoute, ProcessForked, SessionClosed
 from rocketpipe.integrations.kombu.bindings import Bindings
 from rocketpipe.integrations.kombu.envelope import Payload, due_ms, packed, task_id
 from rocketpipe.integrations.kombu.holding import Held, Holding
@@ -46,6 +46,8 @@ CLOSE_S: Final = 5.0
 POPPED: Final = 32
 #: How long what was found out about topics is believed.
 TOPICS_S: Final = 10.0
+#: How long after a mishap something is begun again.
+AGAIN_S: Final = 1.0
 #: A message that is due by then is left to the worker to wait for.
 SOON_MS: Final = 30_000
 
@@ -76,6 +78,9 @@ class Link:
         self._process_id = os.getpid()
         self._users = 0
         self._stack = AsyncExitStack()
+        #: As they are to be asked.
+        self.name_servers = address.name_servers
+        self._spawned: set[asyncio.Task[None]] = set()
         self._topics: set[str] = set()
         self._listed_s: float | None = None
         self._subscribed: set[str] = set()
@@ -176,9 +181,9 @@ class Link:
             self.transient = TransientQueues(session, self.names)
             self.bindings = Bindings(self.admin, self.names.namespace)
             self.leases = Leases(self.admin, self.names, session.client_id, self.delete)
-            parts = (self.holding, self.transient, self.leases)
-            tasks = [asyncio.ensure_future(part.run()) for part in parts]
-            stack.push_async_callback(_ended, tasks)
+            stack.push_async_callback(self._end_spawned)
+            for part in (self.holding, self.transient, self.leases):
+                self.spawn(_kept_running(part.run))
             self._stack = stack.pop_all()
 
     async def _introduce(self) -> None:
@@ -197,6 +202,19 @@ class Link:
 
     # Queues, on the loop
 
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Have something done beside, for as long as the link is there."""
+        task = asyncio.create_task(work)
+        self._spawned.add(task)
+        task.add_done_callback(self._spawned.discard)
+        return task
+
+    async def _end_spawned(self) -> None:
+        ending = list(self._spawned)
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+
     async def declare(self, queue: str, steps: Sequence[int]) -> None:
         """Have the topics of a queue that lasts."""
         for step in steps:
@@ -211,8 +229,15 @@ class Link:
         """The topics of a queue that are there, the most urgent one first."""
         wanted = [self.names.topic(queue, step) for step in self.options.priority_steps]
         is_old = self._listed_s is None or time.monotonic() - self._listed_s > TOPICS_S
-        if is_old or wanted[0] not in self._topics:
-            await self._list()
+        is_known = wanted[0] in self._topics
+        if is_old or not is_known:
+            try:
+                await self._list()
+            except (ConnectionLost, CallTimeout) as error:
+                if not is_known:
+                    raise
+                # Brokers can be asked while no NameServer can.
+                log.debug("topics not listed reason=%s", error)
         return [topic for topic in reversed(wanted) if topic in self._topics]
 
     async def _list(self) -> None:
@@ -301,10 +326,14 @@ class Link:
             self.holding.ack(held)
 
 
-async def _ended(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+async def _kept_running(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run something that must not end, whatever goes wrong in it."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.exception("begun again")
+            await asyncio.sleep(AGAIN_S)
 
 
 if hasattr(os, "register_at_fork"):

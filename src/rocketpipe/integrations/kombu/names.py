@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 MAX_TOPIC: Final = 127
@@ -42,6 +43,17 @@ def unescaped(text: str) -> str:
     return raw.encode("latin-1").decode("utf-8")
 
 
+@lru_cache(maxsize=4096)
+def _topic(front: str, queue: str, step: int) -> str:
+    name = front + escaped(queue)
+    if len(name) > MAX_TOPIC - _STEP_ROOM:
+        digest = hashlib.sha256(queue.encode("utf-8")).hexdigest()[:_HASH_LETTERS]
+        room = MAX_TOPIC - _STEP_ROOM - len("_x") - _HASH_LETTERS
+        # Not in the middle of what is escaped.
+        name = name[:room].rstrip("_0123456789abcdef") + f"_x{digest}"
+    return f"{name}_p{step}" if step else name
+
+
 class Names:
     """What the queues of one virtual host are called at the broker."""
 
@@ -64,13 +76,7 @@ class Names:
 
     def topic(self, queue: str, step: int = 0) -> str:
         """The topic of a queue, or of its messages of one step of priority."""
-        name = self._front + escaped(queue)
-        if len(name) > MAX_TOPIC - _STEP_ROOM:
-            digest = hashlib.sha256(queue.encode("utf-8")).hexdigest()[:_HASH_LETTERS]
-            room = MAX_TOPIC - _STEP_ROOM - len("_x") - _HASH_LETTERS
-            # Not in the middle of what is escaped.
-            name = name[:room].rstrip("_0123456789abcdef") + f"_x{digest}"
-        return f"{name}_p{step}" if step else name
+        return _topic(self._front, queue, step)
 
     def queue(self, topic: str) -> tuple[str, int] | None:
         """The queue and the step of a topic; None if it is no queue's, or its name was too long."""

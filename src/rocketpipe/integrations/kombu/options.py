@@ -66,7 +66,7 @@ class Options:
         _check("max_deliveries", self.max_deliveries, 1, 2**31 - 1)
         _check("topic_queues", self.topic_queues, 1, 64)
         _check("max_message_bytes", self.max_message_bytes, 1, 2**31 - 1)
-        _check("max_delay", self.max_delay, 1, 10 * 365 * _DAY_S)
+        _check("max_delay", self.max_delay, 31, 10 * 365 * _DAY_S)
         if any(not 0 <= step <= 9 for step in self.priority_steps) or 0 not in self.priority_steps:
             raise ValueError(
                 f"priority_steps {list(self.priority_steps)}: numbers from 0 to 9, 0 among them"

@@ -49,6 +49,12 @@ class QoS(virtual.QoS):
             self.channel.link.tell(self.channel.link.holding.ack, held)
         self.channel.fetching.look()
 
+    def release(self, delivery_tag: str) -> None:
+        """Be done with a message that is not to be acknowledged."""
+        held = self._held.pop(delivery_tag, None)
+        if held is not None:
+            self.channel.link.tell(self.channel.link.holding.ack, held)
+
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """Have a message come again at once, or never."""
         if not requeue:

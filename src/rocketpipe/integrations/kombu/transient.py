@@ -169,6 +169,7 @@ class TransientQueues:
                 log.warning("what is sent to this process alone cannot be read: %s", error)
                 await self._tell(frozenset(), error)
                 await asyncio.sleep(AGAIN_S)
+                self._is_wanted.set()
 
     # Reading
 
@@ -212,10 +213,13 @@ class TransientQueues:
             while True:
                 tags = self._tags()
                 self._is_wanted.clear()
+                if not tags:
+                    await self._tell(tags)
+                    return
                 if tags != self._read_tags or time.monotonic() - looked_s > LOOK_S:
                     looked_s = time.monotonic()
                     await consumer.assign(
-                        await consumer.queues_of(topic), tags=" || ".join(sorted(tags)) or "none"
+                        await consumer.queues_of(topic), tags=" || ".join(sorted(tags))
                     )
                     await self._tell(tags)
                 poll = asyncio.ensure_future(consumer.poll(LOOK_S * 1000))
