@@ -20,6 +20,7 @@ PUBLIC = (
     "rocketpipe.arrow",
     "rocketpipe.blocking",
     "rocketpipe.errors",
+    "rocketpipe.integrations.kombu",
     "rocketpipe.jobs",
     "rocketpipe.otel",
     "rocketpipe.pipeline",
