@@ -117,4 +117,3 @@ def _moment(value: object) -> int:
             "deliver_at.astimezone() of what is local time"
         )
     return int(moment.timestamp() * 1000)
-
