@@ -18,7 +18,16 @@ TESTS = ROOT / "tests"
 # These say what is public; every other package is opened by its full path.
 PUBLIC_PACKAGES = {
     SOURCE / name / "__init__.py"
-    for name in ("", "blocking", "integrations", "testing", "pipeline", "tables", "projects", "jobs")
+    for name in (
+        "",
+        "blocking",
+        "integrations",
+        "testing",
+        "pipeline",
+        "tables",
+        "projects",
+        "jobs",
+    )
 }
 
 # Tests about more than one file live here instead of mirroring a source file.

@@ -68,18 +68,22 @@ def killable_servers(scratch: Path) -> Iterator[KillableServers]:
 
 @contextmanager
 def program(
-    words: Sequence[str], log: Path, environment: Mapping[str, str], cwd: Path = ROOT
+    words: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str],
+    pass_fds: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a Python module, in a session of its own, of which nothing is left after the block."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", *words],
-            cwd=cwd,
+            cwd=ROOT,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=pass_fds,
         )
     try:
         yield process
