@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketpipe.blocking import ReceivedMessage, SimpleConsumer
+from rocketpipe.blocking import Admin, ReceivedMessage, SimpleConsumer
 from rocketpipe.errors import ProcessForked
 from rocketpipe.integrations.wsgi import Messaging
 from rocketpipe.testing import kit
@@ -59,6 +59,8 @@ def test_a_consumer_that_cannot_be_ends_the_start_and_leaves_nothing_open() -> N
 @pytest.mark.scenario
 def test_each_process_has_its_own_whether_the_one_above_had_any_or_not(tmp_path: Path) -> None:
     with kit(tmp_path) as servers:
+        with Admin(servers.name_server) as admin:
+            admin.topics.create("orders", queues=1)
         messaging = Messaging(servers.name_server)
         billing = messaging.consumer(group="billing", start="first")
         done = threading.Event()
