@@ -84,6 +84,8 @@ TESTED_BY = {
     "console/message_rows.py": "console/test_app.py",
     "console/noting.py": "console/test_app.py",
     "coordination/zk_session.py": "coordination/test_zookeeper.py",
+    "integrations/airflow.py": "compat/test_airflow.py",
+    "integrations/airflow_provider.py": "compat/test_airflow.py",
     "pipeline/columns/byte_runs.py": "pipeline/columns/test_records.py",
     "pipeline/columns/properties.py": "pipeline/columns/test_records.py",
     "pipeline/log/walk.py": "pipeline/log/test_directory.py",

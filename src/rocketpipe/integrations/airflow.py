@@ -228,7 +228,7 @@ def facts_of(message: PoppedMessage) -> dict[str, Any]:
         "message_id": message.message_id,
         "tags": message.tags,
         "keys": list(message.keys),
-        "properties": dict(message.properties),
+        "properties": message.user_properties,
         "queue_id": message.queue.queue_id,
         "queue_offset": message.queue_offset,
         "attempt": message.reconsume_times + 1,
@@ -236,7 +236,7 @@ def facts_of(message: PoppedMessage) -> dict[str, Any]:
 
 
 def _stream_producer(watched: Watched) -> Any:
-    class Stream(SharedStreamProducer):  # type: ignore[misc, valid-type]
+    class Stream(SharedStreamProducer):
         """Airflow's side of it; a class of its time, for there is no such base before 3.3."""
 
         def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
