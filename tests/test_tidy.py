@@ -86,6 +86,8 @@ TESTED_BY = {
     "console/message_rows.py": "console/test_app.py",
     "console/noting.py": "console/test_app.py",
     "coordination/zk_session.py": "coordination/test_zookeeper.py",
+    "integrations/airflow.py": "compat/test_airflow.py",
+    "integrations/airflow_provider.py": "compat/test_airflow.py",
     "integrations/kombu/bindings.py": "scenarios/test_kombu.py",
     "integrations/kombu/channel.py": "scenarios/test_kombu.py",
     "integrations/kombu/fetching.py": "scenarios/test_kombu.py",

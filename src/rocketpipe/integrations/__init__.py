@@ -1,1 +1,1 @@
-"""RocketPipe in other people's frameworks, a module each, on the public API alone."""
+"""Other people's frameworks on RocketPipe: each an extra, imported only when used."""

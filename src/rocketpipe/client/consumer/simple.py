@@ -62,10 +62,14 @@ class SimpleConsumer(Lifetime):
         name_servers: str | Session,
         *,
         group: str,
+        ordered: bool = False,
         start: Start = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
         clock: Clock | None = None,
     ) -> None:
         """Prepare a member of ``group``; nothing is asked yet.
+
+        With ``ordered`` a queue gives nothing more, to anybody of the group, before all that was
+        received from it is acknowledged, or comes again.
 
         ``start`` says where the group begins with a queue that it has no offset for: "first",
         which is the default here, "last" (what comes from now on), a datetime with a zone, or
@@ -80,7 +84,7 @@ class SimpleConsumer(Lifetime):
         self._session = Session.of(name_servers, clock=clock)
         self._start = start_from(start, self._session.clock.now_ms())
         self._wanted: dict[str, Subscription] = {}
-        self._popper = Popper(self._session, group, self._start)
+        self._popper = Popper(self._session, group, self._start, ordered=ordered)
         self._running: AsyncExitStack | None = None
         self._turn = 0
 
@@ -183,7 +187,7 @@ class SimpleConsumer(Lifetime):
             raise ValueError("subscribe to a topic before receiving")
         for topic in topics or ():
             if topic not in self._wanted:
-                raise ValueError(f"topic {topic!r} is not subscribed to")
+                raise ValueError(f"topics: {topic!r} is not subscribed to")
         asking = self._receive(max_messages, invisible_ms, wait_ms, topics)
         return await receive_observed(self._session, self.group, asking)
 
