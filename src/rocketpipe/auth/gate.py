@@ -2,14 +2,13 @@
 
     admit   who asks, by a signature over this very request: nothing is known from the last one
     allow   whether they may do what they ask
-    clears  both at once, for the frames of a fast path; what it does not clear is for the router
+    cleared both at once, for the frames of a fast path; what is not cleared is for the router
 
 Who is unknown, disabled or signs wrongly is told the same, after the same work.
 """
 
 from __future__ import annotations
 
-from binascii import b2a_base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hmac import compare_digest
@@ -24,7 +23,7 @@ from rocketpipe.auth.call_signature import (
     read_authorization,
 )
 from rocketpipe.auth.failures import MAX_ON_CONNECTION, Failures
-from rocketpipe.auth.frames import read_signed
+from rocketpipe.auth.frames import Grant, Signer, clear_run
 from rocketpipe.auth.needs import Surroundings, publishing, reading, unlisted, wants
 from rocketpipe.auth.plain.file import PlainAclFile
 from rocketpipe.auth.policy import Wanted, decide
@@ -38,7 +37,7 @@ from rocketpipe.auth.signature import (
     sign_date,
     verifies,
 )
-from rocketpipe.auth.subject import SUBJECT_PREFIX, User, UserStatus
+from rocketpipe.auth.subject import SUBJECT_PREFIX, User
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import RequestRejected
@@ -85,23 +84,20 @@ class _Visit:
     failures: int = 0
     #: Who was told of in the audit.
     seen: set[str] = field(default_factory=set)
-    #: What these versions of the tables granted: code, user, topic, group.
-    grants: set[tuple[int, str, str, str]] = field(default_factory=set)
+    #: What these versions of the tables granted.
+    grants: set[Grant] = field(default_factory=set)
     users: object = None
     policies: object = None
 
 
 class _Known:
-    """A user with its keys ready, and what is looked at with every frame."""
+    """A user with its keys ready."""
 
-    __slots__ = ("does_all", "inner", "is_enabled", "key", "old", "old_until_ms", "outer", "user")
+    __slots__ = ("key", "old", "old_until_ms", "user")
 
-    def __init__(self, user: User, *, authorizes: bool) -> None:
+    def __init__(self, user: User) -> None:
         self.user = user
-        self.key = key = SigningKey(user.secret)
-        self.inner, self.outer = key.inner.copy, key.outer.copy
-        self.is_enabled = user.is_enabled
-        self.does_all = user.is_super or not authorizes
+        self.key = SigningKey(user.secret)
         #: Good until then.
         self.old = SigningKey(user.old.secret) if user.old is not None else None
         self.old_until_ms = user.old.until_ms if user.old is not None else 0
@@ -142,10 +138,11 @@ class Gate:
         #: Refused for want of a right, in all.
         self.denied = 0
         self._known: dict[str, _Known] = {}
+        #: The same for the frames of a fast path.
+        self.signers: dict[str, Signer] = {}
         self._known_by: object = None
         self._nobody = SigningKey(Secret.generate())
-        disabled = User(name="?", secret=Secret.generate(), status=UserStatus.DISABLE)
-        self._unknown = _Known(disabled, authorizes=True)
+        self._unknown = Signer(Secret.generate(), lets_in=False, does_all=False)
 
     async def follow(self) -> None:
         """Take up what changes in files of others, for ever."""
@@ -278,39 +275,50 @@ class Gate:
             return None
         return by if user.is_super is by.is_super else replace(by, is_super=user.is_super)
 
-    def clears(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
-        """Tell whether a frame may enter a fast path; the signature is checked each time."""
-        at, body, end = frame
-        found = read_signed(buffer, at, body, end)
-        if found is None:
-            return False
-        code, name, signature, content, topic, group = found
-        users = self.users.version
+    def cleared(
+        self,
+        buffer: bytes,
+        frames: list[Frame],
+        start: int,
+        peer: PeerConnection,
+        *,
+        sends_only: bool = False,
+    ) -> int:
+        """Give the number of the first frame, from ``start`` on, that may not enter a fast path.
+
+        Every signature is checked; what is remembered is what was granted, by these versions of
+        users and rights.
+        """
+        users, policies = self.users.version, self.policies.version
         if users is not self._known_by:
             self._forget_keys()
-        # Who is not known takes the work that a wrong signature takes: a long body would tell.
-        known = self._known.get(name) or self._find(name) or self._unknown
-        inner, outer = known.inner(), known.outer()
-        inner.update(content)
-        outer.update(inner.digest())
-        if not compare_digest(b2a_base64(outer.digest(), newline=False), signature) and not (
-            known.old is not None and self._is_by_old(known, signature, content)
-        ):
-            return False
-        if not known.is_enabled:
-            return False
-        if known.does_all:
-            return True
         visit: _Visit = peer.visit or _visit_of(peer)
-        policies = self.policies.version
         if visit.users is not users or visit.policies is not policies:
             visit.grants.clear()
             visit.users, visit.policies = users, policies
-        # By the code too: what one may send there another may not read.
-        grant = (code, name, topic, group)
-        return grant in visit.grants or self._grants(visit, grant)
+        return clear_run(buffer, frames, start, sends_only, self, visit)
 
-    def _grants(self, visit: _Visit, grant: tuple[int, str, str, str]) -> bool:
+    def signer(self, name: str) -> Signer:
+        """Give who signs by this name; of a name that nobody has one who is not let in."""
+        user = self.users.get(name)
+        if user is None:
+            return self._unknown
+        old = user.old
+        signer = self.signers[name] = Signer(
+            user.secret,
+            lets_in=user.is_enabled,
+            does_all=user.is_super or not self._authorizes,
+            old=None if old is None else old.secret,
+            old_until_ms=0 if old is None else old.until_ms,
+        )
+        return signer
+
+    def is_before(self, moment_ms: int) -> bool:
+        """Tell whether that moment is yet to come."""
+        return self._clock.now_ms() < moment_ms
+
+    def grants(self, visit: _Visit, grant: Grant) -> bool:
+        """Tell whether the user may, for a fast path, and remember it if so."""
         code, name, topic, group = grant
         if is_inner_topic(topic):
             return False  # the router knows whose that is
@@ -322,11 +330,6 @@ class Gate:
             visit.grants.clear()
         visit.grants.add(grant)
         return True
-
-    def _is_by_old(self, known: _Known, signature: bytes, content: bytes) -> bool:
-        if known.old is None or self._clock.now_ms() >= known.old_until_ms:
-            return False
-        return compare_digest(known.old.sign(content).encode(), signature)
 
     def _check(self, by: Principal | None, asked: Request[Any], wanted: Wanted) -> None:
         if by is None:
@@ -384,13 +387,14 @@ class Gate:
             user = self.users.get(name)
             if user is None:
                 return None
-            known = self._known[name] = _Known(user, authorizes=self._authorizes)
+            known = self._known[name] = _Known(user)
         return known
 
     def _forget_keys(self) -> None:
         # Taken first: what changes in between is found with the next request.
         self._known_by = self.users.version
         self._known = {}
+        self.signers = {}
 
 
 def _visit_of(peer: PeerConnection) -> _Visit:
