@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from rocketpipe.console.answers import Problem
 from rocketpipe.console.cluster import Cluster
 from rocketpipe.console.people import (
+    HELD_MS,
     IDLE_MS,
+    MAX_HELD,
     MAX_VISITS,
     MINUTE_MS,
     WRONG_A_MINUTE,
@@ -82,37 +85,58 @@ def test_there_is_room_for_so_many_and_the_idlest_goes(people: People) -> None:
     assert len(people.everybody()) == MAX_VISITS
 
 
-async def test_wrong_passwords_of_one_address_are_few_a_minute(
+async def test_more_wrong_passwords_of_one_address_are_answered_late(
     people: People, clock: ManualClock
 ) -> None:
     for _ in range(WRONG_A_MINUTE):
-        people.check_pace("1.1.1.1")
-        people.was_wrong("1.1.1.1")
+        await people.was_wrong("1.1.1.1")
+    late = asyncio.ensure_future(people.was_wrong("1.1.1.1"))
+    await asyncio.sleep(0)
+    await clock.advance(HELD_MS - 1)
+    assert not late.done()
+    await clock.advance(1)
     with pytest.raises(Problem) as refused:
-        people.check_pace("1.1.1.1")
+        await late
     assert refused.value.status == 429
-    assert int(refused.value.headers["Retry-After"]) <= 61
-    people.check_pace("2.2.2.2")
+    await people.was_wrong("2.2.2.2")
     await clock.advance(MINUTE_MS)
-    people.check_pace("1.1.1.1")
+    await people.was_wrong("1.1.1.1")
+    assert people.held == 0
 
 
-def test_wrong_passwords_of_others_keep_nobody_out(people: People) -> None:
+async def test_few_wait_for_their_answer_at_a_time(people: People, clock: ManualClock) -> None:
+    for _ in range(WRONG_A_MINUTE):
+        await people.was_wrong("1.1.1.1")
+    late = [asyncio.ensure_future(people.was_wrong("1.1.1.1")) for _ in range(2 * MAX_HELD)]
+    await asyncio.sleep(0)
+    assert people.held == MAX_HELD
+    assert sum(each.done() for each in late) == MAX_HELD
+    await clock.advance(HELD_MS)
+    found = await asyncio.gather(*late, return_exceptions=True)
+    assert all(isinstance(each, Problem) for each in found)
+
+
+async def test_wrong_passwords_of_others_hold_nobody_up(people: People) -> None:
     for number in range(200):
-        people.was_wrong(f"10.0.0.{number}")
-    people.check_pace("1.1.1.1")
+        await people.was_wrong(f"10.0.0.{number}")
+    await people.was_wrong("1.1.1.1")
 
 
-def test_whoever_has_a_network_of_ipv6_has_no_more_tries(people: People) -> None:
+async def test_whoever_has_a_network_of_ipv6_has_no_more_tries(
+    people: People, clock: ManualClock
+) -> None:
     for number in range(WRONG_A_MINUTE):
-        people.was_wrong(f"2001:db8::{number}")
+        await people.was_wrong(f"2001:db8::{number}")
+    late = asyncio.ensure_future(people.was_wrong("2001:db8::ffff"))
+    await asyncio.sleep(0)
+    await clock.advance(HELD_MS)
     with pytest.raises(Problem):
-        people.check_pace("2001:db8::ffff")
+        await late
 
 
-def test_a_flood_of_addresses_is_not_remembered_for_ever(people: People) -> None:
+async def test_a_flood_of_addresses_is_not_remembered_for_ever(people: People) -> None:
     for number in range(5000):
-        people.was_wrong(str(number))
+        await people.was_wrong(str(number))
     assert len(people._wrong) <= 1024
 
 

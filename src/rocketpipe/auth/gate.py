@@ -65,6 +65,15 @@ _SENDS: Final = frozenset(
 )
 
 
+class LoginRefused(RequestRejected):
+    """Nobody is let in by that."""
+
+    def __init__(self, remark: str, *, is_flood: bool) -> None:
+        super().__init__(ResponseCode.NO_PERMISSION, remark)
+        #: Whether so many failed from that address that the connection should end.
+        self.is_flood = is_flood
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Whoever asks, as a signature showed."""
@@ -200,7 +209,7 @@ class Gate:
         """Say who calls by gRPC; see ``call_signature``.
 
         Raises:
-            RequestRejected: If nobody calls whom this server knows.
+            LoginRefused: If nobody calls whom this server knows.
         """
         name, signature = read_authorization(metadata.get(AUTHORIZATION, ""))
         stamp, host = metadata.get(DATE_TIME, ""), host_of(address)
@@ -221,7 +230,7 @@ class Gate:
         self.failures.failed(host, reason.partition(":")[0])
         self.audit.refused(shown, address, rpc, "", reason)
         who = f"{SUBJECT_PREFIX}{shown} is not let in" if name else "nobody is let in unnamed"
-        raise RequestRejected(ResponseCode.NO_PERMISSION, f"{who}: {reason}.")
+        raise LoginRefused(f"{who}: {reason}.", is_flood=self.failures.is_flooded(host))
 
     def allow(
         self, by: Principal | None, asked: Request[Any], around: Surroundings | None = None

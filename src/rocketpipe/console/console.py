@@ -117,12 +117,11 @@ class Console:
             Problem: If it is no proof, there is nothing to prove, or too many tried.
             RocketPipeError: If no server answers that could tell.
         """
-        self.people.check_pace(address)
         if max(len(user), len(password), len(token)) > _MAX_SECRET:
             raise Problem(400, "that is too long for a name or a secret", "type them again")
         guards = await self._guarding()
         if token and not guards:
-            person = self._by_token(address, token)
+            person = await self._by_token(address, token)
         elif user and password and guards:
             person = await self._by_password(address, user, password, guards)
         elif guards:
@@ -150,7 +149,7 @@ class Console:
         who = person.name or "somebody"
         self.changes.add(Change(self.clock.now_ms(), who, address, what, outcome, ok))
 
-    def _by_token(self, address: str, token: str) -> Person:
+    async def _by_token(self, address: str, token: str) -> Person:
         wanted = self.config.token
         if wanted is None:
             raise Problem(
@@ -159,7 +158,7 @@ class Console:
                 "start it with --allow-changes, which prints the token",
             )
         if not is_same(token, wanted.reveal()):
-            self._was_wrong(address, "token")
+            await self._was_wrong(address, "token")
             raise Problem(401, "that is not the token", "copy the one that was printed last")
         return Person(
             name="token",
@@ -178,7 +177,7 @@ class Console:
         except BaseException as error:
             await self._close(person.cluster)
             if isinstance(error, AccessDenied):
-                self._was_wrong(address, user)
+                await self._was_wrong(address, user)
                 raise Problem(
                     401,
                     "no such user, or another password",
@@ -236,10 +235,10 @@ class Console:
                 guards.servers, guards.found_ms = tuple(found), now_ms
             return guards.servers
 
-    def _was_wrong(self, address: str, who: str) -> None:
-        self.people.was_wrong(address)
+    async def _was_wrong(self, address: str, who: str) -> None:
         what, outcome = f"log in as {who}", "refused"
         self.changes.add(Change(self.clock.now_ms(), "somebody", address, what, outcome, ok=False))
+        await self.people.was_wrong(address)
 
     # Their clients
 
