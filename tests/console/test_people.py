@@ -23,6 +23,7 @@ from rocketpipe.console.people import (
 from rocketpipe.testing.clock import ManualClock
 
 NO_CLUSTER = cast("Cluster", None)
+HERE = "10.0.0.7"
 
 
 def somebody(name: str = "ana") -> Person:
@@ -40,48 +41,57 @@ def people(clock: ManualClock) -> People:
 
 
 def test_a_cookie_is_new_each_time_and_long(people: People) -> None:
-    cookies = {people.enter(somebody())[0] for _ in range(10)}
+    cookies = {people.enter(somebody(), HERE)[0] for _ in range(10)}
     assert len(cookies) == 10
     assert all(len(cookie) >= 43 for cookie in cookies)
 
 
 def test_a_made_up_cookie_is_nobody(people: People) -> None:
-    people.enter(somebody())
+    people.enter(somebody(), HERE)
     for cookie in (None, "", "x", "x" * 43):
-        assert people.find(cookie) is None
+        assert people.find(cookie, HERE) is None
 
 
 async def test_who_does_nothing_for_half_an_hour_is_nobody_again(
     people: People, clock: ManualClock
 ) -> None:
-    cookie, _ = people.enter(somebody())
+    cookie, _ = people.enter(somebody(), HERE)
     await clock.advance(IDLE_MS - 1)
-    assert people.find(cookie) is not None
+    assert people.find(cookie, HERE) is not None
     await clock.advance(IDLE_MS - 1)
-    assert people.find(cookie) is not None
+    assert people.find(cookie, HERE) is not None
     await clock.advance(IDLE_MS)
-    assert people.find(cookie) is None
+    assert people.find(cookie, HERE) is None
     assert [each.name for each in people.leave_idle()] == ["ana"]
     assert len(people) == 0
 
 
 def test_who_has_left_is_nobody(people: People) -> None:
     person = somebody()
-    cookie, _ = people.enter(person)
+    cookie, _ = people.enter(person, HERE)
     assert people.is_here(person)
     assert people.leave(cookie) is person
-    assert people.find(cookie) is None
+    assert people.find(cookie, HERE) is None
     assert not people.is_here(person)
     assert people.leave(cookie) is None
 
 
+def test_a_stolen_cookie_is_of_no_use_elsewhere(people: People) -> None:
+    cookie, _ = people.enter(somebody(), HERE)
+    assert people.find(cookie, "10.0.0.8") is None
+    assert people.find(cookie, HERE) is not None
+    cookie, _ = people.enter(somebody(), "2001:db8::1")
+    assert people.find(cookie, "2001:db8::2") is not None
+    assert people.find(cookie, "2001:db8:0:1::1") is None
+
+
 def test_there_is_room_for_so_many_and_the_idlest_goes(people: People) -> None:
-    first, _ = people.enter(somebody("first"))
+    first, _ = people.enter(somebody("first"), HERE)
     for _ in range(MAX_VISITS - 1):
-        assert people.enter(somebody())[1] == []
-    _, gone = people.enter(somebody())
+        assert people.enter(somebody(), HERE)[1] == []
+    _, gone = people.enter(somebody(), HERE)
     assert [each.name for each in gone] == ["first"]
-    assert people.find(first) is None
+    assert people.find(first, HERE) is None
     assert len(people.everybody()) == MAX_VISITS
 
 

@@ -241,7 +241,10 @@ cdef int parse(const uint8_t *place, const uint8_t *end, Frame *frame) noexcept:
             frame.signature = fields[index].value
             has_signature = True
             continue
-        elif is_word(&word, b"SecurityToken", 13) or is_word(&word, b"_UNIQUE_KEY_QUERY", 17):
+        elif (
+            is_word(&word, b"SecurityToken", 13) or is_word(&word, b"_UNIQUE_KEY_QUERY", 17)
+            or is_word(&word, b"FromAddress", 11)
+        ):
             return NOT_TAKEN
         elif not long_names and is_word(&word, b"b", 1):
             frame.topic = fields[index].value

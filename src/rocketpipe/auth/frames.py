@@ -11,6 +11,7 @@ from hmac import compare_digest
 from typing import Any, Final, Protocol, TypeAlias
 
 from rocketpipe import compiled
+from rocketpipe.auth.behalf import FROM_ADDRESS
 from rocketpipe.auth.secret import HIDDEN, Secret
 from rocketpipe.auth.signature import (
     ACCESS_KEY,
@@ -33,8 +34,8 @@ _NAMED: Final = {
     361: ("topic", "consumerGroup"),
     200051: ("topic", "consumerGroup"),
 }
-#: Not signed by everyone, or of no use.
-_ODD: Final = frozenset({"_UNIQUE_KEY_QUERY", "SecurityToken"})
+#: Not signed by everyone, or of no use, or from elsewhere than its connection.
+_ODD: Final = frozenset({"_UNIQUE_KEY_QUERY", "SecurityToken", FROM_ADDRESS})
 
 #: Those that are one send, or one batch of them, in short names.
 _SENDS: Final = frozenset({310, 320})

@@ -15,6 +15,7 @@ from hmac import compare_digest
 from typing import Any, Final
 
 from rocketpipe.auth.auditing.audit import CHANGES, Audit, subjects_of
+from rocketpipe.auth.behalf import FROM_ADDRESS, MAX_ADDRESS, is_sealed
 from rocketpipe.auth.call_signature import (
     AUTHORIZATION,
     DATE_TIME,
@@ -26,7 +27,7 @@ from rocketpipe.auth.failures import MAX_ON_CONNECTION, Failures
 from rocketpipe.auth.frames import Grant, Signer, clear_run
 from rocketpipe.auth.needs import Surroundings, publishing, reading, unlisted, wants
 from rocketpipe.auth.plain.file import PlainAclFile
-from rocketpipe.auth.policy import Wanted, decide
+from rocketpipe.auth.policy import Verdict, Wanted, decide
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.signature import (
     ACCESS_KEY,
@@ -83,6 +84,8 @@ class Principal:
     #: Where the request comes from: the address, and its host alone.
     address: str
     host: str
+    #: Where somebody is said to be for whom it asks: what is not allowed from there is not, either.
+    also_from: str = ""
 
 
 @dataclass(slots=True)
@@ -128,11 +131,13 @@ class Gate:
         audit: Audit | None = None,
         accounts: PlainAclFile | None = None,
         inner_user: str = "",
+        inner_secret: Secret | None = None,
     ) -> None:
         """``open_codes`` are answered to strangers too, as far as everybody may have that.
 
         ``accounts`` is a file that lends users to the tables, to be followed while it serves.
-        ``inner_user`` is the one by which servers, and nobody else, ask others.
+        ``inner_user`` is the one by which servers, and nobody else, ask others; by
+        ``inner_secret`` a console of theirs proves where people are.
         """
         self.users = users
         self.policies = policies
@@ -144,6 +149,7 @@ class Gate:
         self.audit = audit or Audit()
         self.accounts = accounts
         self.inner_user = inner_user
+        self._inner_secret = inner_secret
         #: Refused for want of a right, in all.
         self.denied = 0
         self._known: dict[str, _Known] = {}
@@ -196,7 +202,12 @@ class Gate:
         if name not in visit.seen:
             visit.seen.add(name)
             self.audit.came(name, peer.address)
-        return Principal(name, found.user.is_super, peer.address, visit.host)
+        place = fields.get(FROM_ADDRESS, "")[:MAX_ADDRESS]
+        if not place:
+            return Principal(name, found.user.is_super, peer.address, visit.host)
+        if is_sealed(fields, name, self._inner_secret):
+            return Principal(name, found.user.is_super, place, place)
+        return Principal(name, found.user.is_super, peer.address, visit.host, also_from=place)
 
     def _verified(self, name: str, command: Command) -> _Known | None:
         found = self._find(name)
@@ -273,9 +284,8 @@ class Gate:
         now = None if by is None else self._as_of_now(by)
         if now is None:
             return False
-        policy = self.policies.get(SUBJECT_PREFIX + now.name)
         return (now.is_super or not self._authorizes) or all(
-            decide(policy, each, now.host).allowed for each in publishing(topic)
+            self._decided(now, each).allowed for each in publishing(topic)
         )
 
     def _as_of_now(self, by: Principal) -> Principal | None:
@@ -347,9 +357,9 @@ class Gate:
             )
         if by.is_super or not self._authorizes:
             return
-        verdict = decide(self.policies.get(SUBJECT_PREFIX + by.name), wanted, by.host)
+        verdict = self._decided(by, wanted)
         if not verdict.allowed and self.policies.look():
-            verdict = decide(self.policies.get(SUBJECT_PREFIX + by.name), wanted, by.host)
+            verdict = self._decided(by, wanted)
         if verdict.allowed:
             return
         self.denied += 1
@@ -357,9 +367,17 @@ class Gate:
         takes = " or ".join(sorted(action.value for action in wanted.actions))
         raise RequestRejected(
             ResponseCode.NO_PERMISSION,
-            f"{SUBJECT_PREFIX}{by.name} has no permission to access {wanted} from {by.host}, "
+            f"{SUBJECT_PREFIX}{by.name} has no permission to access {wanted} from "
+            f"{' for '.join(filter(None, (by.host, by.also_from)))}, "
             f"{verdict.reason} (it takes {takes}).",
         )
+
+    def _decided(self, by: Principal, wanted: Wanted) -> Verdict:
+        policy = self.policies.get(SUBJECT_PREFIX + by.name)
+        verdict = decide(policy, wanted, by.host)
+        if verdict.allowed and by.also_from:
+            verdict = decide(policy, wanted, by.also_from)
+        return verdict
 
     def _stranger(
         self, peer: PeerConnection, command: Command, name: str, reason: str

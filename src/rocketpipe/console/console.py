@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
+from rocketpipe.auth.behalf import said_for
 from rocketpipe.auth.secret import Secret
 from rocketpipe.background import running
 from rocketpipe.client.session import Session
@@ -50,6 +51,8 @@ class ConsoleConfig:
     pipelines: tuple[Path, ...] = ()
     #: Where it listens, as people are told; ``host:port``.
     address: str = ""
+    #: By what it proves to servers of its own process where people are.
+    inner_secret: Secret | None = None
     #: So many tabs are told news at a time.
     max_streams: int = 64
 
@@ -104,9 +107,9 @@ class Console:
         """Whether the cluster asks who asks."""
         return bool(await self._guarding())
 
-    async def person(self, cookie: str | None) -> Person:
-        """Who asks: somebody that is logged in, or everybody."""
-        return self.people.find(cookie) or self.everybody
+    async def person(self, cookie: str | None, address: str) -> Person:
+        """Who asks: somebody that is logged in from that address, or everybody."""
+        return self.people.find(cookie, address) or self.everybody
 
     async def login(
         self, address: str, *, user: str = "", password: str = "", token: str = ""
@@ -132,7 +135,7 @@ class Console:
                 "this cluster has no users: everybody may look",
                 "give the token that the console printed when it started, to change something",
             )
-        cookie, gone = self.people.enter(person)
+        cookie, gone = self.people.enter(person, address)
         for each in gone:
             await self._forget(each)
         self.note(person, address, "log in", "ok", ok=True)
@@ -170,7 +173,7 @@ class Console:
     async def _by_password(
         self, address: str, user: str, password: str, guards: tuple[str | None, ...]
     ) -> Person:
-        person = self._person(user, may_change=True, password=password)
+        person = self._person(user, may_change=True, password=password, address=address)
         await self._open(person.cluster)
         try:
             await self._prove(person.cluster, guards)
@@ -243,9 +246,18 @@ class Console:
     # Their clients
 
     def _person(
-        self, name: str | None, *, may_change: bool, password: str = "", anonymous: bool = False
+        self,
+        name: str | None,
+        *,
+        may_change: bool,
+        password: str = "",
+        address: str = "",
+        anonymous: bool = False,
     ) -> Person:
-        signing = {} if anonymous else {"access_key": name, "secret_key": Secret(password)}
+        signing: dict[str, Any] = {}
+        if name is not None and not anonymous:
+            said = said_for(name, address, self.config.inner_secret)
+            signing = {"access_key": name, "secret_key": Secret(password), "said": said}
         session = self._new_session(
             self.config.name_servers, clock=self.clock, anonymous=anonymous, **signing
         )

@@ -47,6 +47,8 @@ class Person:
 class _Visit:
     person: Person
     seen_ms: int
+    #: Where they logged in: rights may depend on it, and a cookie is of use nowhere else.
+    place: str
 
 
 class People:
@@ -59,21 +61,23 @@ class People:
         #: How many that were wrong wait for their answer.
         self.held = 0
 
-    def enter(self, person: Person) -> tuple[str, list[Person]]:
-        """Let somebody in; gives the new cookie, and who had to go for it."""
+    def enter(self, person: Person, address: str) -> tuple[str, list[Person]]:
+        """Let somebody in who is there; gives the new cookie, and who had to go for it."""
         gone = self.leave_idle()
         while len(self._visits) >= MAX_VISITS:
             oldest = min(self._visits, key=lambda cookie: self._visits[cookie].seen_ms)
             gone.append(self._visits.pop(oldest).person)
         cookie = secrets.token_urlsafe(32)
-        self._visits[cookie] = _Visit(person, self._clock.monotonic_ms())
+        self._visits[cookie] = _Visit(person, self._clock.monotonic_ms(), neighbourhood(address))
         return cookie, gone
 
-    def find(self, cookie: str | None) -> Person | None:
-        """Whose cookie it is, if anybody's; it lives on from now."""
+    def find(self, cookie: str | None, address: str) -> Person | None:
+        """Whose cookie it is, if anybody's there; it lives on from now."""
         visit = self._visits.get(cookie or "")
         now_ms = self._clock.monotonic_ms()
         if visit is None or now_ms - visit.seen_ms >= IDLE_MS:
+            return None
+        if visit.place != neighbourhood(address):
             return None
         visit.seen_ms = now_ms
         return visit.person
