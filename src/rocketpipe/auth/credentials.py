@@ -28,7 +28,7 @@ class Credentials:
 
     def sign(self, command: Command) -> Command:
         """Give the same request, signed."""
-        fields = command.fields | dict(self.said) if self.said else command.fields
+        fields = {**command.fields, **dict(self.said)} if self.said else command.fields
         return replace(command, fields=signed(fields, command.body, self.access_key, self.key))
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
