@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +37,15 @@ COMMAND = [sys.executable, "-m", "rocketpipe.cli.main"]
 ROOT = Secret("the-secret-of-root")
 
 
-def kill_at(process: subprocess.Popen[str], directory: Path, change: int) -> None:
-    """Kill a process when what lies in a directory has changed so often, if it lives that long."""
+def kill_at(
+    process: subprocess.Popen[str],
+    directory: Path,
+    change: int,
+    is_done: Callable[[], object] = lambda: False,
+) -> None:
+    """Kill a process when what lies in a directory has changed so often, or when it is done."""
     seen, deadline = _files(directory), time.monotonic() + PATIENCE_S
-    while process.poll() is None:
+    while process.poll() is None and not is_done():
         assert time.monotonic() < deadline, "it does not end"
         now = _files(directory)
         if now != seen:
@@ -153,13 +160,18 @@ def test_a_secure_server_starts_right_whatever_it_was_killed_over(tmp_path: Path
     chance, data = random.Random(23), tmp_path / "data"
     data.mkdir(mode=0o700)
     command = [*COMMAND, "serve", "--secure", "--data", str(data), "--small-files"]
-    command += ["--namesrv", "127.0.0.1:0", "--broker", "127.0.0.1:0"]
-    for _ in range(8 * KILLS):
+    command += ["--namesrv", "127.0.0.1:0", "--broker", "127.0.0.1:0", "-o", "json"]
+    banner = tmp_path / "banner"
+    for number in range(8 * KILLS):
+        if number % 4 == 3:  # from nothing again, where most is written
+            shutil.rmtree(data)
+            data.mkdir(mode=0o700)
         with (
             (tmp_path / "killed.log").open("ab") as log,
-            subprocess.Popen(command, stdout=log, stderr=log, text=True) as process,
+            banner.open("wb") as out,
+            subprocess.Popen(command, stdout=out, stderr=log, text=True) as process,
         ):
-            kill_at(process, data, chance.randrange(1, 40))
+            kill_at(process, data, chance.randrange(1, 40), lambda: banner.stat().st_size)
         assert process.returncode == -signal.SIGKILL, (tmp_path / "killed.log").read_text()[-2000:]
     with served(tmp_path) as running:
         by, tls = running.environment, TlsSettings.of(None, running.environment)
