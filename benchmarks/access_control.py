@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import socket
 import tempfile
 from collections.abc import Sequence
@@ -45,7 +44,6 @@ SETTINGS: Final = (
 )
 QUEUES: Final = 8
 DIFFERENT: Final = 64
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 def frames(size: int) -> list[bytes]:
@@ -103,8 +101,9 @@ def send(address: str, made: Sequence[bytes], sends: int, at_once: int) -> None:
 
 
 def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    """All threads together, to the nanosecond: ticks of 10 ms would be 2 % of a round."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def main() -> None:

@@ -9,12 +9,15 @@ so that rights are asked for as well.
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any, Final
 
+from rocketpipe.auth.call_signature import AUTHORIZATION, DATE_TIME
 from rocketpipe.auth.credentials import Credentials
 from rocketpipe.auth.policy import Action, Entry, Part, Policy, Resource
 from rocketpipe.auth.secret import Secret
+from rocketpipe.auth.signature import sign_date
 from rocketpipe.auth.subject import User, UserType
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.broker.config.config import BrokerConfig
@@ -28,27 +31,51 @@ APP: Final = Credentials("app", Secret("the-secret-of-app"))
 _INNER_TEXT: Final = '{"accessKey":"inner","secretKey":"the-secret-of-inner"}'
 
 #: What has users of its own, or asks what happens without any (an address that others can reach
-#: needs a word of consent), or has bytes of Java's to write that nobody signed.
+#: needs a word of consent, a banner is compared word by word, a console has a token in the place
+#: of users), or has bytes to write that nobody signed (Java's, and the load generator's), or is
+#: about files alone, which takes minutes (wheels).
 OPEN: Final = (
     "test_access_control.py",
     "test_attacks.py",
     "test_commands.py",
+    "test_console_pages.py",
     "test_guarded_kombu.py",
+    "test_guarded_proxy.py",
     "test_guarded_replicas.py",
     "test_guarded_serve.py",
     "test_guarded_spark.py",
     "test_java_frames.py",
     "test_known_holes.py",
+    "test_load_generator.py",
     "test_login_floods.py",
     "test_secure_serve.py",
     "test_signing_clients.py",
+    "test_terminal.py",
     "test_walked_codes.py",
+    "test_wheels.py",
 )
 
 
 def signed(command: Command) -> Command:
     """What is written to a socket by hand: signed, where servers ask for that."""
     return APP.sign(command) if _is_on() else command
+
+
+def call_headers() -> dict[str, str]:
+    """What a gRPC call says of who it is, where servers ask for that."""
+    if not _is_on():
+        return {}
+    stamp = time.strftime("%Y%m%dT%H%M%SZ")
+    return {
+        DATE_TIME: stamp,
+        AUTHORIZATION: f"MQv2-HMAC-SHA1 Credential={APP.access_key}, SignedHeaders={DATE_TIME}, "
+        f"Signature={sign_date(APP.key, stamp)}",
+    }
+
+
+def proving(_: str) -> Credentials | None:
+    """By what whoever reads a log over the port of replicas proves who it is."""
+    return INNER if _is_on() else None
 
 
 def guard(directory: Path) -> None:

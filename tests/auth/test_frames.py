@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import random
+from base64 import b64encode
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +16,7 @@ from tests.twins import compiled_functions
 from rocketpipe import compiled
 from rocketpipe.auth import frames
 from rocketpipe.auth.frames import Signed
+from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.signature import content_of
 
 Read = Callable[[bytes, int, int], Signed | None]
@@ -136,3 +141,73 @@ def test_both_forms_agree_on_whatever_comes() -> None:
                     text[at:at] = text[at : at + chance.randrange(20)]
         whole = frame(bytes(text))
         assert fast(*whole) == python(*whole), bytes(text)
+
+
+def signature(secret: str, content: bytes) -> bytes:
+    return b64encode(hmac.digest(secret.encode(), content, "sha1"))
+
+
+@pytest.fixture(params=["python", "instructions", "hashlib"])
+def make_signer(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """The class in Python, and the compiled one with either way to hash."""
+    fast, python = compiled_functions(TWIN)["Signer"]
+
+    def make(secret: str, **facts: Any) -> Any:
+        rest = {"lets_in": True, "does_all": True} | facts
+        signer = (python if request.param == "python" else fast)(Secret(secret), **rest)
+        if request.param == "hashlib":
+            signer.is_quick = False
+        elif request.param == "instructions" and not signer.is_quick:
+            pytest.skip("this processor has no instructions for SHA-1")
+        return signer
+
+    return make
+
+
+def test_a_signature_is_the_one_of_all_that_is_signed(make_signer: Callable[..., Any]) -> None:
+    """Of every length around the blocks of the hash, and keys shorter and longer than one."""
+    chance = random.Random(7)
+    for secret in ("k" * 16, "k" * 64, "k" * 65, "ä" * 500):
+        signer = make_signer(secret)
+        for length in (*range(200), 1023, 1024, 4096, 16_383, 16_384, 100_000):
+            content = chance.randbytes(length)
+            good = signature(secret, content)
+            assert signer.made(good, content, None), (secret, length)
+            at = chance.randrange(28)
+            other = bytes([good[at] ^ (1 << chance.randrange(7))])
+            assert not signer.made(good[:at] + other + good[at + 1 :], content, None)
+            assert not signer.made(good, content + b"x", None)
+    assert not signer.made(good[:-1], content, None)
+    assert repr(signer) == "******"
+
+
+@pytest.mark.parametrize("size", [*range(130), 1024, 16_384, 70_000])
+def test_header_and_body_are_hashed_as_one(make_signer: Callable[..., Any], size: int) -> None:
+    body = random.Random(size).randbytes(size)
+    signer = make_signer("a-secret-of-alice")
+    content = content_of(FIELDS) + body
+    text = header(FIELDS | {"Signature": signature("a-secret-of-alice", content).decode()})
+    data, at, start, _ = frame(text)
+    data = data[:start] + body + b"behind"
+    gate = SimpleNamespace(signers={"alice": signer})
+    visit = SimpleNamespace(grants=set())
+    fast, python = compiled_functions(TWIN)["clear_run"]
+    # The compiled one knows signers of its own kind alone.
+    runs = [python] if type(signer).__module__ == frames.__name__ else [python, fast]
+    for run in runs:
+        assert run(data, [(at, start, start + size)], 0, True, gate, visit) == 1
+        assert run(data, [(at, start, start + size + 1)], 0, True, gate, visit) == 0
+        assert run(data, [(at, start, start + size)], 0, False, gate, visit) == 1
+
+
+def test_a_secret_of_before_is_good_until_its_time(make_signer: Callable[..., Any]) -> None:
+    old = Secret("the-secret-of-before")
+    signer = make_signer("the-secret-of-now", old=old, old_until_ms=1000)
+    for secret, now_ms, is_good in (
+        ("the-secret-of-now", 5000, True),
+        ("the-secret-of-before", 999, True),
+        ("the-secret-of-before", 1000, False),
+        ("another", 1, False),
+    ):
+        gate = SimpleNamespace(is_before=lambda moment_ms, now_ms=now_ms: now_ms < moment_ms)
+        assert signer.made(signature(secret, b"content"), b"content", gate) is is_good

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
-from tests.console.support.asking import TOKEN, asking
+from tests.console.support.asking import OURS, TOKEN, asking
 from tests.console.support.shop import Shop
+from tests.waiting import until
 
 from rocketpipe import Admin, Session
+from rocketpipe.auth.secret import Secret
 from rocketpipe.console.people import COOKIE, WRONG_A_MINUTE
 from rocketpipe.testing.servers import serving
 
@@ -45,11 +48,16 @@ async def test_a_console_without_a_token_changes_nothing(shop: Shop) -> None:
         assert "--allow-changes" in refused["error"]["next"]
 
 
-async def test_a_login_flood_is_refused_also_with_the_right_token(shop: Shop) -> None:
+async def test_a_login_flood_is_answered_late_and_the_right_token_at_once(shop: Shop) -> None:
     async with asking(shop.name_server) as asker:
         for _ in range(WRONG_A_MINUTE):
             await asker.post("login", {"token": "wrong"}, 401)
-        assert "wait" in (await asker.post("login", {"token": TOKEN}, 429))["error"]["next"]
+        late = asyncio.ensure_future(asker.post("login", {"token": "wrong"}, 429))
+        await until(lambda: asker.console.people.held == 1)
+        await asker.log_in()
+        assert (await asker.get("console"))["may_change"] is True
+        assert not late.done()
+        late.cancel()
 
 
 async def test_a_cookie_that_was_planted_before_the_login_is_worth_nothing(shop: Shop) -> None:
@@ -100,3 +108,31 @@ async def test_who_is_at_a_guarded_cluster_logs_in_and_the_cluster_judges(tmp_pa
             Session(servers.name_server, access_key="root", secret_key=SECRET)
         ) as admin:
             assert await admin.topics.names() == ["orders"]
+
+
+async def test_rights_for_some_sources_are_judged_by_where_the_person_is(tmp_path: Path) -> None:
+    (tmp_path / "broker.conf").write_text(GUARDED)
+    login = {"user": "ann", "password": "the-secret-of-ann"}
+    with serving(tmp_path, ["-c", str(tmp_path / "broker.conf")]) as servers:
+        root = Session(servers.name_server, access_key="root", secret_key=SECRET)
+        async with root, Admin(root) as admin:
+            await admin.topics.create("orders")
+            await admin.users.create("ann", login["password"])
+            near, far = ["10.1.0.0/16"], ["10.1.0.0/16", "127.0.0.1"]
+            for sources, place, secret, may in (
+                (near, "10.1.2.3", SECRET, True),  # a console of the servers' own
+                (near, "10.2.0.1", SECRET, False),
+                (near, "10.1.2.3", None, False),  # one elsewhere, which is not believed
+                (far, "10.1.2.3", None, True),
+                (far, "10.2.0.1", None, False),  # it may ask, but not for this person
+            ):
+                await admin.policies.grant(
+                    "ann", ["*"], ["All"], sources=sources, replace_others=True
+                )
+                inner = None if secret is None else Secret(secret)
+                async with asking(servers.name_server, place=place, inner_secret=inner) as asker:
+                    await asker.post("login", login)
+                    sent = await asker.client.post(
+                        "/api/1/messages", json={"topic": "orders", "body": "hello"}, headers=OURS
+                    )
+                    assert (sent.status_code == 200) is may, (sources, place, sent.text)

@@ -22,10 +22,12 @@ from tests.proxy.support.calling import (
 )
 
 from rocketpipe.auth.credentials import Credentials
+from rocketpipe.auth.failures import MAX_FROM_ADDRESS, MAX_ON_CONNECTION
 from rocketpipe.auth.infos import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from rocketpipe.auth.secret import Secret
 from rocketpipe.protocol.requests.users import CreateAcl, CreateUser, UpdateUser
 from rocketpipe.proxy.config import ProxyConfig
+from rocketpipe.proxy.front.front import Front
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 pytestmark = [pytest.mark.scenario, pytest.mark.asyncio(loop_scope="module")]
@@ -35,11 +37,17 @@ ROOT = Credentials("root", Secret("roots-secret-text"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def front() -> Front:
+    return Front(None)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory, front: Front) -> AsyncIterator[World]:
     async with grpc_world(
         tmp_path_factory.mktemp("grpc"),
         proxy=ProxyConfig(min_polling_ms=1),
         sign=ROOT.sign,
+        listen=front.listen,
         authentication=True,
         init_user='{"username":"root","password":"roots-secret-text"}',
     ) as running:
@@ -88,6 +96,36 @@ async def test_strangers_are_not_let_in(world: World, client: GrpcClient) -> Non
         assert secret not in answer.status.message
     stream = client.telemetry()
     assert await stream.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def sent_away(front: Front) -> int:
+    (_, refused) = front.families()
+    return int(sum(each.value for each in refused.series if each.labels["why"] == "logins"))
+
+
+async def test_failed_logins_are_limited_by_where_they_come_from_and_good_ones_never(
+    world: World, front: Front
+) -> None:
+    await world.topic("flooded")
+    known = await user(world, "flooded-ann", Topic="flooded:Pub")
+    gate = world.inside.core().gate
+    assert gate is not None
+    before = sent_away(front)
+    wrong = signed(await world.another("guesser"), "flooded-ann", "a-guess")
+    for _ in range(MAX_ON_CONNECTION):
+        assert (await wrong.send(message("flooded"))).status.code == pb.UNAUTHORIZED
+    assert sent_away(front) == before + 1
+    for number in range(MAX_FROM_ADDRESS):
+        gate.failures.failed("127.0.0.1", f"guess {number % 3}")
+    again = signed(await world.another("guesser"), "flooded-ann", "a-guess")
+    assert (await again.send(message("flooded"))).status.code == pb.UNAUTHORIZED
+    assert sent_away(front) == before + 2
+    # From the same address, while it floods: on an open connection, and on a new one.
+    assert (await known.send(message("flooded"))).status.code == pb.OK
+    new = signed(await world.another("new"), "flooded-ann", "the-secret-of-flooded-ann")
+    assert (await new.send(message("flooded"))).status.code == pb.OK
+    assert sent_away(front) == before + 2
+    gate.failures._tries.clear()  # for the tests that follow
 
 
 async def test_users_do_what_they_were_granted_and_no_more(world: World) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.auth.any_request import any_request
 from tests.scenarios.support.users import make_user
+from tests.waiting import until
 
 from rocketpipe.auth.credentials import Credentials
 from rocketpipe.auth.needs import NEEDS
@@ -19,6 +20,9 @@ from rocketpipe.auth.secret import Secret
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.core import Core
+from rocketpipe.client.consumer.push import PushConsumer
+from rocketpipe.client.consumer.received import ReceivedMessage
+from rocketpipe.client.session import Session
 from rocketpipe.errors import RequestRejected
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
@@ -338,3 +342,28 @@ async def test_a_broker_without_credentials_is_not_registered(place: Place, tmp_
     async with broker(foreign):
         told = (await place.ask(GetBrokerClusterInfo(), ROOT, place.name_server)).cluster_brokers
         assert set(told.brokers) == {"broker-a"}
+
+
+async def test_a_push_consumer_with_a_name_gets_each_message_once_and_keeps_its_place(
+    place: Place,
+) -> None:
+    await place.ask(UpdateAndCreateTopic(**RETRY | {"topic": "orders"}), ROOT)
+    for number in range(5):
+        await place.ask(send(body=b"%d" % number, key=f"K{number}"), ROOT)
+    who = await place.user("reads", Topic="orders:Sub", Group="readers:Sub")
+    got: list[bytes] = []
+    session = Session(place.name_server, access_key=who.access_key, secret_key=who.secret.reveal())
+    async with session:
+        for count in (5, 6):
+            consumer = PushConsumer(session, group="readers", start="first")
+
+            @consumer.on("orders")
+            async def take(message: ReceivedMessage) -> None:
+                got.append(message.body)
+
+            async with consumer:
+                await until(lambda count=count: len(got) >= count)
+                if count == 5:
+                    await place.ask(send(body=b"5", key="K5"), ROOT)
+                    await until(lambda: len(got) >= 6)
+    assert got == [b"%d" % number for number in range(6)]

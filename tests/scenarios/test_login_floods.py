@@ -119,7 +119,7 @@ def test_neither_users_nor_signatures_are_guessed_by_time(way: str) -> None:
             with contextlib.suppress(RequestRejected):
                 gate.admit(command, peer)
 
-        return by_router if way == "router" else lambda: gate.clears(data, frame, peer)
+        return by_router if way == "router" else lambda: gate.cleared(data, [frame], 0, peer)
 
     chosen = [(name, trying(command)) for name, command in cases.items()]
     for _, try_it in chosen:

@@ -161,6 +161,7 @@ def test_client_env_is_all_that_a_client_needs_and_outlives_a_kill(tmp_path: Pat
             assert producer.send("orders", b"hello").queue_offset == 0
 
 
+@pytest.mark.soak  # four processes twice; `tests/auth/test_kept_table.py` shares tables
 async def test_all_brokers_of_a_directory_let_in_the_same_users(tmp_path: Path) -> None:
     with served(tmp_path, "--brokers", "2") as fleet:
         names, one, two = fleet.told["namesrv"], *fleet.told["brokers"].values()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.broker.support.replica_group import ReplicaGroup, log_bytes
+from tests.guarded import proving
 from tests.waiting import until
 
 from rocketpipe import Message, Producer, Session, TlsSettings
@@ -61,13 +62,13 @@ async def test_replicas_meet_over_tls_and_nobody_else_reads_the_log(
         assert log_bytes(following.core) == log_bytes(leading.core)
 
         place = leading.core.group.status().ha_address
-        read = await asyncio.to_thread(LeaderLog, place, None, 0, shown)
+        read = await asyncio.to_thread(LeaderLog, place, None, 0, shown, proving)
         data = await asyncio.to_thread(read.read, 0, 1 << 20)
         assert log_bytes(leading.core).startswith(data)
         read.close()
         for other in (None, TlsSettings(ca_file=authority.ca_file)):
             with pytest.raises(LeaderUnread):
-                await asyncio.to_thread(LeaderLog, place, None, 0, other)
+                await asyncio.to_thread(LeaderLog, place, None, 0, other, proving)
 
 
 async def test_a_plain_send_is_not_stored_where_tls_is_enforced(

@@ -15,6 +15,8 @@ class Credentials:
 
     access_key: str
     secret: Secret
+    #: Fields that go with every request, in the order of their names; see ``behalf``.
+    said: tuple[tuple[str, str], ...] = ()
     _key: list[SigningKey] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
@@ -26,10 +28,9 @@ class Credentials:
 
     def sign(self, command: Command) -> Command:
         """Give the same request, signed."""
-        return replace(
-            command, fields=signed(command.fields, command.body, self.access_key, self.key)
-        )
+        fields = {**command.fields, **dict(self.said)} if self.said else command.fields
+        return replace(command, fields=signed(fields, command.body, self.access_key, self.key))
 
-    def __reduce__(self) -> tuple[object, tuple[str, Secret]]:
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         # Hash states cannot be pickled; the key is made again where it is needed.
-        return Credentials, (self.access_key, self.secret)
+        return Credentials, (self.access_key, self.secret, self.said)

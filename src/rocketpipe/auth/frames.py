@@ -6,10 +6,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, TypeAlias
+from binascii import b2a_base64
+from hmac import compare_digest
+from typing import Any, Final, Protocol, TypeAlias
 
 from rocketpipe import compiled
-from rocketpipe.auth.signature import ACCESS_KEY, SIGNATURE, SIGNATURE_CHARACTERS, content_of
+from rocketpipe.auth.behalf import FROM_ADDRESS
+from rocketpipe.auth.secret import HIDDEN, Secret
+from rocketpipe.auth.signature import (
+    ACCESS_KEY,
+    SIGNATURE,
+    SIGNATURE_CHARACTERS,
+    SigningKey,
+    content_of,
+)
+from rocketpipe.protocol.connection import Frame
 
 #: A header with more fields, or longer, is for the router.
 MAX_FIELDS: Final = 24
@@ -23,11 +34,38 @@ _NAMED: Final = {
     361: ("topic", "consumerGroup"),
     200051: ("topic", "consumerGroup"),
 }
-#: Not signed by everyone, or of no use.
-_ODD: Final = frozenset({"_UNIQUE_KEY_QUERY", "SecurityToken"})
+#: Not signed by everyone, or of no use, or from elsewhere than its connection.
+_ODD: Final = frozenset({"_UNIQUE_KEY_QUERY", "SecurityToken", FROM_ADDRESS})
+
+#: Those that are one send, or one batch of them, in short names.
+_SENDS: Final = frozenset({310, 320})
 
 #: Code, access key, signature, what is signed, topic and group.
 Signed: TypeAlias = tuple[int, str, bytes, bytes, str, str]
+#: Code, user, topic and group.
+Grant: TypeAlias = tuple[int, str, str, str]
+
+
+class Visit(Protocol):
+    """What is remembered of a connection."""
+
+    grants: set[Grant]
+
+
+class Asked(Protocol):
+    """Who knows users and rights."""
+
+    #: Those that have come, by name.
+    signers: dict[str, Signer]
+
+    def signer(self, name: str) -> Signer:
+        """Give the one of this name; of a name that nobody has one who is not let in."""
+
+    def is_before(self, moment_ms: int) -> bool:
+        """Tell whether that moment is yet to come."""
+
+    def grants(self, visit: Any, grant: Grant) -> bool:
+        """Tell whether somebody may, and remember it if so."""
 
 
 def read_signed(buffer: bytes, at: int, body: int, end: int) -> Signed | None:
@@ -66,6 +104,70 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a name is there twice")
     return found
+
+
+class Signer:
+    """A user, as far as each of its frames is looked at."""
+
+    __slots__ = ("_key", "_old", "checks", "does_all", "lets_in", "old_until_ms")
+
+    def __init__(
+        self,
+        secret: Secret,
+        *,
+        lets_in: bool,
+        does_all: bool,
+        old: Secret | None = None,
+        old_until_ms: int = 0,
+    ) -> None:
+        self._key = SigningKey(secret)
+        self._old = None if old is None else SigningKey(old)
+        self.old_until_ms = old_until_ms
+        self.lets_in = lets_in
+        self.does_all = does_all
+        #: How often a signature was compared.
+        self.checks = 0
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    def made(self, signature: bytes, content: bytes, gate: Asked) -> bool:
+        """Tell whether this is its signature, by the secret that it has, or had until now."""
+        self.checks += 1
+        if _is_by(self._key, signature, content):
+            return True
+        if self._old is None or not _is_by(self._old, signature, content):
+            return False
+        return gate.is_before(self.old_until_ms)
+
+
+def _is_by(key: SigningKey, signature: bytes, content: bytes) -> bool:
+    return compare_digest(b2a_base64(key.digest(content), newline=False), signature)
+
+
+def clear_run(
+    buffer: bytes, frames: list[Frame], start: int, sends_only: bool, gate: Asked, visit: Visit
+) -> int:
+    """Give the number of the first frame, from ``start`` on, that may not enter a fast path.
+
+    Each signature is checked, of whoever is not known too: a long body would tell. ``sends_only``
+    ends at any other request.
+    """
+    for number in range(start, len(frames)):
+        found = read_signed(buffer, *frames[number])
+        if found is None:
+            return number
+        code, name, signature, content, topic, group = found
+        if sends_only and code not in _SENDS:
+            return number
+        signer = gate.signers.get(name) or gate.signer(name)
+        if not signer.made(signature, content, gate) or not signer.lets_in:
+            return number
+        if not signer.does_all:
+            grant = (code, name, topic, group)
+            if grant not in visit.grants and not gate.grants(visit, grant):
+                return number
+    return len(frames)
 
 
 compiled.take_over(globals(), "rocketpipe.auth._frames")

@@ -2,20 +2,20 @@
 
     admit   who asks, by a signature over this very request: nothing is known from the last one
     allow   whether they may do what they ask
-    clears  both at once, for the frames of a fast path; what it does not clear is for the router
+    cleared both at once, for the frames of a fast path; what is not cleared is for the router
 
 Who is unknown, disabled or signs wrongly is told the same, after the same work.
 """
 
 from __future__ import annotations
 
-from binascii import b2a_base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hmac import compare_digest
 from typing import Any, Final
 
 from rocketpipe.auth.auditing.audit import CHANGES, Audit, subjects_of
+from rocketpipe.auth.behalf import FROM_ADDRESS, MAX_ADDRESS, is_sealed
 from rocketpipe.auth.call_signature import (
     AUTHORIZATION,
     DATE_TIME,
@@ -24,10 +24,10 @@ from rocketpipe.auth.call_signature import (
     read_authorization,
 )
 from rocketpipe.auth.failures import MAX_ON_CONNECTION, Failures
-from rocketpipe.auth.frames import read_signed
+from rocketpipe.auth.frames import Grant, Signer, clear_run
 from rocketpipe.auth.needs import Surroundings, publishing, reading, unlisted, wants
 from rocketpipe.auth.plain.file import PlainAclFile
-from rocketpipe.auth.policy import Wanted, decide
+from rocketpipe.auth.policy import Verdict, Wanted, decide
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.signature import (
     ACCESS_KEY,
@@ -38,7 +38,7 @@ from rocketpipe.auth.signature import (
     sign_date,
     verifies,
 )
-from rocketpipe.auth.subject import SUBJECT_PREFIX, User, UserStatus
+from rocketpipe.auth.subject import SUBJECT_PREFIX, User
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import RequestRejected
@@ -66,6 +66,15 @@ _SENDS: Final = frozenset(
 )
 
 
+class LoginRefused(RequestRejected):
+    """Nobody is let in by that."""
+
+    def __init__(self, remark: str, *, is_flood: bool) -> None:
+        super().__init__(ResponseCode.NO_PERMISSION, remark)
+        #: Whether so many failed from that address that the connection should end.
+        self.is_flood = is_flood
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Whoever asks, as a signature showed."""
@@ -75,6 +84,8 @@ class Principal:
     #: Where the request comes from: the address, and its host alone.
     address: str
     host: str
+    #: Where somebody is said to be for whom it asks: what is not allowed from there is not, either.
+    also_from: str = ""
 
 
 @dataclass(slots=True)
@@ -85,23 +96,20 @@ class _Visit:
     failures: int = 0
     #: Who was told of in the audit.
     seen: set[str] = field(default_factory=set)
-    #: What these versions of the tables granted: code, user, topic, group.
-    grants: set[tuple[int, str, str, str]] = field(default_factory=set)
+    #: What these versions of the tables granted.
+    grants: set[Grant] = field(default_factory=set)
     users: object = None
     policies: object = None
 
 
 class _Known:
-    """A user with its keys ready, and what is looked at with every frame."""
+    """A user with its keys ready."""
 
-    __slots__ = ("does_all", "inner", "is_enabled", "key", "old", "old_until_ms", "outer", "user")
+    __slots__ = ("key", "old", "old_until_ms", "user")
 
-    def __init__(self, user: User, *, authorizes: bool) -> None:
+    def __init__(self, user: User) -> None:
         self.user = user
-        self.key = key = SigningKey(user.secret)
-        self.inner, self.outer = key.inner.copy, key.outer.copy
-        self.is_enabled = user.is_enabled
-        self.does_all = user.is_super or not authorizes
+        self.key = SigningKey(user.secret)
         #: Good until then.
         self.old = SigningKey(user.old.secret) if user.old is not None else None
         self.old_until_ms = user.old.until_ms if user.old is not None else 0
@@ -123,11 +131,13 @@ class Gate:
         audit: Audit | None = None,
         accounts: PlainAclFile | None = None,
         inner_user: str = "",
+        inner_secret: Secret | None = None,
     ) -> None:
         """``open_codes`` are answered to strangers too, as far as everybody may have that.
 
         ``accounts`` is a file that lends users to the tables, to be followed while it serves.
-        ``inner_user`` is the one by which servers, and nobody else, ask others.
+        ``inner_user`` is the one by which servers, and nobody else, ask others; by
+        ``inner_secret`` a console of theirs proves where people are.
         """
         self.users = users
         self.policies = policies
@@ -139,13 +149,15 @@ class Gate:
         self.audit = audit or Audit()
         self.accounts = accounts
         self.inner_user = inner_user
+        self._inner_secret = inner_secret
         #: Refused for want of a right, in all.
         self.denied = 0
         self._known: dict[str, _Known] = {}
+        #: The same for the frames of a fast path.
+        self.signers: dict[str, Signer] = {}
         self._known_by: object = None
         self._nobody = SigningKey(Secret.generate())
-        disabled = User(name="?", secret=Secret.generate(), status=UserStatus.DISABLE)
-        self._unknown = _Known(disabled, authorizes=True)
+        self._unknown = Signer(Secret.generate(), lets_in=False, does_all=False)
 
     async def follow(self) -> None:
         """Take up what changes in files of others, for ever."""
@@ -190,7 +202,12 @@ class Gate:
         if name not in visit.seen:
             visit.seen.add(name)
             self.audit.came(name, peer.address)
-        return Principal(name, found.user.is_super, peer.address, visit.host)
+        place = fields.get(FROM_ADDRESS, "")[:MAX_ADDRESS]
+        if not place:
+            return Principal(name, found.user.is_super, peer.address, visit.host)
+        if is_sealed(fields, name, self._inner_secret):
+            return Principal(name, found.user.is_super, place, place)
+        return Principal(name, found.user.is_super, peer.address, visit.host, also_from=place)
 
     def _verified(self, name: str, command: Command) -> _Known | None:
         found = self._find(name)
@@ -203,7 +220,7 @@ class Gate:
         """Say who calls by gRPC; see ``call_signature``.
 
         Raises:
-            RequestRejected: If nobody calls whom this server knows.
+            LoginRefused: If nobody calls whom this server knows.
         """
         name, signature = read_authorization(metadata.get(AUTHORIZATION, ""))
         stamp, host = metadata.get(DATE_TIME, ""), host_of(address)
@@ -224,7 +241,7 @@ class Gate:
         self.failures.failed(host, reason.partition(":")[0])
         self.audit.refused(shown, address, rpc, "", reason)
         who = f"{SUBJECT_PREFIX}{shown} is not let in" if name else "nobody is let in unnamed"
-        raise RequestRejected(ResponseCode.NO_PERMISSION, f"{who}: {reason}.")
+        raise LoginRefused(f"{who}: {reason}.", is_flood=self.failures.is_flooded(host))
 
     def allow(
         self, by: Principal | None, asked: Request[Any], around: Surroundings | None = None
@@ -267,9 +284,8 @@ class Gate:
         now = None if by is None else self._as_of_now(by)
         if now is None:
             return False
-        policy = self.policies.get(SUBJECT_PREFIX + now.name)
         return (now.is_super or not self._authorizes) or all(
-            decide(policy, each, now.host).allowed for each in publishing(topic)
+            self._decided(now, each).allowed for each in publishing(topic)
         )
 
     def _as_of_now(self, by: Principal) -> Principal | None:
@@ -278,39 +294,50 @@ class Gate:
             return None
         return by if user.is_super is by.is_super else replace(by, is_super=user.is_super)
 
-    def clears(self, buffer: bytes, frame: Frame, peer: PeerConnection) -> bool:
-        """Tell whether a frame may enter a fast path; the signature is checked each time."""
-        at, body, end = frame
-        found = read_signed(buffer, at, body, end)
-        if found is None:
-            return False
-        code, name, signature, content, topic, group = found
-        users = self.users.version
+    def cleared(
+        self,
+        buffer: bytes,
+        frames: list[Frame],
+        start: int,
+        peer: PeerConnection,
+        *,
+        sends_only: bool = False,
+    ) -> int:
+        """Give the number of the first frame, from ``start`` on, that may not enter a fast path.
+
+        Every signature is checked; what is remembered is what was granted, by these versions of
+        users and rights.
+        """
+        users, policies = self.users.version, self.policies.version
         if users is not self._known_by:
             self._forget_keys()
-        # Who is not known takes the work that a wrong signature takes: a long body would tell.
-        known = self._known.get(name) or self._find(name) or self._unknown
-        inner, outer = known.inner(), known.outer()
-        inner.update(content)
-        outer.update(inner.digest())
-        if not compare_digest(b2a_base64(outer.digest(), newline=False), signature) and not (
-            known.old is not None and self._is_by_old(known, signature, content)
-        ):
-            return False
-        if not known.is_enabled:
-            return False
-        if known.does_all:
-            return True
         visit: _Visit = peer.visit or _visit_of(peer)
-        policies = self.policies.version
         if visit.users is not users or visit.policies is not policies:
             visit.grants.clear()
             visit.users, visit.policies = users, policies
-        # By the code too: what one may send there another may not read.
-        grant = (code, name, topic, group)
-        return grant in visit.grants or self._grants(visit, grant)
+        return clear_run(buffer, frames, start, sends_only, self, visit)
 
-    def _grants(self, visit: _Visit, grant: tuple[int, str, str, str]) -> bool:
+    def signer(self, name: str) -> Signer:
+        """Give who signs by this name; of a name that nobody has one who is not let in."""
+        user = self.users.get(name)
+        if user is None:
+            return self._unknown
+        old = user.old
+        signer = self.signers[name] = Signer(
+            user.secret,
+            lets_in=user.is_enabled,
+            does_all=user.is_super or not self._authorizes,
+            old=None if old is None else old.secret,
+            old_until_ms=0 if old is None else old.until_ms,
+        )
+        return signer
+
+    def is_before(self, moment_ms: int) -> bool:
+        """Tell whether that moment is yet to come."""
+        return self._clock.now_ms() < moment_ms
+
+    def grants(self, visit: _Visit, grant: Grant) -> bool:
+        """Tell whether the user may, for a fast path, and remember it if so."""
         code, name, topic, group = grant
         if is_inner_topic(topic):
             return False  # the router knows whose that is
@@ -323,11 +350,6 @@ class Gate:
         visit.grants.add(grant)
         return True
 
-    def _is_by_old(self, known: _Known, signature: bytes, content: bytes) -> bool:
-        if known.old is None or self._clock.now_ms() >= known.old_until_ms:
-            return False
-        return compare_digest(known.old.sign(content).encode(), signature)
-
     def _check(self, by: Principal | None, asked: Request[Any], wanted: Wanted) -> None:
         if by is None:
             raise RequestRejected(
@@ -335,9 +357,9 @@ class Gate:
             )
         if by.is_super or not self._authorizes:
             return
-        verdict = decide(self.policies.get(SUBJECT_PREFIX + by.name), wanted, by.host)
+        verdict = self._decided(by, wanted)
         if not verdict.allowed and self.policies.look():
-            verdict = decide(self.policies.get(SUBJECT_PREFIX + by.name), wanted, by.host)
+            verdict = self._decided(by, wanted)
         if verdict.allowed:
             return
         self.denied += 1
@@ -345,9 +367,17 @@ class Gate:
         takes = " or ".join(sorted(action.value for action in wanted.actions))
         raise RequestRejected(
             ResponseCode.NO_PERMISSION,
-            f"{SUBJECT_PREFIX}{by.name} has no permission to access {wanted} from {by.host}, "
+            f"{SUBJECT_PREFIX}{by.name} has no permission to access {wanted} from "
+            f"{' for '.join(filter(None, (by.host, by.also_from)))}, "
             f"{verdict.reason} (it takes {takes}).",
         )
+
+    def _decided(self, by: Principal, wanted: Wanted) -> Verdict:
+        policy = self.policies.get(SUBJECT_PREFIX + by.name)
+        verdict = decide(policy, wanted, by.host)
+        if verdict.allowed and by.also_from:
+            verdict = decide(policy, wanted, by.also_from)
+        return verdict
 
     def _stranger(
         self, peer: PeerConnection, command: Command, name: str, reason: str
@@ -384,13 +414,14 @@ class Gate:
             user = self.users.get(name)
             if user is None:
                 return None
-            known = self._known[name] = _Known(user, authorizes=self._authorizes)
+            known = self._known[name] = _Known(user)
         return known
 
     def _forget_keys(self) -> None:
         # Taken first: what changes in between is found with the next request.
         self._known_by = self.users.version
         self._known = {}
+        self.signers = {}
 
 
 def _visit_of(peer: PeerConnection) -> _Visit:

@@ -24,7 +24,7 @@ class GuardedLane:
 
     def __init__(self, lane: Lane, gate: Gate) -> None:
         self._lane = lane
-        self._clears = gate.clears
+        self._cleared = gate.cleared
 
     def take_first(self, data: bytes, peer: PeerConnection) -> int:
         """Hand on the sends with which a read begins, as far as each is cleared."""
@@ -34,33 +34,24 @@ class GuardedLane:
             frames = scan(data, 0, len(data), peer.max_frame_bytes)
         except FrameError:
             return 0
-        clears, end = self._clears, 0
-        for frame in frames:
-            if not data.startswith(_FIRST, frame[0] + 8) or not clears(data, frame, peer):
-                break
-            end = frame[2]
-        if not end:
+        count = self._cleared(data, frames, 0, peer, sends_only=True)
+        if not count:
             return 0
+        end = frames[count - 1][2]
         return self._lane.take_first(data if end == len(data) else data[:end], peer)
 
     def take_frames(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
         """Hand on runs of frames that are cleared, and have the router take the others."""
-        clears = self._clears
-        run: list[Frame] = []
-        good = True
-        for frame in frames:
-            if clears(buffer, frame, peer) is not good:
-                self._hand_on(buffer, run, good, peer)
-                run, good = [], not good
-            run.append(frame)
-        self._hand_on(buffer, run, good, peer)
+        left = at = 0
+        while at < len(frames):
+            stop = self._cleared(buffer, frames, at, peer)
+            if stop > at:
+                self._leave(buffer, frames[left:at], peer)
+                self._lane.take_frames(buffer, frames[at:stop], peer)
+                left = stop
+            at = stop + 1
+        self._leave(buffer, frames[left:], peer)
 
-    def _hand_on(
-        self, buffer: bytes, run: list[Frame], cleared: bool, peer: PeerConnection
-    ) -> None:
-        if not run:
-            return
-        if cleared:
-            self._lane.take_frames(buffer, run, peer)
-        else:
-            peer.take(buffer, run)
+    def _leave(self, buffer: bytes, frames: list[Frame], peer: PeerConnection) -> None:
+        if frames:
+            peer.take(buffer, frames)

@@ -104,6 +104,7 @@ def open_gate(
         accounts=accounts,
         # Of another name it may be a person too.
         inner_user=INNER_USER if inner is not None and inner.access_key == INNER_USER else "",
+        inner_secret=None if inner is None else inner.secret,
     )
     measure(gate)
     return gate

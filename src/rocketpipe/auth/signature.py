@@ -24,34 +24,38 @@ TOKEN: Final = "SecurityToken"  # noqa: S105 - the name of a field
 _UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 
 SIGNATURE_CHARACTERS: Final = 28
-_BLOCK_BYTES: Final = 64
+HASH_BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(each ^ 0x36 for each in range(256))
 _OUTER: Final = bytes(each ^ 0x5C for each in range(256))
+
+
+def hash_block(secret: Secret) -> bytes:
+    """A secret as HMAC-SHA1 begins with it: as long as what the hash takes at once."""
+    key = secret.reveal().encode()
+    if len(key) > HASH_BLOCK_BYTES:
+        key = hashlib.sha1(key, usedforsecurity=False).digest()
+    return key.ljust(HASH_BLOCK_BYTES, b"\0")
 
 
 class SigningKey:
     """A secret, made ready: a check copies two hash states in the place of making them."""
 
-    __slots__ = ("inner", "outer")
+    __slots__ = ("_inner", "_outer")
 
     def __init__(self, secret: Secret) -> None:
-        key = secret.reveal().encode()
-        if len(key) > _BLOCK_BYTES:
-            key = hashlib.sha1(key, usedforsecurity=False).digest()
-        key = key.ljust(_BLOCK_BYTES, b"\0")
-        #: For whoever hashes by itself.
-        self.inner = hashlib.sha1(key.translate(_INNER), usedforsecurity=False)
-        self.outer = hashlib.sha1(key.translate(_OUTER), usedforsecurity=False)
+        key = hash_block(secret)
+        self._inner = hashlib.sha1(key.translate(_INNER), usedforsecurity=False)
+        self._outer = hashlib.sha1(key.translate(_OUTER), usedforsecurity=False)
 
     def __repr__(self) -> str:
         return HIDDEN
 
     def digest(self, *parts: bytes) -> bytes:
         """HMAC-SHA1 of the parts, one behind the other."""
-        inner = self.inner.copy()
+        inner = self._inner.copy()
         for part in parts:
             inner.update(part)
-        outer = self.outer.copy()
+        outer = self._outer.copy()
         outer.update(inner.digest())
         return outer.digest()
 

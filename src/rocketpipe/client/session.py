@@ -13,6 +13,7 @@ import random
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -77,6 +78,7 @@ class Session(Lifetime):
         secret_key: str | Secret | None = None,
         secret_key_file: str | Path | None = None,
         anonymous: bool = False,
+        said: tuple[tuple[str, str], ...] = (),
         observers: Iterable[Observer] = (),
     ) -> None:
         """Prepare a client of these NameServers; nothing is asked yet.
@@ -89,7 +91,8 @@ class Session(Lifetime):
         ``access_key`` and a secret, given or in the first line of a file, sign all requests; what
         is left out is asked of ``ROCKETPIPE_ACCESS_KEY``, ``ROCKETPIPE_SECRET_KEY`` and
         ``ROCKETPIPE_SECRET_KEY_FILE``. One that is ``anonymous`` signs nothing, whatever the
-        environment says. ``observers`` are told of all that its clients send and handle.
+        environment says. ``said`` are header fields that go with all that is signed: a console's,
+        of where its person is. ``observers`` are told of all that its clients send and handle.
 
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
@@ -112,6 +115,8 @@ class Session(Lifetime):
         self.credentials = (
             None if anonymous else credentials_of(access_key, secret_key, secret_key_file)
         )
+        if said and self.credentials is not None:
+            self.credentials = replace(self.credentials, said=said)
         self.caller = Caller(
             Router(self._callbacks()).answer,
             on_connected=self._on_connected,

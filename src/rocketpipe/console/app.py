@@ -79,7 +79,8 @@ def console_app(console: Console, told: Told | None = None) -> ASGIApp:
 
 def _answer(console: Console, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        person = await console.person(request.cookies.get(COOKIE))
+        address = request.client.host if request.client is not None else ""
+        person = await console.person(request.cookies.get(COOKIE), address)
         try:
             if not endpoint.is_public and person.name is None and await console.is_guarded():
                 raise Problem(401, "this cluster asks who asks", "log in as one of its users")

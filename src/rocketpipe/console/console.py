@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
+from rocketpipe.auth.behalf import said_for
 from rocketpipe.auth.secret import Secret
 from rocketpipe.background import running
 from rocketpipe.client.session import Session
@@ -50,6 +51,8 @@ class ConsoleConfig:
     pipelines: tuple[Path, ...] = ()
     #: Where it listens, as people are told; ``host:port``.
     address: str = ""
+    #: By what it proves to servers of its own process where people are.
+    inner_secret: Secret | None = None
     #: So many tabs are told news at a time.
     max_streams: int = 64
 
@@ -104,9 +107,9 @@ class Console:
         """Whether the cluster asks who asks."""
         return bool(await self._guarding())
 
-    async def person(self, cookie: str | None) -> Person:
-        """Who asks: somebody that is logged in, or everybody."""
-        return self.people.find(cookie) or self.everybody
+    async def person(self, cookie: str | None, address: str) -> Person:
+        """Who asks: somebody that is logged in from that address, or everybody."""
+        return self.people.find(cookie, address) or self.everybody
 
     async def login(
         self, address: str, *, user: str = "", password: str = "", token: str = ""
@@ -117,12 +120,11 @@ class Console:
             Problem: If it is no proof, there is nothing to prove, or too many tried.
             RocketPipeError: If no server answers that could tell.
         """
-        self.people.check_pace(address)
         if max(len(user), len(password), len(token)) > _MAX_SECRET:
             raise Problem(400, "that is too long for a name or a secret", "type them again")
         guards = await self._guarding()
         if token and not guards:
-            person = self._by_token(address, token)
+            person = await self._by_token(address, token)
         elif user and password and guards:
             person = await self._by_password(address, user, password, guards)
         elif guards:
@@ -133,7 +135,7 @@ class Console:
                 "this cluster has no users: everybody may look",
                 "give the token that the console printed when it started, to change something",
             )
-        cookie, gone = self.people.enter(person)
+        cookie, gone = self.people.enter(person, address)
         for each in gone:
             await self._forget(each)
         self.note(person, address, "log in", "ok", ok=True)
@@ -150,7 +152,7 @@ class Console:
         who = person.name or "somebody"
         self.changes.add(Change(self.clock.now_ms(), who, address, what, outcome, ok))
 
-    def _by_token(self, address: str, token: str) -> Person:
+    async def _by_token(self, address: str, token: str) -> Person:
         wanted = self.config.token
         if wanted is None:
             raise Problem(
@@ -159,7 +161,7 @@ class Console:
                 "start it with --allow-changes, which prints the token",
             )
         if not is_same(token, wanted.reveal()):
-            self._was_wrong(address, "token")
+            await self._was_wrong(address, "token")
             raise Problem(401, "that is not the token", "copy the one that was printed last")
         return Person(
             name="token",
@@ -171,14 +173,14 @@ class Console:
     async def _by_password(
         self, address: str, user: str, password: str, guards: tuple[str | None, ...]
     ) -> Person:
-        person = self._person(user, may_change=True, password=password)
+        person = self._person(user, may_change=True, password=password, address=address)
         await self._open(person.cluster)
         try:
             await self._prove(person.cluster, guards)
         except BaseException as error:
             await self._close(person.cluster)
             if isinstance(error, AccessDenied):
-                self._was_wrong(address, user)
+                await self._was_wrong(address, user)
                 raise Problem(
                     401,
                     "no such user, or another password",
@@ -236,17 +238,26 @@ class Console:
                 guards.servers, guards.found_ms = tuple(found), now_ms
             return guards.servers
 
-    def _was_wrong(self, address: str, who: str) -> None:
-        self.people.was_wrong(address)
+    async def _was_wrong(self, address: str, who: str) -> None:
         what, outcome = f"log in as {who}", "refused"
         self.changes.add(Change(self.clock.now_ms(), "somebody", address, what, outcome, ok=False))
+        await self.people.was_wrong(address)
 
     # Their clients
 
     def _person(
-        self, name: str | None, *, may_change: bool, password: str = "", anonymous: bool = False
+        self,
+        name: str | None,
+        *,
+        may_change: bool,
+        password: str = "",
+        address: str = "",
+        anonymous: bool = False,
     ) -> Person:
-        signing = {} if anonymous else {"access_key": name, "secret_key": Secret(password)}
+        signing: dict[str, Any] = {}
+        if name is not None and not anonymous:
+            said = said_for(name, address, self.config.inner_secret)
+            signing = {"access_key": name, "secret_key": Secret(password), "said": said}
         session = self._new_session(
             self.config.name_servers, clock=self.clock, anonymous=anonymous, **signing
         )

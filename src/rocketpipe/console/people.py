@@ -1,8 +1,8 @@
 """Who is at the console: people that have proven who they are, and everybody else.
 
 A login gives a cookie of 256 random bits, new each time; what it stands for is kept here. Wrong
-passwords are counted by where they come from, and after a few a minute nobody from there is let
-try. Those of others never keep anybody out: else a stranger could keep everybody.
+passwords are counted by where they come from, and after a few a minute whoever is wrong from there
+is told so late. Who is right never waits, whoever else is behind the same address.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ MAX_VISITS: Final = 64
 WRONG_A_MINUTE: Final = 5
 MINUTE_MS: Final = 60_000
 _MAX_ADDRESSES: Final = 1024
+#: So long more of them wait for their answer, and so many at a time.
+HELD_MS: Final = 5_000
+MAX_HELD: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Person:
 class _Visit:
     person: Person
     seen_ms: int
+    #: Where they logged in: rights may depend on it, and a cookie is of use nowhere else.
+    place: str
 
 
 class People:
@@ -53,22 +58,26 @@ class People:
         self._clock = clock
         self._visits: dict[str, _Visit] = {}
         self._wrong: dict[str, deque[int]] = {}
+        #: How many that were wrong wait for their answer.
+        self.held = 0
 
-    def enter(self, person: Person) -> tuple[str, list[Person]]:
-        """Let somebody in; gives the new cookie, and who had to go for it."""
+    def enter(self, person: Person, address: str) -> tuple[str, list[Person]]:
+        """Let somebody in who is there; gives the new cookie, and who had to go for it."""
         gone = self.leave_idle()
         while len(self._visits) >= MAX_VISITS:
             oldest = min(self._visits, key=lambda cookie: self._visits[cookie].seen_ms)
             gone.append(self._visits.pop(oldest).person)
         cookie = secrets.token_urlsafe(32)
-        self._visits[cookie] = _Visit(person, self._clock.monotonic_ms())
+        self._visits[cookie] = _Visit(person, self._clock.monotonic_ms(), neighbourhood(address))
         return cookie, gone
 
-    def find(self, cookie: str | None) -> Person | None:
-        """Whose cookie it is, if anybody's; it lives on from now."""
+    def find(self, cookie: str | None, address: str) -> Person | None:
+        """Whose cookie it is, if anybody's there; it lives on from now."""
         visit = self._visits.get(cookie or "")
         now_ms = self._clock.monotonic_ms()
         if visit is None or now_ms - visit.seen_ms >= IDLE_MS:
+            return None
+        if visit.place != neighbourhood(address):
             return None
         visit.seen_ms = now_ms
         return visit.person
@@ -99,31 +108,34 @@ class People:
 
     # Wrong passwords
 
-    def check_pace(self, address: str) -> None:
-        """Let somebody try a password.
+    async def was_wrong(self, address: str) -> None:
+        """Count a wrong password; of too many from one address each is answered late.
 
         Raises:
             Problem: If too many were wrong of late.
         """
-        now_ms = self._clock.monotonic_ms()
-        tried = self._wrong.get(neighbourhood(address), ())
-        recent = [at for at in tried if now_ms - at < MINUTE_MS]
-        if len(recent) >= WRONG_A_MINUTE:
-            wait_s = (MINUTE_MS - (now_ms - recent[0])) // 1000 + 1
-            raise Problem(
-                429,
-                "too many logins failed of late",
-                f"wait {wait_s} s, then try again",
-                {"Retry-After": str(wait_s)},
-            )
-
-    def was_wrong(self, address: str) -> None:
-        """Count a wrong password."""
         wrong, where = self._wrong, neighbourhood(address)
-        if where not in wrong and len(wrong) >= _MAX_ADDRESSES:
+        now_ms = self._clock.monotonic_ms()
+        times = wrong.pop(where, None) or deque(maxlen=WRONG_A_MINUTE)
+        wrong[where] = times
+        if len(wrong) > _MAX_ADDRESSES:
             del wrong[next(iter(wrong))]
-        times = wrong.setdefault(where, deque(maxlen=WRONG_A_MINUTE))
-        times.append(self._clock.monotonic_ms())
+        is_full = len(times) == WRONG_A_MINUTE and now_ms - times[0] < MINUTE_MS
+        times.append(now_ms)
+        if not is_full:
+            return
+        # More that wait would be more that is held for those who guess.
+        if self.held < MAX_HELD:
+            self.held += 1
+            try:
+                await self._clock.sleep(HELD_MS)
+            finally:
+                self.held -= 1
+        raise Problem(
+            429,
+            "that is wrong, and so were too many logins from your address of late",
+            "type it again: who is right does not wait",
+        )
 
 
 def is_same(given: str, wanted: str) -> bool:

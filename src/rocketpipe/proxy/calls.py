@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rocketpipe.auth.gate import LoginRefused
 from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.codes import Language
 from rocketpipe.proxy.backend import Backend
@@ -44,12 +45,20 @@ class Entrance:
     """Reads what calls come with, and says who is let in."""
 
     def __init__(
-        self, backend: Backend, sessions: Sessions, client_address: Callable[[str], str]
+        self,
+        backend: Backend,
+        sessions: Sessions,
+        client_address: Callable[[str], str],
+        login_failed: Callable[[str, bool], None] = lambda _, __: None,
     ) -> None:
-        """``client_address`` makes an address of what grpcio says of a peer."""
+        """``client_address`` makes an address of what grpcio says of a peer.
+
+        ``login_failed`` hears of a peer that nobody was let in by, and whether its address floods.
+        """
         self._backend = backend
         self._sessions = sessions
         self._client_address = client_address
+        self._login_failed = login_failed
 
     def enter(self, context: Any, rpc: str) -> RpcCall:
         """Let a call in.
@@ -74,6 +83,8 @@ class Entrance:
         try:
             by = self._backend.admit(metadata, address, rpc)
         except RequestRejected as error:
+            if isinstance(error, LoginRefused):
+                self._login_failed(context.peer(), error.is_flood)
             raise Refused(pb.UNAUTHORIZED, error.remark) from error
         namespace = metadata.get(NAMESPACE, "")
         session = self._sessions.visit(

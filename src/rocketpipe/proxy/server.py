@@ -39,6 +39,8 @@ class Port:
     address: str
     #: From what grpcio says of a call's peer to the ``host:port`` that the client has.
     client_address: Callable[[str], str]
+    #: Told of a peer by whose call nobody was let in, and whether its address floods.
+    login_failed: Callable[[str, bool], None] = lambda _, __: None
 
 
 #: Binds a server that has not started yet to a host and a port; 0 takes a free one.
@@ -82,7 +84,7 @@ async def grpc_port(
     )
     async with AsyncExitStack() as stack:
         bound = await stack.enter_async_context(listen(server, host, port))
-        service = Service(backend, config, clock, bound.client_address)
+        service = Service(backend, config, clock, bound.client_address, bound.login_failed)
         server.add_generic_rpc_handlers((service.handlers(),))
         await server.start()
         stack.push_async_callback(service.close)

@@ -44,12 +44,13 @@ class Service:
         config: ProxyConfig,
         clock: Clock,
         client_address: Callable[[str], str],
+        login_failed: Callable[[str, bool], None] = lambda _, __: None,
     ) -> None:
         self._backend = backend
         self._config = config
         self._clock = clock
         self.sessions = Sessions(config, clock)
-        self._entrance = Entrance(backend, self.sessions, client_address)
+        self._entrance = Entrance(backend, self.sessions, client_address, login_failed)
         self.receipts = Receipts(backend, config, clock)
         self._routes = Routes(backend)
         self._sending = Sending(backend, config, clock)

@@ -85,6 +85,11 @@ class Caller:
         self._closed = False
         self._process: int | None = None
 
+    @property
+    def signs(self) -> bool:
+        """Whether a name is put under what is asked."""
+        return self._sign is not None
+
     async def __aenter__(self) -> Self:
         self._closed = False
         return self
@@ -115,8 +120,8 @@ class Caller:
     ) -> ReplyT:
         """Ask the peer at ``address``; the time covers connecting, if that is needed.
 
-        ``write`` is for who has another way to the frame of this request; where requests are
-        signed it is not taken.
+        ``write`` is for who has another way to the frame, where requests are not signed: what it
+        writes is sent, and ``request`` says only how the answer is read.
 
         Raises:
             ConnectionLost: If it cannot be reached, or the connection ends before the answer.
@@ -130,8 +135,8 @@ class Caller:
             began_s = loop.time()
             peer = await self._connect(address, timeout_ms)
             timeout_ms = max(1, timeout_ms - round((loop.time() - began_s) * 1000))
-        # Frames that somebody else writes have no signature.
-        return await peer.call(request, timeout_ms, write if self._sign is None else None)
+        assert write is None or not self.signs, "frames that somebody else writes are not signed"
+        return await peer.call(request, timeout_ms, write)
 
     async def tell(self, address: str, request: Request[Any]) -> None:
         """Send a request that wants no answer.

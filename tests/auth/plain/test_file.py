@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.waiting import PATIENCE_S
@@ -110,6 +111,49 @@ def test_white_lists_stop_the_start_unless_they_are_to_be_ignored(tmp_path: Path
     place = Place(tmp_path, text, ignored=True)
     place.file.load()
     assert place.names == ["admin-key"]
+
+
+class Changing(type(Path())):  # type: ignore[misc]
+    """A file that somebody writes to whenever it is opened to be read."""
+
+    def open(self, mode: str = "r", *rest: Any, **named: Any) -> Any:
+        if mode == "rb":
+            with Path(self).open("a") as file:
+                file.write(" ")
+        return super().open(mode, *rest, **named)
+
+
+async def test_half_of_a_file_is_never_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its other half may take away what this one grants."""
+    place = Place(tmp_path, ADMIN + ALICE)
+    place.file.load()
+    place.write(ADMIN)
+    await place.look(1)
+    place.file._path = Changing(place.path)
+    await place.look(4)
+    assert place.names == ["admin-key", "alice-key"]
+    assert "was changed while it was read" in caplog.text
+    with pytest.raises(PlainAclRefused, match="changed while it was read"):
+        place.file.load()
+    place.file._path = place.path
+    place.write(ADMIN)
+    await place.look()
+    assert place.names == ["admin-key"]
+
+
+async def test_a_file_that_others_may_write_is_not_taken(tmp_path: Path) -> None:
+    place = Place(tmp_path, ADMIN + ALICE)
+    place.path.chmod(0o664)
+    with pytest.raises(PlainAclRefused, match="can be written by others"):
+        place.file.load()
+    place.path.chmod(0o644)
+    place.file.load()
+    place.write(ADMIN)
+    place.path.chmod(0o646)
+    await place.look()
+    assert place.names == ["admin-key", "alice-key"]
 
 
 def test_an_account_changes_in_its_file_alone(tmp_path: Path) -> None:

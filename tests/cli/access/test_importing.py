@@ -92,16 +92,21 @@ def test_files_are_imported_into_too(tmp_path: Path, plain_acl: Path) -> None:
     assert policies.get("User:RocketMQ") is not None
 
 
-def test_ten_thousand_accounts_are_imported_in_one_go(tmp_path: Path, plain_acl: Path) -> None:
+@pytest.mark.parametrize("count", [200, pytest.param(9_999, marks=pytest.mark.soak)])
+def test_thousands_of_accounts_are_imported_in_one_go(
+    tmp_path: Path, plain_acl: Path, count: int
+) -> None:
     data, _ = stopped(tmp_path)
     lines = [
         f"- accessKey: user-{number}\n  secretKey: the-secret-of-{number}\n  topicPerms: [t=PUB]\n"
-        for number in range(9_999)
+        for number in range(count)
     ]
     plain_acl.write_text("".join(["accounts:\n", *lines]))
     words = ["acl", "import", str(plain_acl), "--data", str(data)]
     assert main(words) == 0
-    assert len(users_in(data)) == 10_000
+    assert len(users_in(data)) == count + 1
+    if count < 9_999:
+        return
     plain_acl.write_text("accounts:\n- accessKey: one-more\n  secretKey: a-good-secret-text\n")
     assert main(words) == 1
     assert len(users_in(data)) == 10_000

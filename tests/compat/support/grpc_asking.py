@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 import grpc
+from tests.guarded import call_headers
 
 from rocketpipe.model.topic import MessageType
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
@@ -31,13 +32,17 @@ class Asking:
     def __init__(self, channel: grpc.aio.Channel, client_id: str, streams: AsyncExitStack) -> None:
         self._channel = channel
         self._streams = streams
-        self._metadata = [
+        self._facts = [
             ("x-mq-language", "PYTHON"),
             ("x-mq-client-version", "5.0.8"),
             ("x-mq-protocol", "v2"),
         ]
         if client_id:
-            self._metadata.append(("x-mq-client-id", client_id))
+            self._facts.append(("x-mq-client-id", client_id))
+
+    @property
+    def _metadata(self) -> list[tuple[str, str]]:
+        return [*self._facts, *call_headers().items()]
 
     @classmethod
     @asynccontextmanager

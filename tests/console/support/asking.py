@@ -43,14 +43,14 @@ class Asker:
 
 @asynccontextmanager
 async def asking(
-    name_server: str, *, clock: Clock | None = None, **settings: Any
+    name_server: str, *, clock: Clock | None = None, place: str = "127.0.0.1", **settings: Any
 ) -> AsyncIterator[Asker]:
-    """Open a console of a cluster, and give who asks it."""
+    """Open a console of a cluster, and give who asks it from some place."""
     settings = {"token": Secret(TOKEN), "address": ADDRESS, **settings}
     config = ConsoleConfig(name_servers=name_server, **settings)
     watched = Watched()
     watched.started = True
     async with Console(config, clock=clock) as console:
-        transport = httpx.ASGITransport(console_app(console, watched), client=("127.0.0.1", 7))
+        transport = httpx.ASGITransport(console_app(console, watched), client=(place, 7))
         async with httpx.AsyncClient(transport=transport, base_url=f"http://{ADDRESS}") as client:
             yield Asker(console, client)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from tests.guarded import call_headers
 
 from rocketpipe.auth.secret import Secret
 from rocketpipe.auth.signature import SigningKey, sign_date
@@ -26,7 +27,7 @@ from rocketpipe.protocol.requests.groups import UpdateAndCreateGroup
 from rocketpipe.protocol.requests.topics import UpdateAndCreateTopic
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.local import LocalBackend
-from rocketpipe.proxy.server import grpc_port
+from rocketpipe.proxy.server import Listen, grpc_port, plain_port
 from rocketpipe.proxy.service import Service
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.proxy.v2.rpcs import RPCS
@@ -53,7 +54,7 @@ class GrpcClient:
             request_serializer=kind.request.SerializeToString,
             response_deserializer=kind.response.FromString,
         )
-        return await method(request, metadata=tuple(self.metadata.items()), timeout=within_s)
+        return await method(request, metadata=self._headers(), timeout=within_s)
 
     def stream(self, rpc: str, request: Any, *, within_s: float | None = 60) -> Any:
         """Call a method that answers by a stream."""
@@ -63,7 +64,7 @@ class GrpcClient:
             request_serializer=kind.request.SerializeToString,
             response_deserializer=kind.response.FromString,
         )
-        return method(request, metadata=tuple(self.metadata.items()), timeout=within_s)
+        return method(request, metadata=self._headers(), timeout=within_s)
 
     def telemetry(self) -> Any:
         """Open a telemetry stream."""
@@ -73,7 +74,10 @@ class GrpcClient:
             request_serializer=kind.request.SerializeToString,
             response_deserializer=kind.response.FromString,
         )
-        return method(metadata=tuple(self.metadata.items()))
+        return method(metadata=self._headers())
+
+    def _headers(self) -> tuple[tuple[str, str], ...]:
+        return tuple((call_headers() | self.metadata).items())
 
     async def settled(self, settings: pb.Settings) -> tuple[Any, pb.TelemetryCommand]:
         """Open one and tell settings; gives the stream, and the answer."""
@@ -175,6 +179,7 @@ async def grpc_world(
     proxy: ProxyConfig | None = None,
     clock: Clock | None = None,
     sign: Sign | None = None,
+    listen: Listen = plain_port,
     **settings: Any,
 ) -> AsyncIterator[World]:
     """Run a broker with a gRPC port inside the block."""
@@ -189,7 +194,9 @@ async def grpc_world(
     @asynccontextmanager
     async def beside(inside: Inside) -> AsyncIterator[None]:
         backend = LocalBackend(inside)
-        async with grpc_port(backend, "127.0.0.1", 0, config=proxy, clock=clock) as address:
+        async with grpc_port(
+            backend, "127.0.0.1", 0, config=proxy, clock=clock, listen=listen
+        ) as address:
             found.append((address, inside))
             yield
 

@@ -38,7 +38,14 @@ SimpleConsumer = partial(rocketmq.SimpleConsumer, tls_enable=TLS)
 PushConsumer = partial(rocketmq.PushConsumer, tls_enable=TLS)
 
 
-def configuration(endpoints: str, namespace: str = "", ak: str = "", sk: str = "") -> Any:
+#: As clients of ours hear who they are.
+ACCESS_KEY = os.environ.get("ROCKETPIPE_ACCESS_KEY", "")
+SECRET_KEY = os.environ.get("ROCKETPIPE_SECRET_KEY", "")
+
+
+def configuration(
+    endpoints: str, namespace: str = "", ak: str = ACCESS_KEY, sk: str = SECRET_KEY
+) -> Any:
     return ClientConfiguration(endpoints, Credentials(ak, sk), namespace)
 
 

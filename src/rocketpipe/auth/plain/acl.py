@@ -52,13 +52,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something to know of a line."""
+    """Something to know of a line, or of the whole file: line 0."""
 
     line: int
     text: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.text}"
+        return f"line {self.line}: {self.text}" if self.line else self.text
 
 
 class PlainAclRefused(RocketPipeError):

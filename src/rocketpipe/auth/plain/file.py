@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import stat
 from pathlib import Path
 from typing import Final
 
-from rocketpipe.auth.plain.acl import PlainAcl, PlainAclRefused, read_plain_acl
+from rocketpipe.auth.plain.acl import PlainAcl, PlainAclRefused, Remark, read_plain_acl
 from rocketpipe.auth.plain.yaml import MAX_BYTES
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock
@@ -50,8 +52,8 @@ class PlainAclFile:
             PlainAclRefused: If it is not as it should be, or lets addresses in without a login.
             OSError: If it cannot be read.
         """
-        self._read = self._looked = self._look()
-        self._take(self._parsed())
+        self._read = self._looked = now = self._look()
+        self._take(self._parsed(now))
 
     async def follow(self, clock: Clock) -> None:
         """Take up every change of the file, for ever."""
@@ -68,7 +70,7 @@ class PlainAclFile:
             if now == self._read or not settled:
                 return
             self._read = now
-            found = await asyncio.to_thread(self._parsed)
+            found = await asyncio.to_thread(self._parsed, now)
             if not (_has_super(found) or self._has_super_of_its_own(found)):
                 log.warning(
                     "accounts are not taken, the last ones count file=%s: nobody would be left who "
@@ -90,9 +92,14 @@ class PlainAclFile:
         facts = self._path.stat()
         return (facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
-    def _parsed(self) -> PlainAcl:
+    def _parsed(self, seen: tuple[int, ...]) -> PlainAcl:
         with self._path.open("rb") as file:
-            found = read_plain_acl(file.read(MAX_BYTES + 1), str(self._path))
+            if os.fstat(file.fileno()).st_mode & _OTHERS_WRITE:
+                raise PlainAclRefused(str(self._path), _ANYBODY, "chmod go-w, and look who did")
+            data = file.read(MAX_BYTES + 1)
+        if self._look() != seen:  # half of a file may grant what its other half takes away
+            raise PlainAclRefused(str(self._path), _CHANGING, "say so again when it is written")
+        found = read_plain_acl(data, str(self._path))
         if found.doors and not self._white_lists_ignored:
             raise PlainAclRefused(str(self._path), found.doors, _WHITE_LISTS)
         return found
@@ -118,6 +125,9 @@ class PlainAclFile:
         )
 
 
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_ANYBODY: Final = (Remark(0, "can be written by others, who could become anybody"),)
+_CHANGING: Final = (Remark(0, "was changed while it was read"),)
 _WHITE_LISTS: Final = (
     "an address never stands for a login here: take these lines out, or set aclAllowWhiteList=true "
     "to start without what they say"

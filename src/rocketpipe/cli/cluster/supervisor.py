@@ -33,10 +33,12 @@ from rocketpipe.cli.cluster.peers import process_at
 from rocketpipe.cli.cluster.relay import Cuts, Relay
 from rocketpipe.cli.cluster.roles import LEADER, Progress, Roles
 from rocketpipe.client.admin.replicas import behind
+from rocketpipe.client.credentials import credentials_of
 from rocketpipe.clock import Clock
 from rocketpipe.coordination import zookeeper_server
 from rocketpipe.errors import ConfigError
 from rocketpipe.remoting.caller import Caller
+from rocketpipe.remoting.tls_settings import TlsSettings
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +100,9 @@ class Supervisor:
         self._clock = clock
         self._tell = tell
         self._cuts = Cuts()
-        self._caller = Caller()
+        # As whom, and how, the environment says, which servers hear as well.
+        by = credentials_of()
+        self._caller = Caller(tls=TlsSettings.of(None), sign=None if by is None else by.sign)
         # Nobody writes there. Who reads the end of it knows that this process is gone.
         self._pipe, self._pipe_end = os.pipe()
         self._places = {place.name: place for place in layout.places}

@@ -317,6 +317,7 @@ def serve_broker(
                 told=watched,
                 tls=(config.tls.outgoing if config.tls else None) or False,
                 is_https=banner.enforces(config.tls),
+                inner=config.inner_client() if config.authentication else None,
             )
         watched.started = True
         told = _banner(

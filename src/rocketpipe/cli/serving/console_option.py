@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from rocketpipe.auth.credentials import Credentials
 from rocketpipe.auth.secret import Secret
 from rocketpipe.cli.serving.banner import Fact
 from rocketpipe.client.session import Session
@@ -76,6 +77,7 @@ async def opened_beside(
     told: Told,
     tls: TlsSettings | bool | None,
     is_https: bool,
+    inner: Credentials | None,
 ) -> list[Fact]:
     """Open the console of servers that have an HTTP port; gives what to say of it."""
     if http is None:
@@ -90,6 +92,7 @@ async def opened_beside(
         token=await asyncio.to_thread(kept_token, place),
         is_https=is_https,
         address=http,
+        inner_secret=None if inner is None else inner.secret,
     )
     await later.open(stack, config, told, tls)
     url = f"http{'s' if is_https else ''}://{http}/"

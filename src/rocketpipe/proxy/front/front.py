@@ -26,6 +26,7 @@ from typing import Any, Final
 
 import grpc
 
+from rocketpipe.auth.failures import MAX_ON_CONNECTION
 from rocketpipe.clock import Clock
 from rocketpipe.descriptors import shares
 from rocketpipe.errors import ConfigError, PortUnavailable
@@ -125,7 +126,8 @@ class Front:
             accepting = Accepting(listening, self._take, self._wait)
             accepting.on()
             try:
-                yield Port(address_text(listening.getsockname()), self.client_address)
+                address = address_text(listening.getsockname())
+                yield Port(address, self.client_address, self.login_failed)
             finally:
                 accepting.off()
                 listening.close()
@@ -140,6 +142,15 @@ class Front:
         """Where a client comes from, by what grpcio calls it: ``unix:`` and its name here."""
         relay = self._by_name.get(peer.removeprefix("unix:"))
         return client_address(peer) if relay is None else relay.address
+
+    def login_failed(self, peer: str, is_flood: bool) -> None:
+        """Send a client away whose calls nobody is let in by, as the remoting port does."""
+        relay = self._by_name.get(peer.removeprefix("unix:"))
+        if relay is None:
+            return
+        relay.failed_logins += 1
+        if is_flood or relay.failed_logins >= MAX_ON_CONNECTION:
+            relay.dismiss("too many of its logins, or of its address, failed")
 
     def families(self) -> Iterator[Family]:
         """What is measured here."""

@@ -21,6 +21,8 @@ from rocketpipe.remoting.accepting import address_text
 
 #: How long to wait when grpcio is behind with accepting.
 _AGAIN_S: Final = 0.02
+#: How long one that is sent away has to take its last answer.
+_GOODBYE_S: Final = 1.0
 #: What may wait to be sent, to either side, before the other is not read any more.
 _HIGH_BYTES: Final = 256 << 10
 
@@ -55,7 +57,9 @@ class Relay(asyncio.Protocol):
         self._first = b""
         self._timer: asyncio.TimerHandle | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._behind_tls = self._is_over = self._ends = False
+        self._behind_tls = self._is_over = self._ends = self._is_dismissed = False
+        #: Calls on it that nobody was let in by.
+        self.failed_logins = 0
         self.address = "unknown:0"
 
     # What the client's transport calls
@@ -68,10 +72,10 @@ class Relay(asyncio.Protocol):
         self._within(self._front.first_bytes_s, "late", "it did not say in time what it speaks")
 
     def data_received(self, data: bytes) -> None:
+        if self._is_over or self._is_dismissed:
+            return
         if self._inside is not None:
             self._inside.write(data)
-            return
-        if self._is_over:
             return
         self._first += data
         if self._opening is not None:  # the loop had read it before it was asked to stop
@@ -112,6 +116,15 @@ class Relay(asyncio.Protocol):
             self._transport.abort()
         self._end()
 
+    def dismiss(self, reason: str) -> None:
+        """Take nothing more from it; it has a moment to hear why."""
+        if self._is_over or self._is_dismissed:
+            return
+        self._is_dismissed = True
+        self._front.refused(self.address, "logins", reason)
+        self._pause()
+        self._loop.call_later(_GOODBYE_S, self.abort)
+
     # What grpcio's side calls
 
     def inside_made(self, inside: asyncio.Transport) -> None:
@@ -140,7 +153,7 @@ class Relay(asyncio.Protocol):
         self._pause()
 
     def inside_resumed(self) -> None:
-        if not self._client.is_closing():
+        if not (self._client.is_closing() or self._is_dismissed):
             self._client.resume_reading()
 
     # Inside

@@ -38,7 +38,9 @@ def test_a_frame_is_that_of_the_request(
         like, queue_offset=QueueOffset(offset), sys_flag=flags, commit_offset=QueueOffset(commit)
     )
     expected = encode_frame(to_command(asked, opaque))
-    assert PullTemplate(like).frame(offset, flags, commit, opaque) == expected
+    template = PullTemplate(like)
+    assert template.frame(offset, flags, commit, opaque) == expected
+    assert template.asking(offset, flags, commit) == asked
 
 
 def test_names_that_look_like_fields_or_formats_stay_what_they_are() -> None:

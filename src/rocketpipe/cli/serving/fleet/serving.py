@@ -79,6 +79,7 @@ def serve_fleet(
             told=health,
             tls=outgoing or False,
             is_https=banner.enforces(config.tls),
+            inner=config.inner_client() if config.authentication else None,
         )
         health.started = True
         served = dataclasses.replace(config, name_servers=(local_address(name_server),))

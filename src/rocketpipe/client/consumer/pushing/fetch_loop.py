@@ -142,7 +142,11 @@ class FetchLoop:
         commit = held.committable if self._commits and replica.leads else None
         flags = _COMMITTING if commit else _WAITING
         timeout_ms = self._tuning.pull_suspend_ms + PATIENCE_MS
-        return await self._session.caller.call(
+        caller = self._session.caller
+        if caller.signs:
+            asked = template.asking(offset, flags, commit or 0)
+            return await caller.call(replica.address, asked, timeout_ms)
+        return await caller.call(
             replica.address,
             template.request,
             timeout_ms,

@@ -42,6 +42,15 @@ class PullTemplate:
             header = header.replace(number % _ANY, number)
         self._header = header
 
+    def asking(self, offset: int, flags: int, commit: int) -> PullMessage:
+        """The request of a pull from ``offset`` on: for who has to sign it."""
+        return replace(
+            self.request,
+            queue_offset=QueueOffset(offset),
+            sys_flag=flags,
+            commit_offset=QueueOffset(commit),
+        )
+
     def frame(self, offset: int, flags: int, commit: int, opaque: int) -> bytes:
         """The frame of a pull from ``offset`` on."""
         header = self._header % (offset, flags, commit, opaque)

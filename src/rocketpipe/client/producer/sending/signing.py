@@ -1,7 +1,8 @@
 """Signatures of sends: of what a template is filled in with, in the order in which it is signed.
 
-The names of a send's fields are letters and come in their order behind ``AccessKey``, so what is
-signed is known but for a few numbers, the properties and the body.
+The names of a send's fields are letters and come in their order behind ``AccessKey`` and what else
+goes with every request, so what is signed is known but for a few numbers, the properties and the
+body.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ class SendSigner:
     ) -> None:
         name = credentials.access_key
         self._key = credentials.key
-        self._before = f"{name}{group}{topic}{AUTO_CREATE_TOPIC}{new_queues}".encode()
+        said = "".join(text for _, text in credentials.said)
+        self._before = f"{name}{said}{group}{topic}{AUTO_CREATE_TOPIC}{new_queues}".encode()
         self._after = broker_name.encode()
-        self._named = f'"AccessKey":{quote(name)},"Signature":"'.encode()
+        fields = (("AccessKey", name), *credentials.said)
+        named = "".join(f'"{field}":{quote(text)},' for field, text in fields)
+        self._named = f'{named}"Signature":"'.encode()
 
     def frame(
         self, out: Outgoing, header: bytes, queue_id: int, opaque: int, *, oneway: bool = False
