@@ -13,12 +13,14 @@ import pytest
 from tests.broker.fast_path.test_fast_path import ask, pull, send
 from tests.broker.support.leader_parts import ME, Told, elected, fixed
 from tests.broker.support.scripted_follower import ScriptedFollower, following
+from tests.twins import each_way
 from tests.waiting import PATIENCE_S, until
 
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.broker.config.replication import ReplicationConfig
 from rocketpipe.broker.core import Core
+from rocketpipe.broker.fast_path import sending, turn
 from rocketpipe.broker.replication.epochs import EpochTable
 from rocketpipe.broker.replication.leading.followers import Followers
 from rocketpipe.broker.replication.leading.ha_port import ha_port
@@ -28,6 +30,7 @@ from rocketpipe.protocol.frame import encode_frame
 from rocketpipe.record.codec import view_records
 from rocketpipe.remoting.caller import split_address
 from rocketpipe.store.config import FlushMode, StoreConfig
+from rocketpipe.store.derived import undispatched
 
 SOON = {"slave_timeout_ms": 50}
 
@@ -273,3 +276,30 @@ async def test_an_end_of_the_broker_waits_for_those_answers(tmp_path: Path) -> N
         await until(lambda: one.followers.waiting)
     (answer,) = Connection().receive(await asking)
     assert answer.code in (12, 14)
+
+
+async def test_what_a_long_turn_stores_before_its_end_is_not_read_back_from_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores: list[Core] = []
+    settings = BrokerConfig(
+        data=tmp_path, name_servers=(), port=0, store=StoreConfig.embedded(tmp_path)
+    )
+
+    def not_read(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the log is read")
+
+    with each_way("python", sending):
+        async with broker(settings, watch=cores.append) as address:
+            (core,) = cores
+            store = core.store
+            await ask(address, send(1, queue_id=0))  # makes the topic
+            await until(lambda: store.positions.dispatched == store.positions.written)
+            # A turn is stored with each send, and no more is kept than one append.
+            for module in (turn, sending):
+                monkeypatch.setattr(module, "TURN_BYTES", 0)
+            monkeypatch.setattr(undispatched, "UNDISPATCHED_BYTES", 1)
+            monkeypatch.setattr(store.commit_log, "walk", not_read)
+            answers = await ask(address, *(send(number, queue_id=0) for number in range(2, 30)))
+            assert {answer.code for answer in answers} == {0}
+            await until(lambda: store.positions.dispatched == store.positions.written)
