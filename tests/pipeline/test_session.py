@@ -118,6 +118,7 @@ def test_one_of_several_masters_is_enough(unused_port: int) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.soak  # a table that is followed by the command, and pages of docs/, have such a Spark
 def test_a_spark_of_our_own_knows_topics_and_what_it_was_told() -> None:
     done = subprocess.run(
         [sys.executable, "-c", IN_A_PROCESS], capture_output=True, text=True, timeout=200

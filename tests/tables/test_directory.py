@@ -58,7 +58,7 @@ def test_a_spec_that_is_damaged_is_named(tmp_path: Path) -> None:
     directory = TableDirectory(tmp_path)
     directory.write(spec())
     directory.spec_path.write_text("{")
-    with pytest.raises(NotATable, match=r"_rocketpipe/table.json is not readable"):
+    with pytest.raises(NotATable, match=r"_rocketpipe/table.json is not readable .*: put it back"):
         directory.read()
 
 

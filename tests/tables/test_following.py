@@ -60,6 +60,7 @@ def test_a_new_table_needs_a_topic(tmp_path: Path) -> None:
     [
         ({**JSON, "schema": "city TEXTS"}, ConfigError),
         ({**JSON, "partition_by": "town"}, ConfigError),
+        ({**JSON, "start": "yesterday"}, ConfigError),
         ({**JSON, "name_server": "127.0.0.1:1"}, ConnectionLost),
     ],
 )

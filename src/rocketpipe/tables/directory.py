@@ -86,7 +86,9 @@ class TableDirectory:
             ) from None
         except (ValueError, ConfigError) as error:
             raise NotATable(
-                str(self), f"{self.spec_path.relative_to(self.root)} is not readable: {error}"
+                str(self),
+                f"{self.spec_path.relative_to(self.root)} is not readable ({error}): put it "
+                "back from a backup, or follow the topic into another directory",
             ) from error
 
     @property

@@ -26,6 +26,7 @@ from rocketpipe.pipeline.figures import Figures
 from rocketpipe.pipeline.listening import MetricsPort, QueryWatch
 from rocketpipe.pipeline.open_offsets import check_offsets
 from rocketpipe.pipeline.options.read import ReadOptions
+from rocketpipe.pipeline.options.text import OptionError
 from rocketpipe.pipeline.register import is_remote
 from rocketpipe.pipeline.session import SparkPlace, opened
 from rocketpipe.tables.batches import BatchWriter, Tell
@@ -119,7 +120,7 @@ def follow(
     directory, asked = destination(to, topic, {"state": state, **asked})
     table = FollowedTable(directory, asked_spec(directory, topic, asked))
     assert table.schema is not None  # what is wrong with it shows here
-    check_offsets(ReadOptions.parse(table.spec.source_options()))
+    check_offsets(_source(table.spec))
     table.check()
     if spark is None:
         (place or SparkPlace()).check_reachable()
@@ -138,6 +139,16 @@ def follow(
     return FollowReport(
         after[0] - before[0], after[1] - before[1], table.rows.last_batch(), run.restarts
     )
+
+
+def _source(spec: TableSpec) -> ReadOptions:
+    """How the topic is read; what is wrong with a flag is told by the flag's name."""
+    try:
+        return ReadOptions.parse(spec.source_options())
+    except OptionError as error:
+        if error.option in ("startingTimestamp", "startingOffsets"):
+            raise ConfigError("--from", error.reason) from error
+        raise
 
 
 def asked_spec(directory: TableDirectory, topic: str | None, asked: Mapping[str, Any]) -> TableSpec:

@@ -74,6 +74,7 @@ async def send(group: ElectedGroup, first: int, *, lost: int | None = None) -> N
 
 
 @pytest.mark.spark
+@pytest.mark.soak  # the client's own failover is in scenarios; the demo has one under a pipeline
 def test_a_query_reads_and_writes_on_when_another_broker_leads(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_new_field_becomes_a_column_or_ends_the_query(
     assert found(to, "note") == {"x": 1}
 
 
+@pytest.mark.soak  # the command does the same until Ctrl-C, in tests/cli/nouns/test_tables.py
 def test_a_table_follows_until_it_is_stopped(
     spark: SparkSession, servers: Cluster, send: Send, tmp_path: Path
 ) -> None:
