@@ -201,6 +201,10 @@ bench-spark: setup ## Spark on topics beside Parquet, bare batches and a trivial
 bench-arrow: setup ## DuckDB asking a topic, beside DuckDB asking Parquet: CPU a question; BENCH="--rows 200000", "--large 4"
 	@$(RUN) -m benchmarks.arrow $(BENCH)
 
+.PHONY: bench-celery
+bench-celery: setup ## Celery on ours, on Redis and on RabbitMQ: latency, rate, CPU; BENCH="--quick"
+	@$(RUN) -m benchmarks.celery $(BENCH)
+
 .PHONY: bench-testkit
 bench-testkit: setup ## The test kit: what a cluster for each test, and a leap in time, cost
 	@$(RUN) benchmarks/testkit.py $(BENCH)

@@ -33,6 +33,7 @@ OPEN: Final = (
     "test_access_control.py",
     "test_attacks.py",
     "test_commands.py",
+    "test_guarded_kombu.py",
     "test_guarded_replicas.py",
     "test_guarded_serve.py",
     "test_guarded_spark.py",

@@ -18,7 +18,18 @@ TESTS = ROOT / "tests"
 # These say what is public; every other package is opened by its full path.
 PUBLIC_PACKAGES = {
     SOURCE / name / "__init__.py"
-    for name in ("", "arrow", "blocking", "testing", "pipeline", "tables", "projects", "jobs")
+    for name in (
+        "",
+        "arrow",
+        "blocking",
+        "integrations",
+        "integrations/kombu",
+        "jobs",
+        "pipeline",
+        "projects",
+        "tables",
+        "testing",
+    )
 }
 
 # Tests about more than one file live here instead of mirroring a source file.
@@ -75,6 +86,17 @@ TESTED_BY = {
     "console/message_rows.py": "console/test_app.py",
     "console/noting.py": "console/test_app.py",
     "coordination/zk_session.py": "coordination/test_zookeeper.py",
+    "integrations/airflow.py": "compat/test_airflow.py",
+    "integrations/airflow_provider.py": "compat/test_airflow.py",
+    "integrations/kombu/bindings.py": "scenarios/test_kombu.py",
+    "integrations/kombu/channel.py": "scenarios/test_kombu.py",
+    "integrations/kombu/fetching.py": "scenarios/test_kombu.py",
+    "integrations/kombu/holding.py": "scenarios/test_kombu.py",
+    "integrations/kombu/leases.py": "scenarios/test_kombu.py",
+    "integrations/kombu/link.py": "scenarios/test_kombu.py",
+    "integrations/kombu/qos.py": "scenarios/test_kombu.py",
+    "integrations/kombu/transient.py": "scenarios/test_kombu.py",
+    "integrations/kombu/transport.py": "scenarios/test_kombu.py",
     "pipeline/columns/byte_runs.py": "pipeline/columns/test_records.py",
     "pipeline/columns/properties.py": "pipeline/columns/test_records.py",
     "pipeline/log/walk.py": "pipeline/log/test_directory.py",

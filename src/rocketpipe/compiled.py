@@ -37,6 +37,7 @@ TWINS: Final = (
     "rocketpipe.auth._frames",
     "rocketpipe.broker.fast_path._asks",
     "rocketpipe.broker.fast_path._turn",
+    "rocketpipe.tables._digests",
 )
 SWITCH: Final = "ROCKETPIPE_PURE"
 

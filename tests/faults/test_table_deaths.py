@@ -112,6 +112,7 @@ def is_mended(place: Path, verb: str, form: str, server: PostgresServer, step: s
     address = server.new_database()
     died = started("mend_deaths", verb, str(place), form, address, step)
     assert died.returncode == -signal.SIGKILL, (step, died.stderr)
+    server.wait_alone(address)
     if verb == "rebuild":
         offsets = sorted(row["queue_offset"] for row in read(place, form, address, "rows"))
         assert offsets in ([0, 1, 2, 5], sorted(deaths.ROWS)), step  # the old ones, or the new
@@ -179,6 +180,7 @@ def survives(place: Path, form: str, server: PostgresServer, step: str) -> None:
     address = server.new_database()
     died = started("deaths", str(place), form, address, step)
     assert died.returncode == -signal.SIGKILL, (step, died.stderr)
+    server.wait_alone(address)
     table = deaths.fill(place, form, address)
     rows = Counter(
         (row["queue_offset"], row["city"], row["n"]) for row in read(place, form, address, "rows")

@@ -8,6 +8,7 @@ from array import array
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from rocketpipe.store.queues.entries import QUEUE_ENTRY
 
 RECORD, PROTOCOL = "rocketpipe.record._hot", "rocketpipe.protocol._hot"
 TURN = "rocketpipe.broker.fast_path._turn"
+DIGESTS = "rocketpipe.tables._digests"
 APPENDER = "rocketpipe.store.log._appender"
 RECORDS, DERIVATION = "rocketpipe.store.log._records", "rocketpipe.store.derived._derivation"
 QUEUE, INDEX = "rocketpipe.store.queues._entries", "rocketpipe.store.index._entries"
@@ -115,6 +117,16 @@ def test_the_parts_of_a_record_are_the_same(chance: random.Random, kind: Any) ->
     for each in (record, buffer, damaged(record, chance)):
         same(RECORD, "seal", each)
         same(RECORD, "seal_holds", each)
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(-2, 310), min_size=1), st.integers(0, 99))
+def test_runs_have_the_same_sums(data: bytes, places: list[int], seed: int) -> None:
+    edges = array("q", sorted(places))
+    same(RECORD, "checksums", data, edges[:-1], edges[1:])
+    same(RECORD, "checksums", data, edges[:-1], edges)
+    held = np.frombuffer(data, np.uint8)
+    if places and min(places) >= 0 and max(places) <= len(data):
+        same(DIGESTS, "hash_runs", held, np.frombuffer(edges, np.int64), seed)
 
 
 NUMBERS = st.integers(-(1 << 32), 1 << 32) | st.integers(-(1 << 65), 1 << 65)
@@ -376,6 +388,7 @@ def test_a_turn_takes_stores_and_answers_alike(chance: random.Random) -> None:
     kept = Put("U", 1, b"b", b"p\x01v", 0, 0, 5, HOSTS[0])
     keeps = chance.randrange(9)
     start, segment = chance.choice((0, 1 << 40)), chance.choice((1 << 20, 2000))
+    start += chance.randrange(segment)
 
     def outcome_of(kind: Any) -> object:
         turn = kind(known)

@@ -71,7 +71,9 @@ def test_what_is_wrong_shows_before_anything_is_made(tmp_path: Path) -> None:
     to = tmp_path / "out"
     with pytest.raises(ConfigError, match="no job 'tidy'"):
         run("tidy", to=to)
-    with pytest.raises(ConfigError, match="is not there: name a file or directory that is"):
+    with pytest.raises(
+        ConfigError, match=r"^--\w+: .* is not there: name a file or directory that is"
+    ):
         run("store-check", to=to, store=str(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match="name server"):
         run("store-check", to=to, store=str(tmp_path), name_server="here and there")

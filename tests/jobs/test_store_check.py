@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
 from rocketpipe.jobs.running import JobRun
 from rocketpipe.jobs.store_check import stores
+from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.upkeep.check import check_store
+from rocketpipe.store.upkeep.maintenance import rebuild_derived
 
 RunJob = Callable[..., JobRun]
 
@@ -41,7 +46,24 @@ def test_spark_finds_what_one_process_finds_and_makes_queues_anew(
         (row["finding"], row["file"], row["at"], row["detail"])
         for row in found.outcome.tables["findings"].to_pylist()
     } == {(each.kind.value, str(each.file), each.at, each.detail) for each in whole.findings}
+    plain = tmp_path / "plain"
+    shutil.copytree(store, plain)
+    rebuild_derived(StoreConfig(root=plain), Disk(), SystemClock())
     mended = run_job("store-check", store=str(store), rebuild=True)
     assert mended.ok
     assert mended.outcome.headline.endswith("nothing is wrong; queues and index were made anew")
     assert check_store(Disk(), store).ok
+    assert derived(store) == derived(plain)
+    assert not list(store.rglob("*.part"))
+
+
+def derived(store: Path) -> dict[str, str]:
+    """What follows from the log, by the sums of its bytes; index files are called by the time."""
+    found = {}
+    for room in ("consumequeue", "index"):
+        files = sorted(path for path in (store / room).rglob("*") if path.is_file())
+        for number, path in enumerate(files):
+            name = path.relative_to(store) if room == "consumequeue" else f"index {number}"
+            with path.open("rb") as file:
+                found[str(name)] = hashlib.file_digest(file, "sha1").hexdigest()
+    return found

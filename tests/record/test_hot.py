@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -191,6 +193,22 @@ def test_a_body_is_given_if_its_checksum_is_right(kind: type) -> None:
     assert hot.checked_body(kind(HELLO), at, at + 5, crc - (1 << 31)) is None
     assert hot.checked_body(kind(HELLO), at, at, 0) == b""
     assert hot.checked_body(kind(HELLO), at, at + 5, 1 << 70) is None
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_many_checksums_are_those_of_their_runs(kind: type) -> None:
+    data = kind(bytes(range(256)) * 9)
+    starts, ends = array("q", [0, 5, 5, 2304, 300]), array("q", [0, 6, 2304, 2304, 1200])
+    found = array("I", hot.checksums(data, starts, ends))
+    assert found.tolist() == [
+        crc32(data[start:end]) for start, end in zip(starts, ends, strict=True)
+    ]
+    assert hot.checksums(data, array("q"), array("q")) == b""
+    # Whatever does not lie in the bytes is what slicing makes of it.
+    odd = array("q", [2000]), array("q", [9999])
+    assert array("I", hot.checksums(data, *odd)).tolist() == [crc32(data[2000:])]
+    with pytest.raises(ValueError, match="zip"):
+        hot.checksums(data, starts, array("q", [1]))
 
 
 def test_records_that_follow_each_other_tell_their_places() -> None:

@@ -228,6 +228,42 @@ async def test_what_a_handler_could_not_use_comes_again_and_becomes_a_dead_lette
         assert tries == {b"good": [0], b"bad": [0, 1, 2], b"hopeless": [0]}
 
 
+async def test_a_simple_consumer_in_order_gets_more_of_a_queue_when_it_is_done(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as servers, Producer(servers.name_server) as producer:
+        for body in (b"1", b"2", b"3"):
+            await producer.send("orders", body, order_by="one")
+        async with SimpleConsumer(servers.name_server, group="g", ordered=True) as consumer:
+            await consumer.subscribe("orders")
+            (first,) = await consumer.receive(max_messages=1)
+            assert await consumer.receive(wait_ms=0) == []
+            await consumer.change_invisible(first, 0)
+            (again,) = await consumer.receive(max_messages=1)
+            assert again.body == first.body == b"1"
+            waiting = asyncio.create_task(consumer.receive(max_messages=2))
+            await consumer.ack(again)
+            assert [each.body for each in await waiting] == [b"2", b"3"]
+
+
+async def test_of_topics_by_rank_a_later_one_waits_for_an_earlier_one(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as servers:
+        ranks = ("urgent", "usual", "idle")
+        async with SimpleConsumer(servers.name_server, group="g") as consumer:
+            for topic in reversed(ranks):
+                for body in (b"1", b"2"):
+                    await send(servers.name_server, topic.encode() + body, topic=topic)
+                await consumer.subscribe(topic)
+            got = [await consumer.receive(max_messages=2, topics=ranks) for _ in ranks]
+            assert [{each.topic for each in some} for some in got] == [{each} for each in ranks]
+            waiting = asyncio.create_task(consumer.receive(topics=ranks[1:]))
+            await send(servers.name_server, b"not asked for", topic="urgent")
+            await send(servers.name_server, b"3", topic="idle")
+            assert [each.body for each in await waiting] == [b"3"]
+            with pytest.raises(ValueError, match="'orders' is not subscribed to"):
+                await consumer.receive(topics=["orders"])
+
+
 async def test_in_order_a_message_that_failed_holds_up_its_queue(tmp_path: Path) -> None:
     async with cluster(tmp_path) as servers:
         bodies = [b"%d" % number for number in range(8)]

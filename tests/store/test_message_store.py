@@ -199,6 +199,31 @@ def test_what_others_made_records_of_is_shown_as_any_message(disk: SimDisk, chec
     assert report.ok, report.lines()
 
 
+def test_what_others_made_records_of_may_go_on_in_the_next_segment(
+    disk: SimDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(disk, segment_bytes=1024)
+    store.append([[put()]])  # its topic is known from then on
+    store.dispatch()
+
+    def not_read(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the log is read")
+
+    monkeypatch.setattr(store.commit_log, "walk", not_read)
+    sent = [b"body"]
+    for size in range(40, 240, 10):  # so that segments end within and between groups
+        texts = [bytes([65 + number]) * size for number in range(4)]
+        store.append_from(
+            Prepared([put(texts[0])], [put(texts[1]), put(texts[2])], [put(texts[3])])
+        )
+        assert store.dispatch() == 4
+        sent += texts
+    assert bodies(store) == sent
+    store.close()
+    report = check_store(disk, ROOT)
+    assert report.ok, report.lines()
+
+
 def test_what_others_made_records_of_is_read_from_the_log_when_it_is_confirmed_in_part(
     disk: SimDisk,
 ) -> None:

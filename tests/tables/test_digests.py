@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.twins import WAYS, each_way
 
+from rocketpipe.tables import digests
 from rocketpipe.tables.digests import hashed, of_bodies, of_column, of_rows
+
+
+@pytest.fixture(autouse=True, scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    with each_way(request.param, digests):
+        yield
 
 
 def test_texts_have_the_digest_that_xxh64_gives() -> None:

@@ -59,7 +59,7 @@ def _admin_nouns() -> Iterator[str]:
 
 def _blocking_faces() -> Iterator[str]:
     ours = sorted(rocketpipe.blocking.__all__)
-    same = [n for n in ours if getattr(rocketpipe.blocking, n) is getattr(rocketpipe, n)]
+    same = [n for n in ours if getattr(rocketpipe.blocking, n) is getattr(rocketpipe, n, None)]
     faces = [name for name in ours if name not in same]
     yield (
         "\n## rocketpipe.blocking\n\n"

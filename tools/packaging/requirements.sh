@@ -29,6 +29,7 @@ pin demo --no-deps
 pin java
 pin node
 pin clients
+pin airflow
 
 if grep -nE '://|^--(index|extra|find|trusted)' requirements/*.txt; then
   echo "a compiled file records an address" >&2

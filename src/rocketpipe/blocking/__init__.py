@@ -9,6 +9,7 @@ All of them run on one loop, on a thread that is there while any of them is open
 """
 
 from rocketpipe.blocking.admin import Admin
+from rocketpipe.blocking.coroutines import Background
 from rocketpipe.blocking.producer import Producer
 from rocketpipe.blocking.pull import PullConsumer
 from rocketpipe.blocking.push import PushConsumer
@@ -40,6 +41,7 @@ from rocketpipe.remoting.tls_settings import TlsSettings
 __all__ = [
     "DEAD_LETTER",
     "Admin",
+    "Background",
     "Batching",
     "ConsumeFromWhere",
     "Decision",

@@ -59,6 +59,7 @@ class BrokerAdmin(Blocking[AsyncBrokerAdmin]):
     """Lists brokers, shows how they fare, changes their settings and has them clean up."""
 
     all = blocking(AsyncBrokerAdmin.all)
+    answering = blocking(AsyncBrokerAdmin.answering)
     clusters = blocking(AsyncBrokerAdmin.clusters)
     topics = blocking(AsyncBrokerAdmin.topics)
     stop_writes = blocking(AsyncBrokerAdmin.stop_writes)

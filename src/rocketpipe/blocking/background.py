@@ -19,6 +19,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -151,6 +152,24 @@ class BackgroundLoop:
         finally:
             # The error's traceback leads to this frame, and this frame to the error.
             del call
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Have the loop do this, and go on; the future has what comes of it.
+
+        Raises:
+            ProcessForked: If the loop runs in another process.
+            SessionClosed: If it has ended.
+        """
+        try:
+            if not self.is_ours:
+                raise ProcessForked(self._process_id, os.getpid())
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError as error:
+            work.close()
+            raise _closed() from error
+        except ProcessForked:
+            work.close()
+            raise
 
     def stop(self) -> None:
         """End the thread: callers that still wait are told, and what they waited for is cancelled.

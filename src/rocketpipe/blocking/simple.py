@@ -26,6 +26,7 @@ class SimpleConsumer(Client[AsyncSimpleConsumer]):
         name_servers: str | Session,
         *,
         group: str,
+        ordered: bool = False,
         start: Start = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
         clock: Clock | None = None,
     ) -> None:
@@ -38,7 +39,9 @@ class SimpleConsumer(Client[AsyncSimpleConsumer]):
             ValueError: If ``name_servers`` is no list of addresses.
             TypeError: If the session is one for asyncio.
         """
-        inner = AsyncSimpleConsumer(inner_of(name_servers), group=group, start=start, clock=clock)
+        inner = AsyncSimpleConsumer(
+            inner_of(name_servers), group=group, ordered=ordered, start=start, clock=clock
+        )
         super().__init__(inner, Life("the consumer"))
 
     @property

@@ -158,9 +158,8 @@ async def broker(
         if beside is not None:
             await stack.enter_async_context(beside(inside))
         if gate is None or sign is not None:
-            await stack.enter_async_context(
-                running(check_advertised(address, core.connected, outgoing, sign), "self-check")
-            )
+            check = check_advertised(address, lambda: inside.core().connected, outgoing, sign)
+            await stack.enter_async_context(running(check, "self-check"))
         log.info("broker started name=%s address=%s", config.name, address)
         yield server.address
 

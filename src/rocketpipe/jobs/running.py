@@ -91,9 +91,9 @@ def run(
     folder.check()
     if found.asks_cluster:
         check_cluster(servers, options.topics)
-    for named in (options.store, options.ledger):
+    for flag, named in (("--store", options.store), ("--ledger", options.ledger)):
         if named is not None and not Path(named).exists():
-            raise ConfigError("job", f"{named} is not there: name a file or directory that is")
+            raise ConfigError(flag, f"{named} is not there: name a file or directory that is")
     if spark is None:
         (place or SparkPlace()).check_reachable()
     with folder.locked():

@@ -2,15 +2,16 @@
 
 The store must not be in use, and has to be under the same path for driver and executors. With
 ``--rebuild``, queues and index are made anew if something is wrong with them and nothing with the
-log: what the log has lost, nothing brings back.
+log: what the log has lost, nothing brings back. The log is read for that by a task a segment too,
+and the driver puts together what they have made.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +39,7 @@ from rocketpipe.store.upkeep.check_parts import (
 )
 from rocketpipe.store.upkeep.findings import IN_THE_LOG, Report
 from rocketpipe.store.upkeep.maintenance import rebuild_derived
+from rocketpipe.store.upkeep.rebuild_parts import derive_segment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,20 +113,28 @@ def work(context: JobContext) -> Outcome:
     """
     assert context.options.store is not None
     roots = stores(Path(context.options.store).absolute())
-    found = []
-    with ExitStack() as held:
-        for root in roots:
-            try:
-                held.enter_context(locked(Disk(), StoreLayout(root)))
-            except DiskError:
-                continue  # a copy that may only be read: nobody writes there
-        with context.session() as spark:
-            for root in roots:
-                context.tell(f"{root}: looking through it")
-                found.append(_checked(spark, root))
-    if context.options.rebuild:
-        found = [_rebuilt(context, each) for each in found]
+    for root in roots:
+        with _held(root):
+            pass  # whoever uses one is named before Spark starts
+    with context.session() as spark:
+        found = [_found(context, spark, root) for root in roots]
     return _outcome(found)
+
+
+def _found(context: JobContext, spark: SparkSession, root: Path) -> _Found:
+    context.tell(f"{root}: looking through it")
+    found = _checked(spark, root)
+    if not context.options.rebuild or found.report.ok or not found.report.log_ok:
+        return found
+    context.tell(f"{root}: making queues and index anew")
+    count = rebuild_derived(
+        StoreConfig(root=root),
+        Disk(),
+        SystemClock(),
+        lambda plan, bases: _spread(spark, partial(_derived_part, plan), bases),
+    )
+    context.tell(f"{root}: looking through it again")
+    return replace(_checked(spark, root), rebuilt=count)
 
 
 def stores(root: Path) -> list[Path]:
@@ -151,16 +161,25 @@ def _checked(spark: SparkSession, root: Path) -> _Found:
         parts.extend(given)
         return parts
 
-    report = check_in_parts(
-        Disk(),
-        root,
-        Workers(
-            lambda plan, files: _spread(spark, partial(_index_part, plan), files),
-            lambda plan, wanted: kept(_spread(spark, partial(_segment_part, plan), wanted)),
-            lambda plan, seen, groups: _spread(spark, partial(_queue_part, plan, seen), groups),
-        ),
+    workers = Workers(
+        lambda plan, files: _spread(spark, partial(_index_part, plan), files),
+        lambda plan, wanted: kept(_spread(spark, partial(_segment_part, plan), wanted)),
+        lambda plan, seen, groups: _spread(spark, partial(_queue_part, plan, seen), groups),
     )
+    with _held(root):
+        report = check_in_parts(Disk(), root, workers)
     return _Found(root, report, parts)
+
+
+@contextmanager
+def _held(root: Path) -> Iterator[None]:
+    """Keep brokers away inside the block; from a copy that may only be read, nobody need be."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(Disk(), StoreLayout(root)))
+        except DiskError:
+            pass
+        yield
 
 
 def _index_part(plan: Any, file: Path) -> Any:
@@ -169,6 +188,10 @@ def _index_part(plan: Any, file: Path) -> Any:
 
 def _segment_part(plan: Any, wanted: Any) -> Any:
     return check_segment(Disk(), plan, *wanted)
+
+
+def _derived_part(plan: Any, base: int) -> str:
+    return derive_segment(Disk(), plan, base)
 
 
 def _queue_part(plan: Any, seen: Any, queues: Any) -> Any:
@@ -190,16 +213,6 @@ def _spread(spark: SparkSession, does: Callable[[Any], Any], given: Sequence[Any
     one_each: Any = spark.range(0, len(given), 1, len(given))
     rows = one_each.mapInArrow(batches, _PART).toArrow().sort_by("number")
     return [pickle.loads(each) for each in rows.column("part").to_pylist()]  # noqa: S301 - our own
-
-
-def _rebuilt(context: JobContext, found: _Found) -> _Found:
-    if found.report.ok or not found.report.log_ok:
-        return found
-    context.tell(f"{found.root}: making queues and index anew")
-    count = rebuild_derived(StoreConfig(root=found.root), Disk(), SystemClock())
-    with context.session() as spark:
-        again = _checked(spark, found.root)
-    return _Found(found.root, again.report, again.parts, count)
 
 
 def _outcome(found: Sequence[_Found]) -> Outcome:

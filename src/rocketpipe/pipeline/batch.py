@@ -18,7 +18,7 @@ from rocketpipe.pipeline.columns.rows import SCHEMA, check_columns
 from rocketpipe.pipeline.open_offsets import open_offsets
 from rocketpipe.pipeline.options.read import ReadOptions
 from rocketpipe.pipeline.partition import SparkPartition
-from rocketpipe.pipeline.planning.ranges import MEASURED_FROM, QueueRange, plan
+from rocketpipe.pipeline.planning.ranges import QueueRange, plan, to_measure
 from rocketpipe.pipeline.present import present_ranges
 from rocketpipe.pipeline.telling import is_news, plainly
 
@@ -61,7 +61,7 @@ class BatchReader(DataSourceReader):
         """
         with closing(open_offsets(self._options)) as places:
             ranges = present_ranges(places, self._options, self._wanted)
-            sizes = places.sizes([each for each in ranges if each.count >= MEASURED_FROM])
+            sizes = places.sizes(to_measure(ranges))
             addresses = places.addresses()
         planned = plan(
             ranges,

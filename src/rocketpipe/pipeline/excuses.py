@@ -10,7 +10,7 @@ from typing import Final
 
 #: What a failure says, and what that means.
 EXCUSES: Final = {
-    "Python worker failed to connect back": "a Python worker did not start within Spark's 10 s",
+    "connect back": "a Python worker did not start within Spark's 10 s",
     "Python worker exited unexpectedly": "a Python worker was ended",
     "ConnectionLost": "the broker was away",
     "NoRoute": "the broker was away",

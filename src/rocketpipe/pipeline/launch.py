@@ -31,12 +31,16 @@ _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # Spark has its Pythons import PySpark from an archive without bytecode, so that each of them
 # compiles it anew: this finds the installed one, which is the same. And those that it plans with
-# start from its own daemon, whatever its settings say: this takes ours.
+# start from its own daemon, whatever its settings say: this takes ours. One that no daemon forks
+# has ten seconds to connect: it does that first.
 _LEAN_PYTHON: Final = """\
 #!/bin/sh
 if [ "$1 $2" = "-m pyspark.daemon" ]; then
     shift 2
     set -- -m rocketpipe.pipeline.daemon "$@"
+elif [ "$1" = "-m" ] && [ -n "$PYTHON_WORKER_FACTORY_PORT$PYTHON_WORKER_FACTORY_SOCK_PATH" ]; then
+    shift
+    set -- {early} "$@"
 fi
 IFS=:
 kept=
@@ -142,7 +146,11 @@ def settings(scratch: Path, *, lasting: bool = False) -> dict[str, str]:
 def lean_python(scratch: Path) -> str:
     """What starts this Python, soonest, for a Spark out of the installed package."""
     program = scratch / LEAN_PYTHON_NAME
-    program.write_text(_LEAN_PYTHON.format(python=shlex.quote(sys.executable)))
+    given = {
+        "python": shlex.quote(sys.executable),
+        "early": shlex.quote(str(Path(__file__).with_name("early_worker.py"))),
+    }
+    program.write_text(_LEAN_PYTHON.format(**given))
     program.chmod(0o755)
     # A file system may be mounted so that nothing on it runs.
     return str(program) if os.access(program, os.X_OK) else sys.executable

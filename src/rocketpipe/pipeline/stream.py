@@ -42,12 +42,7 @@ from rocketpipe.pipeline.planning.offset_reader import (
     UnknownTopic,
 )
 from rocketpipe.pipeline.planning.offsets import Oldest, StreamOffset
-from rocketpipe.pipeline.planning.ranges import (
-    MEASURED_FROM,
-    MESSAGE_BYTES,
-    QueueRange,
-    plan,
-)
+from rocketpipe.pipeline.planning.ranges import MESSAGE_BYTES, QueueRange, plan, to_measure
 from rocketpipe.pipeline.telling import plainly
 from rocketpipe.record.layout import MIN_RECORD_BYTES
 from rocketpipe.remoting.log_budget import LogBudget
@@ -410,13 +405,13 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         begins: Mapping[MessageQueue, QueueOffset],
         counts: Mapping[MessageQueue, int],
     ) -> Mapping[MessageQueue, int]:
-        least = MEASURED_FROM if self._options.max_bytes_per_trigger is None else 1
+        pending = [
+            QueueRange(queue, begins[queue], QueueOffset(begins[queue] + count))
+            for queue, count in counts.items()
+            if count
+        ]
         return places.sizes(
-            [
-                QueueRange(queue, begins[queue], QueueOffset(begins[queue] + count))
-                for queue, count in counts.items()
-                if count >= least
-            ]
+            to_measure(pending) if self._options.max_bytes_per_trigger is None else pending
         )
 
     def _addresses(self, topics: Sequence[str]) -> Mapping[str, str]:

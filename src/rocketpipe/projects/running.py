@@ -23,7 +23,7 @@ from rocketpipe.projects.records import Run
 from rocketpipe.projects.server import Server, ending_with_us, serving
 
 #: Python had ten seconds to answer Spark, and the machine was too busy: nothing else is wrong.
-BUSY: Final = "failed to connect back"
+BUSY: Final = "connect back"
 BUSY_TRIES: Final = 4
 
 Heard = Callable[[Mapping[str, Any]], None]

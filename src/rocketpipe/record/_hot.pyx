@@ -6,14 +6,16 @@ What is at all unusual, and whatever has to raise, is left to the function in Py
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+)
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_Check
 
 from rocketpipe.record._raw cimport *
 
 TWINS = (
     "java_hash", "tag_code", "encode", "split", "queue_offsets", "cut", "checked_body", "seal",
-    "seal_holds", "split_batch",
+    "seal_holds", "split_batch", "checksums",
 )
 MADE_FROM = ROCKETPIPE_SOURCE.decode()
 #: The functions that these stand for, by name.
@@ -212,6 +214,53 @@ cdef object _split(
         parts.properties - from_,
         parts.stop - from_,
     )
+
+
+cdef bint has_longs(const Py_buffer *view) noexcept:
+    return (
+        view.ndim == 1
+        and view.itemsize == 8
+        and view.format != NULL
+        and (view.format[0] == c"l" or view.format[0] == c"q")
+        and view.format[1] == 0
+    )
+
+
+def checksums(buffer, starts, ends):
+    cdef Py_buffer data, firsts, lasts
+    cdef const int64_t *first
+    cdef const int64_t *last
+    cdef uint32_t *to
+    cdef Py_ssize_t number, count
+    cdef bint right = True
+    found = None
+    PyObject_GetBuffer(buffer, &data, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(starts, &firsts, PyBUF_FORMAT | PyBUF_ND)
+        try:
+            PyObject_GetBuffer(ends, &lasts, PyBUF_FORMAT | PyBUF_ND)
+            try:
+                if has_longs(&firsts) and has_longs(&lasts) and firsts.len == lasts.len:
+                    count = firsts.len // 8
+                    found = PyBytes_FromStringAndSize(NULL, 4 * count)
+                    to = <uint32_t *>PyBytes_AS_STRING(found)
+                    first, last = <const int64_t *>firsts.buf, <const int64_t *>lasts.buf
+                    with nogil:
+                        for number in range(count):
+                            if not 0 <= first[number] <= last[number] <= data.len:
+                                right = False
+                                break
+                            to[number] = crc32_of(
+                                <const uint8_t *>data.buf + first[number],
+                                last[number] - first[number],
+                            )
+            finally:
+                PyBuffer_Release(&lasts)
+        finally:
+            PyBuffer_Release(&firsts)
+    finally:
+        PyBuffer_Release(&data)
+    return found if found is not None and right else pure["checksums"](buffer, starts, ends)
 
 
 def queue_offsets(bytes records not None):

@@ -7,6 +7,7 @@ Arguments are positional, in the order of the record (see ``record.layout``), an
 
 from __future__ import annotations
 
+from array import array
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
@@ -214,6 +215,16 @@ def checked_body(buffer: Bytes, at: int, end: int, crc: int) -> bytes | None:
     """Give the body between two places, None unless it is the one of which that is the CRC."""
     body = bytes(buffer[at:end])
     return body if crc32(body) & 0x7FFFFFFF == crc else None
+
+
+def checksums(buffer: Bytes, starts: Any, ends: Any) -> bytes:
+    """The CRC-32 of each of many runs of bytes: numbers of 32 bits, in this machine's order.
+
+    ``starts`` and ``ends`` are arrays of 64 bits, of anything that shows its memory.
+    """
+    view = memoryview(buffer)
+    runs = zip(memoryview(starts), memoryview(ends), strict=True)
+    return array("I", [crc32(view[start:end]) for start, end in runs]).tobytes()
 
 
 def queue_offsets(records: bytes) -> list[int]:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from rocketpipe.errors import RemoteProtocolError, RequestRejected, RocketPipeError
 from rocketpipe.protocol.codes import OUR_VERSION, Language, ResponseCode
@@ -104,8 +105,23 @@ def handles(
 
 def handled_requests(group: type) -> list[type[Request[Any]]]:
     """The requests that the marked methods of a handler class answer."""
-    kinds = (getattr(method, "handled_request", None) for _, method in inspect.getmembers(group))
-    return [kind for kind in kinds if kind is not None]
+    return [kind for _, kind in _marked(group)]
+
+
+#: A broker that changes its role builds routers from the same classes.
+_MARKED: WeakKeyDictionary[type, list[tuple[str, type[Request[Any]]]]] = WeakKeyDictionary()
+
+
+def _marked(group: type) -> list[tuple[str, type[Request[Any]]]]:
+    marked = _MARKED.get(group)
+    if marked is None:
+        methods = inspect.getmembers(group, inspect.isfunction)
+        marked = _MARKED[group] = [
+            (name, method.handled_request)
+            for name, method in methods
+            if hasattr(method, "handled_request")
+        ]
+    return marked
 
 
 class Router:
@@ -120,13 +136,10 @@ class Router:
             int, tuple[type[Request[Any]], Callable[[Any, Call], Awaitable[Any]]]
         ] = {}
         for group in groups:
-            for _, method in inspect.getmembers(group, inspect.ismethod):
-                kind: type[Request[Any]] | None = getattr(method, "handled_request", None)
-                if kind is None:
-                    continue
+            for name, kind in _marked(type(group)):
                 for code in kind.codes:
                     assert code not in self._methods, f"two methods answer {code!r}"
-                    self._methods[code] = (kind, method)
+                    self._methods[code] = (kind, getattr(group, name))
         if guard is not None:
             guard.check_served(kind for kind, _ in self._methods.values())
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Self
 
 from rocketpipe.clock import Clock
@@ -24,10 +25,12 @@ from rocketpipe.record.codec import RecordView
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.derived.derived_sync import DerivedSync
 from rocketpipe.store.derived.dispatcher import OnArrival
+from rocketpipe.store.derived.prepared import Prepared
 from rocketpipe.store.errors import StoreFailed, StoreFull
 from rocketpipe.store.files.background_sync import WorkerThread, run_steps_blocking
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.log.appender import Appender, Encodes
+from rocketpipe.store.log.commit_log import FILLER_BYTES
 from rocketpipe.store.log.flusher import Done, Flusher
 from rocketpipe.store.log.preparer import Preparer
 from rocketpipe.store.log.puts import Appended, Encoded, Put
@@ -129,12 +132,14 @@ class MessageStore(StoreReading):
         on_arrival: OnArrival | None = None,
         threads: bool = True,
         replicated: bool = False,
+        prepared: Iterable[Prepared] = (),
     ) -> Self:
         """Open a store, or make one; whatever the last run left is recovered first.
 
         ``on_arrival`` is told by `dispatch` of the messages that can be read from then on. One that
         is ``replicated`` follows a leader until `adopt_tail`: what lies behind its confirm offset
-        stays, and is not shown.
+        stays, and is not shown. ``prepared`` is for who has worked out beforehand what follows from
+        the log.
 
         Raises:
             StoreLocked: Another broker has the directory.
@@ -142,7 +147,9 @@ class MessageStore(StoreReading):
             OddSegment: A file in it cannot be part of a log.
             DiskError: The disk does not do what it has to.
         """
-        opened = open_directory(config, disk, clock, on_arrival, replicated=replicated)
+        opened = open_directory(
+            config, disk, clock, on_arrival, replicated=replicated, prepared=prepared
+        )
         store = cls(config, clock, store_host, opened)
         store.health.follows = replicated
         if threads:
@@ -211,8 +218,10 @@ class MessageStore(StoreReading):
         if encoded.placed is not None:
             fresh.add(self.positions.written, encoded.end, encoded.placed)
         else:
-            ((start, data),) = encoded.chunks
-            fresh.add_bytes(start, data)
+            for (start, data), (behind, _) in pairwise(encoded.chunks):
+                fresh.add_bytes(start, data[:-FILLER_BYTES], behind)
+            start, data = encoded.chunks[-1]
+            fresh.add_bytes(start, data, encoded.end)
         self.positions.written = LogOffset(encoded.end)
         self.health.has_room()
         self._flusher.wrote(encoded.end, encoded.last_record, stored_ms)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.derived.derived_files import DerivedFiles
 from rocketpipe.store.derived.dispatcher import OnArrival
+from rocketpipe.store.derived.prepared import Prepared, remove_prepared
 from rocketpipe.store.errors import OddSegment, RecordCorrupt
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.layout import StoreLayout
@@ -74,8 +76,12 @@ def open_directory(
     on_arrival: OnArrival | None = None,
     *,
     replicated: bool = False,
+    prepared: Iterable[Prepared] = (),
 ) -> Opened:
     """Take the directory of a store, or make one; a ``replicated`` one may end in doubt.
+
+    ``prepared`` is what this process knows of the log already, if nobody had the store since it
+    said so by the abort mark.
 
     Raises:
         StoreLocked: Another broker has the directory.
@@ -99,7 +105,7 @@ def open_directory(
         commit_log = CommitLog(disk, layout.commit_log, config.segment_bytes)
         unless_opened.callback(commit_log.close)
         opening = _Opening(config, disk, clock, marks, checkpoint, commit_log, replicated)
-        opened = opening.run(layout, on_arrival)
+        opened = opening.run(layout, on_arrival, prepared)
         unless_opened.pop_all()
     return opened
 
@@ -137,7 +143,11 @@ class _Opening:
         self._positions = Positions(config.flush)
         self._last = checkpoint.data
 
-    def run(self, layout: StoreLayout, on_arrival: OnArrival | None) -> Opened:
+    def run(
+        self, layout: StoreLayout, on_arrival: OnArrival | None, prepared: Iterable[Prepared]
+    ) -> Opened:
+        if prepared and self._marks.aborted_pid != os.getpid():
+            prepared = ()  # another may have changed the log since
         self._check_segment_size()
         own = self._last.own
         failure = self._marks.failure
@@ -169,7 +179,8 @@ class _Opening:
         )
         try:
             self._recover_derived(derived, end, clean=clean)
-            self._catch_up(derived, recovery)
+            self._catch_up(derived, recovery, prepared)
+            remove_prepared(self._disk, layout.sums)
         except BaseException:
             derived.close()
             raise
@@ -239,8 +250,13 @@ class _Opening:
         self._checkpoint.rewind(end.end, end.last_record, start, end.stored_ms, positions.published)
         self._checkpoint.sync()
 
-    def _catch_up(self, derived: DerivedFiles, recovery: LogRecovery) -> None:
+    def _catch_up(
+        self, derived: DerivedFiles, recovery: LogRecovery, prepared: Iterable[Prepared]
+    ) -> None:
         """Dispatch what derived files do not know yet, all of it: queue offsets follow from it."""
+        for portion in prepared:
+            if not derived.dispatcher.take(portion):
+                break
         while True:
             try:
                 derived.dispatcher.run()

@@ -5,6 +5,7 @@ the same one once in 2^64, and it does not matter in which order, file or batch 
 digests of a set of rows are put together by exclusive or.
 
 Bodies have the digest that Spark's ``xxhash64`` gives, which is XXH64 with a seed of 42.
+``_digests.pyx`` is the compiled twin; see ``rocketpipe.compiled``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from rocketpipe import compiled
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Places: TypeAlias = npt.NDArray[np.int64]
@@ -75,8 +78,13 @@ def hashed(texts: pa.Array, seed: int = 0) -> Words:
     ends = np.frombuffer(offsets, kind, len(texts) + 1, texts.offset * kind.itemsize)
     ends = ends.astype(np.int64)
     held = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return np.frombuffer(hash_runs(held, ends, seed), np.uint64)
+
+
+def hash_runs(data: npt.NDArray[np.uint8], edges: Places, seed: int) -> bytes:
+    """XXH64 of what lies between each two edges, as words behind each other."""
     with np.errstate(over="ignore"):
-        return _xxh64(held, ends[:-1], np.diff(ends), seed)
+        return _xxh64(data, edges[:-1], np.diff(edges), seed).tobytes()
 
 
 def _xxh64(data: npt.NDArray[np.uint8], starts: Places, lengths: Places, seed: int) -> Words:
@@ -88,7 +96,7 @@ def _xxh64(data: npt.NDArray[np.uint8], starts: Places, lengths: Places, seed: i
     at = starts + lengths // _STRIPE * _STRIPE
     left = lengths % _STRIPE
     words, halves = _view(data, "<u8"), _view(data, "<u4")
-    for _ in range(int(left.max()) // 8):
+    for _ in range(int(left.max(initial=0)) // 8):
         rows = _those(left >= 8)
         taken = digests[rows] ^ _round(np.uint64(0), words[at[rows]])
         digests[rows] = _rotated(taken, 27) * _P1 + _P4
@@ -100,7 +108,7 @@ def _xxh64(data: npt.NDArray[np.uint8], starts: Places, lengths: Places, seed: i
         digests[rows] = _rotated(taken, 23) * _P2 + _P3
         at[rows] += 4
         left[rows] -= 4
-    for _ in range(int(left.max())):
+    for _ in range(int(left.max(initial=0))):
         rows = _those(left > 0)
         taken = digests[rows] ^ (data[at[rows]].astype(np.uint64) * _P5)
         digests[rows] = _rotated(taken, 11) * _P1
@@ -205,3 +213,6 @@ def _of_lists(column: pa.Array, children: Words) -> Words:
         [np.zeros(1, np.uint64), np.cumsum(mixed(children + places.astype(np.uint64) * _P5))]
     )
     return mixed(summed[ends] - summed[ends - lengths] + lengths.astype(np.uint64) * _P4)
+
+
+compiled.take_over(globals(), "rocketpipe.tables._digests")

@@ -22,6 +22,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -147,7 +148,7 @@ def replay(
         if unfinished is None:
             table.check()
         with session_of(spark, spark_place, "replay", lasting=False, watch=watch) as session:
-            replayer = Replayer(table, _listed_by(session), _sent_by(session))
+            replayer = Replayer(table, _listed_by(session), partial(_send, session))
             if unfinished is not None:
                 replace(replayer, table=FollowedTable.open(place)).finish(unfinished)
                 table.check()
@@ -162,7 +163,7 @@ def settle(
     """Have bad rows count as replayed, since in another table of the topic they were."""
     if places:
         decoding = Decoding.of(table.spec)
-        replayer = Replayer(table, _listed_by(spark), _sent_by(spark))
+        replayer = Replayer(table, _listed_by(spark), partial(_send, spark))
         replayer.replay(decoding, "settled", Choice(places=places), None)
 
 
@@ -237,27 +238,23 @@ def _listed_by(
     return listed
 
 
-def _sent_by(spark: SparkSession) -> Callable[[FollowedTable, Journal], None]:
-    def sent(table: FollowedTable, journal: Journal) -> None:
-        parts = tuple(table.replayed.written(journal.files[DONE]))
-        frame: Any = spark.range(0, len(parts), 1, len(parts)).mapInArrow(_Sent(parts), _SENT)
-        options = {
-            "nameServer": journal.name_server,
-            "topic": journal.topic,
-            "delivery": "staged",
-            "txn": journal.name,
-            "onRepeat": "skip",
-        }
-        persistently(
-            lambda: frame.write.format("rocketpipe").options(**options).mode("append").save(),
-            lambda reason: ReplayFailed(
-                str(table.directory),
-                f"{reason}; run the same again when that is mended: what was sent is not sent "
-                "twice",
-            ),
-        )
-
-    return sent
+def _send(spark: SparkSession, table: FollowedTable, journal: Journal) -> None:
+    parts = tuple(table.replayed.written(journal.files[DONE]))
+    frame: Any = spark.range(0, len(parts), 1, len(parts)).mapInArrow(_Sent(parts), _SENT)
+    options = {
+        "nameServer": journal.name_server,
+        "topic": journal.topic,
+        "delivery": "staged",
+        "txn": journal.name,
+        "onRepeat": "skip",
+    }
+    persistently(
+        lambda: frame.write.format("rocketpipe").options(**options).mode("append").save(),
+        lambda reason: ReplayFailed(
+            str(table.directory),
+            f"{reason}; run the same again when that is mended: what was sent is not sent twice",
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

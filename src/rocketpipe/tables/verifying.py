@@ -24,7 +24,7 @@ from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.open_offsets import open_offsets
 from rocketpipe.pipeline.options.read import ReadOptions
 from rocketpipe.pipeline.planning.offset_reader import Ends, OffsetReader, QueuesUnreachable
-from rocketpipe.pipeline.planning.ranges import MEASURED_FROM, QueueRange, ReadPartition, plan
+from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition, plan, to_measure
 from rocketpipe.pipeline.session import SparkPlace
 from rocketpipe.tables.comparing import (
     EXPECTED,
@@ -210,7 +210,7 @@ class _Plan:
                 if known is not None:
                     places += _older(pair, spans, queue, known, first)
             ranges = [each for each in ranges if each.count > 0]
-            sizes = topic.sizes([each for each in ranges if each.count >= MEASURED_FROM])
+            sizes = topic.sizes(to_measure(ranges))
             addresses = topic.addresses()
         behind = sum(max(0, there[queue][1] - ends.get(queue, there[queue][0])) for queue in there)
         return cls(bounds, ranges, addresses, sizes, places, behind)

@@ -14,31 +14,28 @@ from rocketpipe.broker.config.advertise import (
     local_address,
     problem_with,
 )
-from rocketpipe.broker.tables.clients import ClientTable
-from rocketpipe.errors import RequestRejected
-from rocketpipe.protocol.codes import ResponseCode
-from rocketpipe.protocol.requests.clients import (
-    ConsumerIds,
-    ConsumerListReply,
-    GetConsumerListByGroup,
-)
+from rocketpipe.broker.tables.clients import SILENT_MS, ClientTable
+from rocketpipe.broker.tables.consumer_group import Client
+from rocketpipe.protocol.requests.clients import Heartbeat, HeartbeatReply
 from rocketpipe.remoting.caller import Caller
+from rocketpipe.remoting.connection import PeerConnection
 from rocketpipe.remoting.router import Call, Router, handles
 from rocketpipe.remoting.server import Server
 
 
-class Members:
-    """A broker that knows one group."""
+class Beaten:
+    """A broker that takes heartbeats, into a table of clients."""
 
-    def __init__(self, group: str, *members: str) -> None:
-        self._group = group
-        self._members = members
+    def __init__(self, clients: ClientTable) -> None:
+        self._clients = clients
 
-    @handles(GetConsumerListByGroup)
-    async def members(self, request: GetConsumerListByGroup, call: Call) -> ConsumerListReply:
-        if request.consumer_group != self._group:
-            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "no such group")
-        return ConsumerListReply(members=ConsumerIds(consumer_ids=self._members))
+    @handles(Heartbeat)
+    async def beat(self, request: Heartbeat, call: Call) -> HeartbeatReply:
+        client = Client(connection=call.peer, client_id=request.data.client_id)
+        for producer in request.data.producers:
+            self._clients.produce(producer.group_name, client, at_ms=1)
+        assert not request.data.consumers, "a group of its own would be made"
+        return HeartbeatReply()
 
 
 @pytest.mark.parametrize(
@@ -73,12 +70,12 @@ def test_what_is_no_host_is_refused(advertise: str) -> None:
         advertised_address(advertise, "127.0.0.1:1")
 
 
-async def found(server: Members | None) -> str | None:
+async def found(server: Beaten | None, ours: ClientTable) -> str | None:
     """What is said of an address where ``server`` answers, or a NameServer of sorts."""
     router = Router(server) if server else Router()
     async with Server.bound("127.0.0.1", 0) as listening, Caller() as caller:
         async with listening.serving(router.answer):
-            return await problem_with(listening.address, caller, group="g-1", client_id="us")
+            return await problem_with(listening.address, caller, lambda: ours)
 
 
 def test_this_machine_comes_by_an_address_that_certificates_have() -> None:
@@ -88,23 +85,23 @@ def test_this_machine_comes_by_an_address_that_certificates_have() -> None:
 
 
 async def test_an_address_that_leads_to_us_is_fine() -> None:
-    assert await found(Members("g-1", "us")) is None
+    ours = ClientTable()
+    assert await found(Beaten(ours), ours) is None
 
 
 async def test_another_broker_is_noticed() -> None:
-    assert await found(Members("g-2", "us")) == "another server answers there"
-    assert await found(Members("g-1", "them")) == "another broker answers there"
+    assert await found(Beaten(ClientTable()), ClientTable()) == "another broker answers there"
 
 
 async def test_a_server_that_is_no_broker_is_noticed() -> None:
-    assert await found(None) == "another server answers there"
+    assert await found(None, ClientTable()) == "another server answers there"
 
 
 async def test_an_address_where_nobody_listens_is_noticed() -> None:
     async with Server.bound("127.0.0.1", 0) as gone:
         address = gone.address
     async with Caller() as caller:
-        problem = await problem_with(address, caller, group="g", client_id="us")
+        problem = await problem_with(address, caller, ClientTable)
     assert problem is not None
     assert problem.startswith("it cannot be reached from here")
 
@@ -117,7 +114,7 @@ async def test_what_speaks_another_protocol_is_noticed() -> None:
     other = await asyncio.start_server(speak, "127.0.0.1", 0)
     async with other, Caller() as caller:
         host, port = other.sockets[0].getsockname()
-        assert await problem_with(f"{host}:{port}", caller, group="g", client_id="us") is not None
+        assert await problem_with(f"{host}:{port}", caller, ClientTable) is not None
 
 
 @pytest.mark.parametrize(
@@ -140,9 +137,18 @@ async def test_a_host_name_that_nobody_knows_is_an_os_error() -> None:
 async def test_a_broker_that_clients_would_not_find_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    clients = ClientTable()
     async with Server.bound("127.0.0.1", 0) as server:
-        async with server.serving(Router(Members("another", "x")).answer):
-            await check_advertised(server.address, clients)
+        async with server.serving(Router(Beaten(ClientTable())).answer):
+            await check_advertised(server.address, ClientTable)
     assert "clients will not find this broker" in caplog.text
-    assert clients.consumer_groups() == []
+
+
+async def test_what_is_in_a_brokers_table_while_it_looks_is_a_client_like_any_other() -> None:
+    """One that is found silent, or listed, while an address is slow to answer."""
+    ours = ClientTable()
+    async with Server.bound("127.0.0.1", 0) as listening, Caller() as caller:
+        async with listening.serving(Router(Beaten(ours)).answer):
+            assert await problem_with(listening.address, caller, lambda: ours) is None
+            groups, silent = ours.expire(SILENT_MS + 2)
+    assert groups == []
+    assert [type(client.connection) for client in silent] == [PeerConnection]

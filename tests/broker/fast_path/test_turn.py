@@ -318,3 +318,24 @@ def test_records_and_answers_are_those_of_the_general_path(
     assert batched.code == 10
     assert batched.fields["msgId"] == ",".join(f"0A{each.log_offset:016X}" for each in placed)
     assert batched.fields["queueOffset"] == str(placed[0].queue_offset)
+
+
+def test_records_go_on_in_the_next_segment() -> None:
+    """Wherever the segment ends: within a batch, between sends, or before the first of them."""
+    known = plain_sends(1000)
+    frames = b"".join(
+        encode_frame(each) for each in (command(), batch(TEXT, TEXT, TEXT), command())
+    )
+    groups = [[put()], [put(body=b"b%d" % each, flag=each) for each in range(3)], [put()]]
+    appender = Appender(4096, HOST, lambda topic, queue_id: 7, seal=True)
+    whole = appender.encode(groups, 0, 22).end
+    cuts = set()
+    for start in range(4096 - whole, 4096 - 8):
+        turn = Turn(known)
+        turn.take(frames, 0, len(frames), 1 << 20, PEER, HOST)
+        found = turn.encode(appender, start, 22)
+        assert found._replace(placed=None) == appender.encode(groups, start, 22)._replace(
+            placed=None
+        )
+        cuts.add(len(found.chunks[0][1]))
+    assert len(cuts) == 5  # each of five is the first behind it

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
-from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition, plan
+from rocketpipe.pipeline.planning.ranges import (
+    MEASURED_FROM,
+    MEASURED_OF_MANY,
+    QueueRange,
+    ReadPartition,
+    plan,
+    to_measure,
+)
 
 MEGABYTE = 1 << 20
 
@@ -46,6 +53,25 @@ def test_so_many_tasks_as_asked_for_share_the_work() -> None:
     assert len(plan(ranges, sizes, max_bytes=MEGABYTE)) == 1
     for least in (2, 3, 7, 8):
         assert least <= len(plan(ranges, sizes, max_bytes=MEGABYTE, min_partitions=least)) <= 9
+
+
+def test_one_that_was_not_measured_is_taken_for_like_others_of_its_topic() -> None:
+    ranges = [span("a", number, 0, 100) for number in range(100)]
+    sizes = {each.queue: 100 * 200 for each in ranges[:3]}
+    # 100 ranges of 20,000 bytes, a quarter of a megabyte to a task
+    assert len(plan(ranges, sizes, max_bytes=MEGABYTE)) == 8
+    assert len(plan(ranges, {}, max_bytes=MEGABYTE)) == 50
+    others = [span("b", number, 0, 100) for number in range(100)]
+    assert len(plan(others, sizes, max_bytes=MEGABYTE)) == 50
+
+
+def test_long_ranges_are_measured_and_a_few_of_many_short_ones() -> None:
+    long = [span("a", number, 5, 5 + MEASURED_FROM) for number in range(3)]
+    assert to_measure(long) == long
+    few = [span("b", number, 0, 10) for number in range(9)]
+    assert to_measure([*few, *long]) == long
+    many = [span("c", number, 0, 100 + number) for number in range(50)]
+    assert to_measure([*many, *few, *long]) == [*long, *many[: -MEASURED_OF_MANY - 1 : -1]]
 
 
 def test_a_part_travels_to_its_task_unchanged() -> None:
@@ -92,7 +118,7 @@ def test_every_offset_is_read_once_however_it_is_planned(
     assert read == wanted
     assert all(each.count > 0 for part in planned for each in part)
     offsets = sum(each.count for each in ranges)
-    weights = sum(sizes.get(each.queue, each.count * 1024) for each in ranges if each.count)
+    weights = sum(sizes.get(each.queue, each.count) for each in ranges if each.count)
     if offsets and weights >= least and all(e.count >= least for e in ranges if e.count):
         assert len(planned) >= min(least, offsets)
     shuffled = list(ranges)

@@ -66,6 +66,25 @@ def test_no_more_is_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch)
     assert records.next_start(400, 1000) == 800
 
 
+def test_what_was_passed_leaves_room_for_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(undispatched, "UNDISPATCHED_BYTES", 300)
+    records = kept(0, 200)
+    assert records.is_full
+    records.passed(200)
+    assert not records.is_full
+    records.add(400, 600, [[record(400)]])
+    assert records.take(200, 600) == (600, [record(200), record(300), record(400)])
+
+
+def test_bytes_are_given_one_append_at_a_time_up_to_where_the_next_begins() -> None:
+    records = UndispatchedRecords()
+    records.add_bytes(0, b"some", 8)  # with a filler behind them
+    records.add_bytes(8, b"more", 12)
+    assert records.take(0, 12) == (8, b"some")
+    assert records.take(8, 12) == (12, b"more")
+    assert records.take(8, 11) is None
+
+
 def test_a_change_of_the_callers_lists_changes_nothing() -> None:
     records = UndispatchedRecords()
     placed = [[record(0)]]

@@ -25,6 +25,7 @@ from rocketpipe.store.upkeep.maintenance import (
     rebuild_derived,
     truncate,
 )
+from rocketpipe.store.upkeep.rebuild_parts import one_after_the_other
 from rocketpipe.testing.clock import ManualClock
 from rocketpipe.testing.simulation.disk import SimDisk
 from rocketpipe.testing.simulation.sim_fault import PowerCut
@@ -346,7 +347,7 @@ def records_on(disk: SimDisk) -> list[Scanned]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("what", ["truncate", "rebuild"])
+@pytest.mark.parametrize("what", ["truncate", "rebuild", "rebuild in parts"])
 def test_whenever_the_power_goes_the_store_opens_with_all_that_was_to_stay(
     seed: int, what: str
 ) -> None:
@@ -358,7 +359,8 @@ def test_whenever_the_power_goes_the_store_opens_with_all_that_was_to_stay(
         if what == "truncate":
             truncate(SMALL, disk, ManualClock(), cut)
         else:
-            rebuild_derived(SMALL, disk, ManualClock())
+            parts = one_after_the_other(disk) if "parts" in what else None
+            rebuild_derived(SMALL, disk, ManualClock(), parts)
 
     wanted = whole[:20] if what == "truncate" else whole
     for operation in range(1 + seed, 10_000, 16):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+import psycopg
 import pyarrow as pa
 import pytest
 from tests.tables.support.commit_cutter import CommitCutter
@@ -77,6 +78,20 @@ def test_a_batch_that_comes_again_is_left_out_and_its_tables_go(address: str, ps
     for batch in (0, 1):
         assert not to.commit(written(to, 1, 2), batch)
     assert numbers(psql) == [1, 2]
+    assert stages(psql) == []
+
+
+def test_what_the_server_keeps_locked_of_a_dead_task_goes_later_and_the_rest_at_once(
+    address: str, psql: Psql
+) -> None:
+    to = made(address)
+    (kept,), (gone,) = written(to, 1), written(to, 2)
+    with psycopg.connect(address) as unknown_to_be_dead:
+        unknown_to_be_dead.execute(f"LOCK TABLE {kept.path}")  # type: ignore[arg-type]
+        assert to.clear() == 1
+        assert stages(psql) == [kept.path]
+        assert gone.path != kept.path
+    assert to.clear() == 1
     assert stages(psql) == []
 
 

@@ -26,7 +26,12 @@ _AS: dict[str, Any] = (
 class PostgresServer:
     """Started when made."""
 
-    def __init__(self) -> None:
+    def __init__(self, tcp_port: int | None = None, *settings: str) -> None:
+        """At a port too, where it is for programs that know no sockets of files."""
+        self.port = tcp_port or 5432
+        self._words = ["-h", "127.0.0.1" if tcp_port else "", "-p", str(self.port)]
+        for setting in settings:
+            self._words += ["-c", setting]
         # A socket's path has 107 bytes at the most: too few below pytest's directories.
         self.place = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
         if _AS:
@@ -37,13 +42,14 @@ class PostgresServer:
         self._bin = Path(found.origin).parent / "pginstall" / "bin"
         self._run("initdb", "-D", "data", "-U", "postgres", "--auth=trust", "--encoding=UTF8", "-N")
         rules = "local all locked scram-sha-256\nlocal all all trust\n"
+        rules += "host all,replication all 127.0.0.1/32 trust\n" if tcp_port else ""
         (self.place / "data" / "pg_hba.conf").write_text(rules)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
     def start(self) -> None:
         """Have it answer."""
-        words = ["-D", "data", "-k", str(self.place), "-h", "", "-c", "fsync=off"]
+        words = ["-D", "data", "-k", str(self.place), "-c", "fsync=off", *self._words]
         with (self.place / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._bin / "postgres", *words],
@@ -66,12 +72,12 @@ class PostgresServer:
 
     def address(self, database: str = "postgres") -> str:
         """As ``--to`` takes it."""
-        return f"postgresql://postgres@/{database}?host={self.place}"
+        return f"postgresql://postgres@/{database}?host={self.place}&port={self.port}"
 
     @property
     def socket(self) -> str:
         """Where it listens."""
-        return str(self.place / ".s.PGSQL.5432")
+        return str(self.place / f".s.PGSQL.{self.port}")
 
     def new_database(self) -> str:
         """The address of a database that is empty."""
@@ -79,6 +85,22 @@ class PostgresServer:
         with psycopg.connect(self.address(), autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
         return self.address(name)
+
+    def wait_alone(self, address: str) -> None:
+        """Wait until nobody is connected to a database any more: of who was killed it hears late.
+
+        Until then it keeps what they had locked.
+        """
+        asked = (
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = %s AND backend_type = 'client backend'"
+        )
+        name = psycopg.conninfo.conninfo_to_dict(address)["dbname"]
+        deadline_s = time.monotonic() + 60
+        with psycopg.connect(self.address(), autocommit=True) as connection:
+            while connection.execute(asked, (name,)).fetchall() != [(0,)]:
+                assert time.monotonic() < deadline_s
+                time.sleep(0.02)
 
     def crash(self) -> None:
         """End it as a power cut does: all of its processes at once, and nothing is said."""

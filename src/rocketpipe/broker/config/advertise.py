@@ -7,15 +7,15 @@ import ipaddress
 import logging
 import secrets
 import socket
+from collections.abc import Callable
 from contextlib import closing
 from typing import Final
 
 from rocketpipe.broker.tables.clients import ClientTable
-from rocketpipe.broker.tables.consumer_group import Client, Consuming
 from rocketpipe.errors import CallTimeout, ConnectionLost, RequestRejected, RocketPipeError
 from rocketpipe.model.host import Host
 from rocketpipe.protocol.command import Sign
-from rocketpipe.protocol.requests.clients import GetConsumerListByGroup
+from rocketpipe.protocol.requests.clients import Heartbeat, HeartbeatData, ProducerData
 from rocketpipe.remoting.caller import Caller, split_address
 from rocketpipe.remoting.tls_settings import TlsSettings
 
@@ -76,31 +76,31 @@ async def host_of(address: str) -> Host:
 
 
 async def check_advertised(
-    address: str, clients: ClientTable, tls: TlsSettings | None = None, sign: Sign | None = None
+    address: str,
+    clients: Callable[[], ClientTable],
+    tls: TlsSettings | None = None,
+    sign: Sign | None = None,
 ) -> None:
     """Connect to ourselves the way clients will, and warn if that is not possible."""
-    name = f"self-check-{secrets.token_hex(8)}"
-    itself = Client(connection=name, client_id=name)
-    clients.join(name, itself, Consuming(), at_ms=0)
-    try:
-        # On a connection of its own: it is not needed again.
-        async with Caller(tls=tls, sign=sign) as caller:
-            problem = await problem_with(address, caller, group=name, client_id=name)
-    finally:
-        clients.leave(name, name)
+    # On a connection of its own: it is not needed again, and takes what it said along.
+    async with Caller(tls=tls, sign=sign) as caller:
+        problem = await problem_with(address, caller, clients)
     if problem is not None:
         log.warning("clients will not find this broker address=%s reason=%s", address, problem)
 
 
-async def problem_with(address: str, caller: Caller, *, group: str, client_id: str) -> str | None:
+async def problem_with(
+    address: str, caller: Caller, clients: Callable[[], ClientTable]
+) -> str | None:
     """Say why clients would not find us at ``address``, or ``None`` when they would.
 
-    The caller has made ``client_id`` a member of ``group`` in this broker alone, both names being
-    used nowhere else: who knows of it at the other end is us, whatever stands in between.
+    A producer of a name that is used nowhere else says there that it is alive: if ``clients``, our
+    own, has it then, it is us who answered, whatever stands in between.
     """
+    name = f"self-check-{secrets.token_hex(8)}"
+    data = HeartbeatData(client_id=name, producers=(ProducerData(group_name=name),))
     try:
-        request = GetConsumerListByGroup(consumer_group=group)
-        reply = await caller.call(address, request, CHECK_TIMEOUT_MS)
+        await caller.call(address, Heartbeat(data=data), CHECK_TIMEOUT_MS)
     except ConnectionLost as error:
         return f"it cannot be reached from here: {error.reason}"
     except CallTimeout:
@@ -109,9 +109,7 @@ async def problem_with(address: str, caller: Caller, *, group: str, client_id: s
         return "another server answers there"
     except RocketPipeError as error:
         return f"what listens there is no broker: {error}"
-    if client_id not in reply.members.consumer_ids:
-        return "another broker answers there"
-    return None
+    return None if clients().producers(name) else "another broker answers there"
 
 
 def is_loopback(host: str) -> bool:

@@ -17,6 +17,7 @@ from rocketpipe.protocol._send_header cimport *
 from rocketpipe.broker.intake.sent_properties import SPECIAL
 from rocketpipe.model.flags import INNER_BATCH
 from rocketpipe.protocol.codes import OUR_VERSION
+from rocketpipe.store.log.commit_log import filler
 from rocketpipe.store.log.puts import Encoded, Put
 
 TWINS = ("Turn",)
@@ -351,11 +352,13 @@ cdef class Turn:
         return found
 
     cdef object encode_within(self, appender, int64_t start, int64_t stored):
-        """Make records of all messages; None if the segment has no room for them."""
-        cdef int64_t segment = appender.segment_bytes, end
-        cdef int64_t limit = start - start % segment + segment - FILLER_BYTES
+        """Make records of all messages; None if they go beyond the next segment."""
+        cdef int64_t segment = appender.segment_bytes, end, following_segment
+        cdef Py_ssize_t cut = -1, used
+        cdef uint8_t *behind_cut = NULL
         cdef Draft draft
         cdef Tables tables = Tables(self.request_count, self.topics, appender.head_of)
+        cdef list chunks
         store_host = appender.store_host
         draft.store_host, draft.store_bytes = raw(store_host), PyBytes_GET_SIZE(store_host)
         draft.suffix, draft.suffix_bytes = raw(self.suffix), PyBytes_GET_SIZE(self.suffix)
@@ -363,15 +366,27 @@ cdef class Turn:
         draft.reconsumed = draft.prepared = 0
         end = place_all(
             self.requests, self.request_count, self.messages, self.texts, tables.topics, &draft,
-            start,
+            start, segment, &cut,
         )
-        if end > limit:
+        if end < 0:
             return None
         following = self.count_queues(appender.next_offset, tables.counts, tables.places)
-        data = PyBytes_FromStringAndSize(NULL, end - start)
+        if cut < 0:
+            data = PyBytes_FromStringAndSize(NULL, end - start)
+            chunks = [(start, data)]
+        else:
+            # The first segment is closed behind its last record.
+            following_segment = start - start % segment + segment
+            used = self.used_before(&draft, tables, cut, start)
+            data = PyBytes_FromStringAndSize(NULL, used + FILLER_BYTES)
+            closing = filler(following_segment - start - used)
+            memcpy(PyBytes_AS_STRING(data) + used, PyBytes_AS_STRING(closing), FILLER_BYTES)
+            rest = PyBytes_FromStringAndSize(NULL, end - following_segment)
+            behind_cut = <uint8_t *>PyBytes_AS_STRING(rest)
+            chunks = [(start, data), (following_segment, rest)]
         write_all(
             self.requests, self.request_count, self.messages, self.texts, tables.topics, &draft,
-            end, <uint8_t *>PyBytes_AS_STRING(data),
+            <uint8_t *>PyBytes_AS_STRING(data), cut, behind_cut,
         )
         self.counts = [
             (
@@ -381,7 +396,21 @@ cdef class Turn:
             for number, topic in enumerate(self.topics)
         ]
         last = self.messages[self.message_count - 1].at
-        return Encoded([(start, data)], None, end, last, following)
+        return Encoded(chunks, None, end, last, following)
+
+    cdef Py_ssize_t used_before(
+        self, Draft *draft, Tables tables, Py_ssize_t cut, int64_t start
+    ) noexcept:
+        """How many bytes the records before ``cut`` have, which begin at ``start``."""
+        cdef Py_ssize_t number = self.request_count - 1
+        if not cut:
+            return 0
+        while self.requests[number].first >= cut:
+            number -= 1
+        draft_of(
+            &self.requests[number], &self.messages[cut - 1], self.texts, tables.topics, draft
+        )
+        return self.messages[cut - 1].at + record_bytes(draft) - start
 
     cdef dict count_queues(self, next_offset, QueueCount *counts, Py_ssize_t places):
         """Give each send its place in its queue; says where queues go on."""

@@ -114,16 +114,29 @@ cdef inline void draft_of(
 
 cdef inline int64_t place_all(
     const Request *requests, Py_ssize_t count, Message *messages, const uint8_t *texts,
-    const Topic *topics, Draft *draft, int64_t at,
+    const Topic *topics, Draft *draft, int64_t at, int64_t segment, Py_ssize_t *cut,
 ) noexcept:
-    """Give each message its place in the log, from ``at`` on; says where the last one ends."""
-    cdef Py_ssize_t number
+    """Give each message its place in the log, from ``at`` on; says where the last one ends.
+
+    ``cut`` is the first that goes into the next segment, −1 if none does. The result is −1 if one
+    fits into no segment, or they go beyond the next.
+    """
+    cdef Py_ssize_t number, size
+    cdef int64_t limit = at - at % segment + segment - FILLER_BYTES
     cdef int each
+    cut[0] = -1
     for number in range(count):
         for each in range(requests[number].first, requests[number].first + requests[number].count):
             draft_of(&requests[number], &messages[each], texts, topics, draft)
+            size = record_bytes(draft)
+            if at + size > limit:
+                if cut[0] >= 0 or size > segment - FILLER_BYTES:
+                    return -1
+                cut[0] = each
+                at = limit + FILLER_BYTES
+                limit += segment
             messages[each].at = at
-            at += record_bytes(draft)
+            at += size
     return at
 
 
@@ -164,9 +177,9 @@ cdef inline Py_ssize_t count_batches(const Request *requests, Py_ssize_t count) 
 
 cdef inline void write_all(
     const Request *requests, Py_ssize_t count, const Message *messages, const uint8_t *texts,
-    Topic *topics, Draft *draft, int64_t end, uint8_t *to,
+    Topic *topics, Draft *draft, uint8_t *to, Py_ssize_t cut, uint8_t *behind_cut,
 ) noexcept:
-    """Write the records of messages that have their places; the last ends at ``end``."""
+    """Write the records of messages that have their places, those from ``cut`` on elsewhere."""
     cdef uint8_t mark[MARK_BYTES]
     cdef const Request *request
     cdef Topic *topic
@@ -177,9 +190,9 @@ cdef inline void write_all(
         request = &requests[number]
         behind = request.first + request.count
         if request.count > 1:
+            draft_of(request, &messages[behind - 1], texts, topics, draft)
             write_mark(
-                mark, messages[request.first].at,
-                end if number == count - 1 else messages[behind].at,
+                mark, messages[request.first].at, messages[behind - 1].at + record_bytes(draft)
             )
         topic = &topics[request.topic]
         topic.count += request.count
@@ -187,6 +200,8 @@ cdef inline void write_all(
             draft_of(request, &messages[each], texts, topics, draft)
             draft.size = <int32_t>record_bytes(draft)
             draft.queue_offset = request.queue_offset + each - request.first
+            if each == cut:
+                to = behind_cut
             write_record(draft, to)
             to += draft.size
             topic.size += draft.size

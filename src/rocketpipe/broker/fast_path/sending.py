@@ -132,7 +132,7 @@ class SendFastPath:
         if self._topics.version is not self._queues_of:
             self._look_anew()
         if self._turn.size > TURN_BYTES:
-            self.store()
+            self._store_early()
         used = self._turn.take(buffer, at, end, peer.max_frame_bytes, peer, peer.packed_host)
         if at < used < end and self._turn.size > TURN_BYTES:
             return self.take_plain(buffer, used, end, peer)
@@ -190,7 +190,7 @@ class SendFastPath:
         opaque = None if header.flag else header.opaque
         self._turn.keep(puts, peer, opaque, queue_id, unique_key, buffer, frame)
         if self._turn.size > TURN_BYTES:
-            self.store()
+            self._store_early()
         return True
 
     def _take_aside(
@@ -208,7 +208,7 @@ class SendFastPath:
         put, key, handle = waiting
         aside.keep([put], peer, opaque, fields.queue_id, key, buffer, frame, handle)
         if aside.size > TURN_BYTES:
-            self.store()
+            self._store_early()
         return True
 
     def _batch(
@@ -245,6 +245,16 @@ class SendFastPath:
         self.store()
         stored, self._stored = self._stored, False
         return stored
+
+    def _store_early(self) -> None:
+        """Store before the turn ends, and dispatch it too.
+
+        What piles up beyond what the dispatcher keeps would be read back from the log.
+        """
+        self.store()
+        if self._stored:
+            self._stored = False
+            self._visibility.dispatch()
 
     def store(self) -> None:
         """Store what was kept, and post the answers, or have them posted once it is durable."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from rocketpipe.client.admin.fleet import Fleet
 from rocketpipe.config.conf_file import read_conf
+from rocketpipe.errors import RequestRejected, RocketPipeError
 from rocketpipe.model.topic import TopicSettings
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.brokers import (
@@ -85,6 +86,21 @@ class BrokerAdmin:
         return [
             BrokerInfo(name, each.cluster, dict(sorted(each.addresses.items())))
             for name, each in found.items()
+        ]
+
+    async def answering(self) -> list[str]:
+        """The names of the brokers whose leader answers now, be it with a refusal.
+
+        Raises:
+            NoBroker: If NameServers know no broker at all.
+            ConnectionLost: If no NameServer answers.
+        """
+        leaders = {each.name: each.leader for each in await self.all()}
+        replies = await self._fleet.attempt(leaders, GetBrokerRuntimeInfo())
+        return [
+            name
+            for name, reply in replies.items()
+            if isinstance(reply, RequestRejected) or not isinstance(reply, RocketPipeError)
         ]
 
     async def clusters(self) -> dict[str, list[str]]:

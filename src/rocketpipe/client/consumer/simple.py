@@ -62,10 +62,14 @@ class SimpleConsumer(Lifetime):
         name_servers: str | Session,
         *,
         group: str,
+        ordered: bool = False,
         start: Start = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
         clock: Clock | None = None,
     ) -> None:
         """Prepare a member of ``group``; nothing is asked yet.
+
+        With ``ordered`` a queue gives nothing more, to anybody of the group, before all that was
+        received from it is acknowledged, or comes again.
 
         ``start`` says where the group begins with a queue that it has no offset for: "first",
         which is the default here, "last" (what comes from now on), a datetime with a zone, or
@@ -80,7 +84,7 @@ class SimpleConsumer(Lifetime):
         self._session = Session.of(name_servers, clock=clock)
         self._start = start_from(start, self._session.clock.now_ms())
         self._wanted: dict[str, Subscription] = {}
-        self._popper = Popper(self._session, group, self._start)
+        self._popper = Popper(self._session, group, self._start, ordered=ordered)
         self._running: AsyncExitStack | None = None
         self._turn = 0
 
@@ -161,13 +165,17 @@ class SimpleConsumer(Lifetime):
         max_messages: int = RECEIVED,
         invisible_ms: int = INVISIBLE_MS,
         wait_ms: int = WAIT_MS,
+        topics: Sequence[str] | None = None,
     ) -> list[PoppedMessage]:
         """Receive up to ``max_messages``, which nobody else gets for ``invisible_ms``.
 
         Waits for as long as ``wait_ms`` until there is one; gives an empty list if none came.
+        Topics take turns, unless ``topics`` names some of those subscribed to: then only these,
+        and what is in the first of them comes first.
 
         Raises:
-            ValueError: If nothing is subscribed to, or a number is out of its range.
+            ValueError: If nothing is subscribed to, or a topic is not, or a number is out of its
+                range.
             ConnectionLost, CallTimeout: If no broker could be reached.
             RequestRejected: If one refuses.
         """
@@ -177,16 +185,19 @@ class SimpleConsumer(Lifetime):
         self._check_open()
         if not self._wanted:
             raise ValueError("subscribe to a topic before receiving")
-        asking = self._receive(max_messages, invisible_ms, wait_ms)
+        for topic in topics or ():
+            if topic not in self._wanted:
+                raise ValueError(f"topics: {topic!r} is not subscribed to")
+        asking = self._receive(max_messages, invisible_ms, wait_ms, topics)
         return await receive_observed(self._session, self.group, asking)
 
     async def _receive(
-        self, max_messages: int, invisible_ms: int, wait_ms: int
+        self, max_messages: int, invisible_ms: int, wait_ms: int, topics: Sequence[str] | None
     ) -> list[PoppedMessage]:
         clock = self._session.clock
         until_ms = clock.monotonic_ms() + wait_ms
         while True:
-            sources = await self._sources()
+            sources = await self._sources(topics)
             alone = len(sources) == 1
             left_ms = max(0, until_ms - clock.monotonic_ms())
             if not sources:
@@ -242,17 +253,21 @@ class SimpleConsumer(Lifetime):
         _check_received(message)
         await self._popper.hide(message, invisible_ms)
 
-    async def _sources(self) -> list[Source]:
-        """Everything that can be popped from, another one first each time."""
-        found: list[Source] = []
-        for topic in sorted(self._wanted):
+    async def _sources(self, topics: Sequence[str] | None) -> list[Source]:
+        """Everything that can be popped from, another one first each time.
+
+        Of topics that were named, it is their brokers that take turns.
+        """
+        by_topic: list[list[Source]] = []
+        for topic in sorted(self._wanted) if topics is None else topics:
             try:
-                found += await self._popper.sources(topic)
+                by_topic.append(await self._popper.sources(topic))
             except NoRoute as error:
                 log.debug("topic not there topic=%s reason=%s", topic, error)
         self._turn += 1
-        turn = self._turn % max(1, len(found))
-        return found[turn:] + found[:turn]
+        if topics is None:
+            by_topic = [[source for sources in by_topic for source in sources]]
+        return [source for sources in by_topic for source in _turned(sources, self._turn)]
 
     async def _receive_from(
         self, sources: Sequence[Source], count: int, invisible_ms: int, wait_ms: int
@@ -340,6 +355,11 @@ class SimpleConsumer(Lifetime):
 
     def on_routes_changed(self, topic: str) -> None:
         """Nothing to do: routes are looked at with each receive."""
+
+
+def _turned(sources: list[Source], turn: int) -> list[Source]:
+    first = turn % max(1, len(sources))
+    return sources[first:] + sources[:first]
 
 
 def _check_received(message: object) -> None:

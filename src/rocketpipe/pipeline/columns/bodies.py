@@ -111,6 +111,10 @@ class _Batch:
     ) -> None:
         self._values: list[bytes | None] = bodies.to_pylist()
         self._are_utf8 = is_utf8(bodies)
+        #: Only these have room to be nested too deep.
+        self._long = np.flatnonzero(
+            pc.fill_null(pc.binary_length(bodies), 0).to_numpy() > 2 * MAX_DEPTH
+        )
         self._schema = pa.schema(fields)
         self._zone = zone
         self._errors = errors
@@ -153,8 +157,9 @@ class _Batch:
             good = np.fromiter(map(_is_object, self._values), np.bool_, len(self._values))
         else:
             good = np.ones(len(self._values), np.bool_)
-        for row, value in enumerate(self._values):
-            if value is not None and len(value) > 2 * MAX_DEPTH and is_too_deep(value):
+        for row in self._long.tolist():
+            value = self._values[row]
+            if value is not None and is_too_deep(value):
                 good[row] = False
         return good
 
@@ -162,8 +167,10 @@ class _Batch:
         """Read proven rows with as few calls as that takes."""
         if not rows.size:
             return
+        everything = rows.size == len(self._values)
+        values = self._values.copy() if everything else [self._values[row] for row in rows.tolist()]
         try:
-            self._pieces.append((rows, self._parsed([self._values[row] for row in rows.tolist()])))
+            self._pieces.append((rows, self._parsed(values)))
             return
         except (pa.ArrowException, ValueError):
             pass

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from struct import Struct
 from typing import Any, Final
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +35,7 @@ from rocketpipe.pipeline.columns.byte_runs import (
 from rocketpipe.pipeline.columns.properties import PropertyTexts, key_lists
 from rocketpipe.record import compression
 from rocketpipe.record.codec import RecordView
+from rocketpipe.record.hot import checksums
 from rocketpipe.record.layout import (
     HOST_BITS,
     MAGIC_V1,
@@ -238,9 +238,7 @@ class Records:
         Raises:
             DamagedRecord: If one cannot be told, as a library is missing.
         """
-        stored = runs(self._buffer, self._body_at, self._body_bytes)
-        sums = np.fromiter(map(crc32, stored.to_pylist()), np.uint32, self.count)
-        doubtful = ((sums & 0x7FFFFFFF) != self._head["crc"]) | (self._sys_flag & COMPRESSED != 0)
+        doubtful = self._differ_from_their_sums() | (self._sys_flag & COMPRESSED != 0)
         found: dict[int, str] = {}
         for row in np.flatnonzero(doubtful).tolist():
             try:
@@ -378,11 +376,8 @@ class Records:
 
     def _body(self) -> pa.Array:
         bodies = runs(self._buffer, self._body_at, self._body_bytes)
-        stored = self._head["crc"]
-        # The checksum is a step for each record, but one in C; nothing else would notice a bit
-        # that flipped on the disk.
-        found = np.fromiter(map(crc32, bodies.to_pylist()), np.uint32, self.count)
-        for row in np.flatnonzero((found & 0x7FFFFFFF) != stored).tolist():
+        # Nothing else would notice a bit that flipped on the disk.
+        for row in np.flatnonzero(self._differ_from_their_sums()).tolist():
             if row not in self.lost:
                 self._read_body(row)  # which raises
         packed = self._packed()
@@ -397,6 +392,13 @@ class Records:
             is_lost[list(self.lost)] = True
             bodies = pc.if_else(pa.array(is_lost), pa.scalar(None, pa.binary()), bodies)
         return bodies
+
+    def _differ_from_their_sums(self) -> Mask:
+        """Whether each body, as it is stored, is another than it was."""
+        ends = self._body_at + self._body_bytes
+        found = np.frombuffer(checksums(self._buffer, self._body_at, ends), np.uint32)
+        differ: Mask = (found & 0x7FFFFFFF) != self._head["crc"]
+        return differ
 
     def _read_body(self, row: int) -> bytes:
         try:

@@ -99,6 +99,8 @@ class LogDirectory(Closing):
         self.confirmed = min(own.confirmed, checkpoint.confirmed) if own is not None else None
         self._complete_to = own.derived if own is not None else 0
         self._queues: dict[tuple[str, int], QueueView] = {}
+        #: Where the queue ended that was looked at last.
+        self._near = -1
         self._segment: tuple[int, DiskFile] | None = None
 
     def close(self) -> None:
@@ -187,7 +189,8 @@ class LogDirectory(Closing):
         if view is None:
             directory = self._layout.queue(topic, queue_id)
             tail = self._tail.get((topic, queue_id))
-            view = QueueView(self._disk, directory, self.confirmed, tail)
+            view = QueueView(self._disk, directory, self.confirmed, tail, self._near)
+            self._near = view.written
             if self.confirmed is None:
                 view.cut_where(lambda at: not self._is_whole(at))
             self._queues[topic, queue_id] = view

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,9 @@ _RAW: Final = np.dtype((np.void, ENTRY.itemsize))
 _FIRST_LOOK: Final = 16
 _FURTHER_LOOKS: Final = 4096
 
+#: Queues of a topic are often about as long: so far from the end of another one is looked next.
+_FIRST_STEP: Final = 64
+
 #: How much of a file a search reads at once: whole entries, about a page.
 _BLOCK_BYTES: Final = 200 * QUEUE_ENTRY_BYTES
 
@@ -48,8 +51,12 @@ class QueueView:
         directory: Path,
         confirmed: int | None,
         tail: tuple[Ints, Entries] | None = None,
+        near: int = -1,
     ) -> None:
-        """Look at a queue; ``tail`` are entries that the files may lack, and their offsets."""
+        """Look at a queue; ``tail`` are entries that the files may lack, and their offsets.
+
+        Its end is looked for ``near`` that of another one, if that is given.
+        """
         self._disk = disk
         self._directory = directory
         self._bases: list[int] = []
@@ -59,15 +66,15 @@ class QueueView:
         self._block: tuple[int, bytes] = (0, b"")
         self._is_searching = False
         with self._searching():
-            self._look(confirmed, tail)
+            self._look(confirmed, tail, near)
 
-    def _look(self, confirmed: int | None, tail: tuple[Ints, Entries] | None) -> None:
+    def _look(self, confirmed: int | None, tail: tuple[Ints, Entries] | None, near: int) -> None:
         self._list_files()
         self.first = self._bases[0] // QUEUE_ENTRY_BYTES if self._bases else 0
         # Until their end is found, every file counts as full.
         full = self._bases[-1] + self._file_bytes if self._bases else 0
         self._written = full // QUEUE_ENTRY_BYTES
-        self._written = self._end_of_files()
+        self._written = self._end_of_files(near)
         if confirmed is not None:
             self._written = self._bisect(lambda at, size: at + size > confirmed)
         self.end = self._written
@@ -107,7 +114,12 @@ class QueueView:
                     raise
                 del self._bases[0]  # the oldest go while this looks
 
-    def _end_of_files(self) -> int:
+    @property
+    def written(self) -> int:
+        """Where what may be shown of the files ends."""
+        return self._written
+
+    def _end_of_files(self, near: int) -> int:
         """Where zeros begin: entries are written in order, and none has a size of 0."""
         low, high = self.first, self.first
         for base in reversed(self._bases):
@@ -115,6 +127,13 @@ class QueueView:
                 low = base // QUEUE_ENTRY_BYTES
                 high = (base + self._file_bytes) // QUEUE_ENTRY_BYTES
                 break
+        step = _FIRST_STEP
+        while low <= near < high:
+            if self._entry(near)[1]:
+                low, near = near + 1, near + step
+            else:
+                high, near = near, near - step
+            step *= _FIRST_STEP
         while low < high:
             middle = (low + high) // 2
             if self._entry(middle)[1]:
@@ -304,6 +323,16 @@ def planned_entries(disk: Disk, directory: Path, start: int, end: int) -> Entrie
 def chosen(entries: Entries, kept: Mask) -> Entries:
     """Those of the entries that are marked."""
     return entries if kept.all() else entries.view(_RAW)[kept].view(ENTRY)
+
+
+def joined(pieces: Sequence[Entries]) -> Entries:
+    """Entries behind each other, which numpy would turn into this machine's order of bytes."""
+    return np.concatenate([piece.view(_RAW) for piece in pieces]).view(ENTRY)
+
+
+def in_order(entries: Entries, order: Ints) -> Entries:
+    """The entries in another order."""
+    return entries.view(_RAW)[order].view(ENTRY)
 
 
 def _blanks(count: int) -> Entries:

@@ -19,7 +19,7 @@ from rocketpipe.pipeline.columns.bad_messages import Unreadable, damaged_rows
 from rocketpipe.pipeline.columns.byte_runs import Ints
 from rocketpipe.pipeline.columns.records import DamagedRecord, Records
 from rocketpipe.pipeline.log.directory import LogDirectory
-from rocketpipe.pipeline.log.queue_view import NO_TAG_CODE, Entries, chosen
+from rocketpipe.pipeline.log.queue_view import NO_TAG_CODE, Entries, chosen, in_order, joined
 from rocketpipe.pipeline.planning.filters import RowFilter
 from rocketpipe.pipeline.planning.gaps import Gap
 from rocketpipe.pipeline.planning.ranges import QueueRange
@@ -30,6 +30,9 @@ from rocketpipe.store.queues.entries import BLANK_SIZE
 
 #: As much is read before it is decoded, or one record if that is longer.
 READ_BYTES: Final = 16 << 20
+
+#: Fewer are quicker than to put records into another order.
+_MANY_READS: Final = 100
 
 #: To read so much for nothing is quicker than to read twice.
 _MAX_BETWEEN: Final = 16 << 10
@@ -67,6 +70,9 @@ def read_together(
 ) -> Records | None:
     """The records of several short ranges at once, one range after the other.
 
+    Where that would be a great many reads they come in the order of the log, in which neighbours
+    of different queues are read together.
+
     None if they are too long for one buffer, or anything of them is missing or damaged: `read_log`
     says what it is.
 
@@ -78,11 +84,14 @@ def read_together(
     for part in parts:
         queue = part.queue
         pieces.append(directory.entries(queue.topic, queue.queue_id, part.start, part.end))
-    entries = np.concatenate(pieces)
+    entries = joined(pieces)
     if bool(((entries["size"] == BLANK_SIZE) | (entries["at"] < directory.log.first_offset)).any()):
         return None
     if hashes is not None:
         entries = chosen(entries, np.isin(entries["tag"], hashes))
+    at, _, apart = _breaks(entries, directory.log.segment_bytes)
+    if int(apart.sum()) > _MANY_READS:
+        entries = in_order(entries, np.argsort(at, kind="stable"))
     if len(_portions(entries, directory.log.segment_bytes)) != 1:
         return None
     # Nobody asks where they are in their queues unless something is wrong with them.

@@ -12,7 +12,7 @@ nothing but the arguments enters: the same batch is planned the same way after a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,11 +22,14 @@ from rocketpipe.model.route import MessageQueue
 #: Ranges share a task up to this part of what one may hold: a split one keeps its task alone.
 SHARED_BELOW: Final = 4
 
-#: What a message is taken for where its size is not known.
+#: What a message is taken for where nothing of its topic was measured.
 MESSAGE_BYTES: Final = 1024
 
 #: Of so many messages planners ask for the size: fewer are not worth a question.
 MEASURED_FROM: Final = 1000
+
+#: Of the queues of a topic that have fewer, but together so many, a few are asked for.
+MEASURED_OF_MANY: Final = 8
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,22 @@ class ReadPartition:
     addresses: Mapping[str, str]
 
 
+def to_measure(ranges: Iterable[QueueRange]) -> list[QueueRange]:
+    """Those whose bytes are worth a question, each for itself or for all that are like it."""
+    long: list[QueueRange] = []
+    short: dict[str, list[QueueRange]] = {}
+    for each in ranges:
+        if each.count >= MEASURED_FROM:
+            long.append(each)
+        else:
+            short.setdefault(each.queue.topic, []).append(each)
+    for of_topic in short.values():
+        if sum(each.count for each in of_topic) >= MEASURED_FROM:
+            of_topic.sort(key=lambda each: (-each.count, each.queue))
+            long += of_topic[:MEASURED_OF_MANY]
+    return long
+
+
 def plan(
     ranges: Iterable[QueueRange],
     sizes: Mapping[MessageQueue, int],
@@ -61,12 +80,13 @@ def plan(
 ) -> list[tuple[QueueRange, ...]]:
     """What each task reads: every offset of the ranges once, in the order of their queues.
 
-    ``sizes`` has the bytes of a range by its queue; one that is not there is guessed.
+    ``sizes`` has the bytes of a range by its queue; one that is not there is guessed by those of
+    its topic.
     """
     ordered = sorted(
         (each for each in ranges if each.count > 0), key=lambda each: (each.queue, each.start)
     )
-    weights = [max(1, sizes.get(each.queue, each.count * MESSAGE_BYTES)) for each in ordered]
+    weights = _weights(ordered, sizes)
     most = max(1, min(max_bytes, sum(weights) // max(1, min_partitions)))
     shared = max(1, min(most, max_bytes // SHARED_BELOW))
     pieces = [
@@ -75,6 +95,20 @@ def plan(
         for piece in _split(whole, weight, most)
     ]
     return list(_packed(pieces, shared))
+
+
+def _weights(ranges: Sequence[QueueRange], sizes: Mapping[MessageQueue, int]) -> list[int]:
+    """The bytes of each range, as far as they are known."""
+    measured: dict[str, tuple[int, int]] = {}
+    for each in ranges:
+        if each.queue in sizes:
+            count, size = measured.get(each.queue.topic, (0, 0))
+            measured[each.queue.topic] = (count + each.count, size + sizes[each.queue])
+    weights = []
+    for each in ranges:
+        count, size = measured.get(each.queue.topic, (1, MESSAGE_BYTES))
+        weights.append(max(1, sizes.get(each.queue, each.count * size // count)))
+    return weights
 
 
 def _split(whole: QueueRange, weight: int, most: int) -> Iterator[tuple[QueueRange, int]]:

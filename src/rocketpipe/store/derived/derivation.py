@@ -15,18 +15,20 @@ twins; see ``rocketpipe.compiled``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rocketpipe import compiled
+from rocketpipe.errors import RecordError
 from rocketpipe.model.flags import TRANSACTION_BITS, Transaction
 from rocketpipe.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.record.hot import split, tag_code
 from rocketpipe.record.layout import SEAL_BYTES
+from rocketpipe.store.errors import RecordCorrupt
 from rocketpipe.store.index.entries import INDEX_KEY, key_hashes
 from rocketpipe.store.log.puts import Appended
-from rocketpipe.store.log.records import is_sealed, value_of
+from rocketpipe.store.log.records import check_record, is_sealed, value_of
 from rocketpipe.store.queues.entries import queue_entry
 
 _PREPARED: Final = int(Transaction.PREPARED)
@@ -82,6 +84,35 @@ def queue_code(
         if level.isdigit() and int(level) > 0 and level_delays_ms:
             return stored_ms + level_delays_ms[min(int(level), len(level_delays_ms)) - 1]
     return tag_code(properties)
+
+
+def known_record(
+    record: bytes,
+    at: LogOffset,
+    topic_of: Callable[[bytes], str],
+    check: Callable[[str, int], None],
+) -> Appended:
+    """Check a record of the log, and give of it what the appender would have told.
+
+    ``topic_of`` reads a topic's name, ``check`` refuses a queue that cannot be.
+
+    Raises:
+        RecordCorrupt: It is not as it was written.
+    """
+    try:
+        head, _, topic_at, topic_end, properties_at, end = check_record(record, at)
+        topic = topic_of(record[topic_at:topic_end])
+        if is_queued(head[7]):
+            check(topic, head[3])
+    except RecordError as error:
+        raise RecordCorrupt(at, error.reason) from error
+    except ValueError as error:
+        raise RecordCorrupt(at, str(error)) from error
+    if is_sealed(record):
+        end -= SEAL_BYTES
+    return Appended(
+        at, len(record), head[5], head[10], topic, head[3], head[7], record[properties_at:end]
+    )
 
 
 def derive(

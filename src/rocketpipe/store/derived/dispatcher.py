@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, Protocol
 
-from rocketpipe.errors import RecordError, StoreError
+from rocketpipe.errors import StoreError
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.model.properties import read_text
-from rocketpipe.record.layout import SEAL_BYTES, SIZE_AND_MAGIC
+from rocketpipe.record.layout import SIZE_AND_MAGIC
 from rocketpipe.store.derived.derivation import (
     Arrival,
     Derivation,
@@ -23,8 +23,10 @@ from rocketpipe.store.derived.derivation import (
     derive_bytes,
     is_indexed,
     is_queued,
+    known_record,
     queue_code,
 )
+from rocketpipe.store.derived.prepared import Prepared
 from rocketpipe.store.derived.undispatched import UndispatchedRecords
 from rocketpipe.store.errors import QueueDamaged, RecordCorrupt
 from rocketpipe.store.index.entries import key_hashes
@@ -32,7 +34,7 @@ from rocketpipe.store.index.key_index import KeyIndex
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog
 from rocketpipe.store.log.end import next_whole
 from rocketpipe.store.log.puts import Appended
-from rocketpipe.store.log.records import check_record, is_sealed, known_run, whole_records
+from rocketpipe.store.log.records import is_sealed, known_run, whole_records
 from rocketpipe.store.queues.entries import queue_entry
 from rocketpipe.store.queues.queue_repair import Queued, walk_past_damage
 from rocketpipe.store.queues.queue_set import QueueSet, check_name
@@ -161,23 +163,41 @@ class Dispatcher:
                 try:
                     for upto, records in self._following(positions.dispatched, end, stop):
                         derived = self._derived(records, positions.dispatched)
-                        self._note(derived)
-                        positions.dispatched = LogOffset(upto)
+                        self._dispatch(derived, upto)
                         count += derived.records
-                        if self._queues.pending_bytes >= MOST_PENDING_BYTES:
-                            self._queues.flush_pending()
-                        elif self._queues.pending_bytes >= PENDING_BYTES:
-                            self._queues.flush_some()
                     break
                 except RecordCorrupt as damage:
                     self._pass_over(damage, end)
             self.damage = None
         finally:
+            # At once: as long as much is kept, nothing new is.
+            self.fresh.passed(positions.dispatched)
             self._reached(positions.dispatched)
         if not self._deferred:
             self._queues.flush_pending()
             self._index.flush_pending()
         return count
+
+    def take(self, prepared: Prepared) -> bool:
+        """Dispatch what was derived beforehand; False if it is not what comes next.
+
+        Raises:
+            DiskError: The derived files cannot be written.
+        """
+        positions = self._positions
+        if prepared.start != positions.dispatched or prepared.end > positions.confirmed:
+            return False
+        self._dispatch(prepared.derived, prepared.end)
+        self._reached(positions.dispatched)
+        return True
+
+    def _dispatch(self, derived: Derivation, upto: int) -> None:
+        self._note(derived)
+        self._positions.dispatched = LogOffset(upto)
+        if self._queues.pending_bytes >= MOST_PENDING_BYTES:
+            self._queues.flush_pending()
+        elif self._queues.pending_bytes >= PENDING_BYTES:
+            self._queues.flush_some()
 
     def _following(
         self, at: int, end: int, stop: int
@@ -287,23 +307,12 @@ class Dispatcher:
 
     def _known(self, record: bytes, at: LogOffset) -> Appended:
         """Check a record of the log, and give of it what the appender would have told."""
-        try:
-            head, _, topic_at, topic_end, properties_at, end = check_record(record, at)
-            raw_topic = record[topic_at:topic_end]
-            topic = self._topic(raw_topic)
-            if is_queued(head[7]):
-                if self._queues.queue(topic, head[3]) is None:
-                    check_name(topic, head[3])
-                self._named[raw_topic] = topic
-        except RecordError as error:
-            raise RecordCorrupt(at, error.reason) from error
-        except ValueError as error:
-            raise RecordCorrupt(at, str(error)) from error
-        if is_sealed(record):
-            end -= SEAL_BYTES
-        return Appended(
-            at, len(record), head[5], head[10], topic, head[3], head[7], record[properties_at:end]
-        )
+        return known_record(record, at, self._topic, self._check_queue)
+
+    def _check_queue(self, topic: str, queue_id: int) -> None:
+        if self._queues.queue(topic, queue_id) is None:
+            check_name(topic, queue_id)
+        self._named[topic.encode()] = topic
 
     def _derived(self, records: Sequence[Appended] | bytes, at: int) -> Derivation:
         """What follows from records, or from their bytes, which lie at ``at`` of the log."""

@@ -38,9 +38,9 @@ class UndispatchedRecords:
         """Keep what an append wrote between two offsets, unless too much is kept already."""
         self._add(start, end, [each for group in placed for each in group])
 
-    def add_bytes(self, start: int, data: bytes) -> None:
-        """The same of whole records as they lie in the log."""
-        self._add(start, start + len(data), data)
+    def add_bytes(self, start: int, data: bytes, end: int) -> None:
+        """The same of whole records as they lie in the log; a filler may be behind them."""
+        self._add(start, end, data)
 
     def _add(self, start: int, end: int, records: list[Appended] | bytes) -> None:
         if not self.is_full:
@@ -51,16 +51,13 @@ class UndispatchedRecords:
     def take(self, start: int, upto: int) -> tuple[int, list[Appended] | bytes] | None:
         """Give what was appended from ``start`` on, and where the last record of it ends.
 
-        ``None`` if those are not here, or end behind ``upto``. They go when records behind them
-        are asked for.
+        ``None`` if those are not here, or end behind ``upto``. They stay, so that they can be asked
+        for again, until they are `passed`.
         """
-        appends = self._appends
-        while appends and appends[0][0] < start:
-            first, last, _ = appends.popleft()
-            self._bytes -= last - first
+        self.passed(start)
         end = start
         records: list[Appended] = []
-        for first, last, those in appends:
+        for first, last, those in self._appends:
             if first != end or last > upto or len(records) >= _MANY:
                 break
             if isinstance(those, bytes):
@@ -70,6 +67,13 @@ class UndispatchedRecords:
             records += those
             end = last
         return (end, records) if records else None
+
+    def passed(self, offset: int) -> None:
+        """Let go of what begins before an offset: all that was, is dispatched."""
+        appends = self._appends
+        while appends and appends[0][0] < offset:
+            first, last, _ = appends.popleft()
+            self._bytes -= last - first
 
     def forget(self) -> None:
         """Have everything read from the log: for a log that is changed by others than appends."""

@@ -80,7 +80,8 @@ class Encoded(NamedTuple):
     """What to write for some groups, and what will be true once it is written."""
 
     chunks: list[Chunk]
-    #: None where whoever encoded it knows itself: then there is one chunk, with no filler in it.
+    #: None where whoever encoded it knows itself: then each chunk but the last ends in a filler,
+    #: and there is no other.
     placed: list[list[Appended]] | None
     #: Where the log will end, and where its last record will start.
     end: int

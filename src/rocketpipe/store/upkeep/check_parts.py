@@ -23,7 +23,7 @@ from rocketpipe.model.group import DELAYS_MS
 from rocketpipe.model.offsets import LogOffset
 from rocketpipe.record import checksum
 from rocketpipe.record.codec import RecordView
-from rocketpipe.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
+from rocketpipe.record.layout import SIZE_AND_MAGIC
 from rocketpipe.store.errors import OddSegment
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout
@@ -31,7 +31,7 @@ from rocketpipe.store.log.batch_mark import read_mark
 from rocketpipe.store.upkeep.check import Marks, RecordCheck, check_checkpoint, stopped_in_order
 from rocketpipe.store.upkeep.findings import Kind, Report
 from rocketpipe.store.upkeep.index_check import IndexCheck, IndexEntry, index_files
-from rocketpipe.store.upkeep.log_scan import Gap, LogFiles, log_of, scan
+from rocketpipe.store.upkeep.log_scan import Gap, LogFiles, is_full, log_of, scan
 from rocketpipe.store.upkeep.queue_check import Queue, QueueCheck
 from rocketpipe.store.upkeep.timer_check import TimerCheck
 
@@ -209,7 +209,7 @@ def check_segment(
                 _note(part, int(item.at), item.record)
                 records.record(int(item.at), item.record)
                 at = int(item.at) + len(item.record)
-        if part.tail is None and not part.is_end and not _is_full(files, at, end):
+        if part.tail is None and not part.is_end and not is_full(files, at, end):
             part.tail = Gap(LogOffset(at), _UNWRITTEN, None, LogOffset(at))
         against.finish()
         against.look_at(late)
@@ -386,14 +386,6 @@ def _group_at(files: LogFiles, base: int) -> tuple[int, int] | None:
         return None
     group = read_mark(record, sealed=checksum.is_sealed(record))
     return group if group is not None and group[0] < base else None
-
-
-def _is_full(files: LogFiles, at: int, end: int) -> bool:
-    """Whether nothing is to follow in a segment that has been read up to a place."""
-    if end - at < SIZE_AND_MAGIC.size:
-        return True
-    size, magic = SIZE_AND_MAGIC.unpack(files.read(at, SIZE_AND_MAGIC.size))
-    return bool(magic == BLANK_MAGIC and size == end - at)
 
 
 def _leading_into(plan: Plan, base: int, index: Sequence[IndexPart]) -> list[tuple[Path, Walk]]:

@@ -169,14 +169,15 @@ def drop_log(config: StoreConfig, disk: Disk) -> None:
 
 
 def remove_derived(disk: Disk, layout: StoreLayout, kept: frozenset[Path] = frozenset()) -> None:
-    """Remove what follows from the log, but some files of queues.
+    """Remove what follows from the log, but some files.
 
     Raises:
         DiskError: A file cannot be removed.
     """
     for directory in (layout.sums, layout.index, layout.timer):
         for name in _names(disk, directory):
-            remove(disk, directory / name)
+            if directory / name not in kept:
+                remove(disk, directory / name)
     if layout.sums.name in disk.names(layout.root):
         disk.sync_directory(layout.sums)
     for _, directory in queues_on_disk(disk, layout):

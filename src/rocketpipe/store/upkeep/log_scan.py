@@ -225,6 +225,14 @@ def scan(
                 break
 
 
+def is_full(files: LogFiles, at: int, end: int) -> bool:
+    """Whether nothing is to follow in a segment that has been read up to a place."""
+    if end - at < SIZE_AND_MAGIC.size:
+        return True
+    size, magic = SIZE_AND_MAGIC.unpack(files.read(at, SIZE_AND_MAGIC.size))
+    return bool(magic == BLANK_MAGIC and size == end - at)
+
+
 def next_record(files: LogFiles, start: int, stop: int) -> LogOffset | None:
     """Find the first whole record at or behind ``start`` that lies where it says it does."""
     at = start

@@ -12,7 +12,7 @@ take the store's lock.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from rocketpipe.record.codec import RecordView
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.derived.derivation import Arrival
 from rocketpipe.store.derived.dispatcher import OnArrival
+from rocketpipe.store.derived.prepared import Prepared, portions, remove_prepared
 from rocketpipe.store.errors import RecordCorrupt, StoreDamaged
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.layout import StoreLayout, offset_of
@@ -43,6 +44,7 @@ from rocketpipe.store.upkeep.cutting import (
 )
 from rocketpipe.store.upkeep.log_scan import Gap, LogFiles, Scanned, log_of, scan
 from rocketpipe.store.upkeep.queue_check import last_files_of_expired, queues_on_disk
+from rocketpipe.store.upkeep.rebuild_parts import DerivesSegments, RebuildPlan
 
 _NO_HOST = bytes(8)
 
@@ -57,6 +59,13 @@ class _ArrivalCount:
 
     def tell(self, arrivals: Sequence[Arrival]) -> None:
         self.count += len(arrivals)
+
+    def counted(self, prepared: Iterable[Prepared]) -> Iterator[Prepared]:
+        """Count those that are brought to the queues without being told of."""
+        for each in prepared:
+            yield each
+            # Who takes one asks for the next; one that is not taken is the last.
+            self.count += sum(len(run.entries) for run in each.derived.runs) // QUEUE_ENTRY_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +187,15 @@ def export_range(
     return count
 
 
-def rebuild_derived(config: StoreConfig, disk: Disk, clock: Clock) -> int:
+def rebuild_derived(
+    config: StoreConfig, disk: Disk, clock: Clock, derives: DerivesSegments | None = None
+) -> int:
     """Make queues, index and timer anew from the log; gives the number of records.
 
     Queues of which the log has no message any more keep their last file, and so their offsets.
     File sizes stay as they are. It may be interrupted: the next opening of the store goes on.
+    ``derives`` reads the segments, many at a time if it likes, before anything is changed; without
+    it they are read one after the other when everything else is done.
 
     Raises:
         StoreLocked: the store is in use.
@@ -194,16 +207,28 @@ def rebuild_derived(config: StoreConfig, disk: Disk, clock: Clock) -> int:
     with locked(disk, layout) as marks:
         with log_of(disk, layout) as files:
             kept = frozenset(last_files_of_expired(disk, layout, files.first_offset))
+            bases = list(files.bases)
+        parts: list[Path] = []
+        if derives is not None:
+            disk.make_directory(layout.sums)
+            remove_prepared(disk, layout.sums)
+            try:
+                names = derives(RebuildPlan.of(config), bases)
+                parts = [layout.sums / name for name in names]
+            except BaseException:
+                remove_prepared(disk, layout.sums)
+                raise
         # From here on a start is one after a crash, which looks at what there is.
         marks.begin(os.getpid())
         if read_checkpoint(disk, layout.checkpoint).own is None:
             # RocketMQ's has times, by which it would take queues for complete.
             remove(disk, layout.checkpoint)
             disk.sync_directory(config.root)
-        remove_derived(disk, layout, kept)
+        remove_derived(disk, layout, kept.union(parts))
         replicated = is_replica(disk, layout)
     arrivals = _ArrivalCount()
-    _open_once(config, disk, clock, arrivals, replicated=replicated)
+    prepared = arrivals.counted(portions(disk, parts))
+    _open_once(config, disk, clock, arrivals, replicated=replicated, prepared=prepared)
     return arrivals.count
 
 
@@ -214,6 +239,7 @@ def _open_once(
     on_arrival: OnArrival | None = None,
     *,
     replicated: bool,
+    prepared: Iterable[Prepared] = (),
 ) -> None:
     """Have an opening do what is left: of a replica it shows no more than was confirmed."""
     MessageStore.open(
@@ -224,6 +250,7 @@ def _open_once(
         on_arrival=on_arrival,
         threads=False,
         replicated=replicated,
+        prepared=prepared,
     ).close()
 
 

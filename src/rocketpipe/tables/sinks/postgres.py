@@ -285,9 +285,13 @@ class PostgresSink:
         return known is not None and is_done(known)
 
     def clear(self) -> int:
-        """Remove the tables of tasks that are in no list; what is wrong with that can wait."""
+        """Remove the tables of tasks that are in no list; what is wrong with that can wait.
+
+        Of a task that was killed the server may not know yet, and keeps its table locked.
+        """
         from psycopg import sql
 
+        removed = 0
         try:
             with self._database.opened() as connection:
                 left = fetched(
@@ -301,9 +305,14 @@ class PostgresSink:
                 )
                 connection.execute("SET lock_timeout = '1s'")
                 for (name,) in left:
-                    quoted = self._name.beside(name).quoted
-                    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(quoted))
+                    going = self._name.beside(name)
+                    try:
+                        with self._database.explained():
+                            drop = sql.SQL("DROP TABLE IF EXISTS {}").format(going.quoted)
+                            connection.execute(drop)
+                        removed += 1
+                    except DatabaseAway as error:
+                        log.info("left for later table=%s reason=%s", going, error)
         except TableError as error:
             log.info("left for later table=%s reason=%s", self, error)
-            return 0
-        return len(left)
+        return removed

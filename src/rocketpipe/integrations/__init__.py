@@ -1,0 +1,1 @@
+"""Other people's frameworks on RocketPipe: each an extra, imported only when used."""

@@ -1,0 +1,139 @@
+"""Fetches for the consumers of one channel, as many as they may have in hand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from rocketpipe import RocketPipeError
+from rocketpipe.errors import ConnectionLost
+from rocketpipe.integrations.kombu.envelope import NotKombus, Payload, due_ms, unpacked
+from rocketpipe.integrations.kombu.holding import Held
+from rocketpipe.integrations.kombu.link import POPPED, SOON_MS, Link
+
+log = logging.getLogger(__name__)
+
+#: How long one question waits; who cancels a consumer waits for nobody.
+WAIT_MS: Final = 10_000
+#: How often topics are looked for while a queue has none.
+LOOK_S: Final = 1.0
+#: How long brokers may be away before the connection counts as lost.
+PATIENCE_S: Final = 10.0
+AGAIN_S: Final = 0.5
+
+Deliver = Callable[[str, Payload, Held], None]
+Fail = Callable[[BaseException], object]
+
+
+class Fetching:
+    """Asks for the messages of some queues while there is room for them."""
+
+    def __init__(self, link: Link, room: Callable[[], int], deliver: Deliver, fail: Fail) -> None:
+        """``room`` says how many more the channel may be given; both others are called here."""
+        self._link = link
+        self._room = room
+        self._deliver = deliver
+        self._fail = fail
+        self._queues: list[str] = []
+        self._has_room = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._turn = 0
+
+    # From any thread
+
+    def add(self, queue: str) -> None:
+        """Fetch from this queue as well."""
+        if queue not in self._queues:
+            self._queues = [*self._queues, queue]
+        self._link.tell(self._begin)
+
+    def remove(self, queue: str) -> None:
+        """Fetch from this queue no longer; what is asked for already is given back."""
+        self._queues = [each for each in self._queues if each != queue]
+
+    def look(self) -> None:
+        """Look again whether there is room."""
+        if not self._has_room.is_set():
+            self._link.tell(self._has_room.set)
+
+    def stop(self) -> None:
+        """Fetch nothing more."""
+        self._queues = []
+        self.look()
+
+    # On the loop
+
+    def _begin(self) -> None:
+        self._has_room.set()
+        if self._task is None and self._queues:
+            self._task = self._link.spawn(self._run())
+
+    async def _run(self) -> None:
+        failing_since_s: float | None = None
+        while self._queues:
+            room = self._room()
+            if room <= 0:
+                self._has_room.clear()
+                if self._room() <= 0 and self._queues:
+                    await self._has_room.wait()
+                continue
+            self._has_room.set()
+            try:
+                await self._fetch(room)
+                failing_since_s = None
+            except Exception as error:
+                now_s = time.monotonic()
+                if failing_since_s is None:
+                    failing_since_s = now_s
+                    log.warning("nothing received: %s", error)
+                passes = isinstance(error, RocketPipeError) and (
+                    error.retryable or error.stale_route
+                )
+                if not passes or now_s - failing_since_s > PATIENCE_S:
+                    # Whatever it is: Celery connects anew, and says so.
+                    lost = ConnectionLost(self._link.name_servers, f"nothing received: {error}")
+                    lost.__cause__ = error
+                    self._fail(lost)
+                    break
+                await asyncio.sleep(AGAIN_S)
+        self._task = None
+
+    async def _fetch(self, room: int) -> None:
+        by_topic = await self._by_topic()
+        if not by_topic:
+            await asyncio.sleep(LOOK_S)
+            return
+        for held in await self._link.receive(list(by_topic), min(room, POPPED), WAIT_MS):
+            await self._take(by_topic[held.message.topic], held)
+
+    async def _by_topic(self) -> dict[str, str]:
+        """Queues by their topics, another queue first each time."""
+        queues = self._queues
+        self._turn += 1
+        turn = self._turn % max(1, len(queues))
+        return {
+            topic: queue
+            for queue in queues[turn:] + queues[:turn]
+            for topic in await self._link.topics_of(queue)
+        }
+
+    async def _take(self, queue: str, held: Held) -> None:
+        if queue not in self._queues:
+            await self._link.holding.give_back([held])
+            return
+        try:
+            message = unpacked(held.message.body)
+        except NotKombus as error:
+            # It comes again, and again, until it is among the dead letters.
+            log.error("not consumed queue=%s message=%s %s", queue, held.message.message_id, error)
+            self._link.holding.let_go(held)
+            return
+        at_ms = due_ms(message)
+        if at_ms is not None and at_ms > time.time() * 1000 + SOON_MS:
+            await self._link.send_on(queue, held, message)
+            return
+        message["properties"]["delivery_info"]["redelivered"] = held.message.reconsume_times > 0
+        self._deliver(queue, message, held)
