@@ -72,4 +72,5 @@ def test_without_the_extra_one_line_says_what_to_install(absent: str) -> None:
         "    print(error)\n"
     )
     done = run(program, absent)
-    assert done.stdout == f"{absent} is not installed: pip install 'rocketpipe[arrow]'\n"
+    said = f"no {absent} here: install the extra rocketpipe[arrow] (pip install pyarrow numpy)\n"
+    assert done.stdout == said

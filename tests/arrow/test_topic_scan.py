@@ -232,6 +232,37 @@ def test_engines_hand_down_columns_and_conditions(closed_store: Path, read: Read
     ).fetchall() == [(59,)]
 
 
+def test_conditions_that_are_handed_down_mean_what_they_mean_to_duckdb(
+    tmp_path: Path, unpack_golden: Callable[..., Path]
+) -> None:
+    store = unpack_golden("5.5.0-stop", tmp_path)
+    topic = scan("orders", log=store, decode="json", schema="n INT, s STRUCT<a: INT>")
+    whole = topic.to_table()
+    assert whole.num_rows == topic.count() == 340
+    for condition in (
+        "tags IN ('paid', 'created')",
+        "tags LIKE 'p%'",
+        "tags IS NULL",
+        "queue_id BETWEEN 1 AND 2",
+        "queue_offset % 7 = 3",
+        "queue_id = 1 OR tags = 'paid'",
+        "queue_id <> 1 AND queue_offset NOT IN (1, 2, 3)",
+        "queue_offset = 5 AND queue_id IN (0, 3)",
+        "queue_offset < 10 AND queue_offset > 10",
+        "store_timestamp > (SELECT median(store_timestamp) FROM whole)",
+        "store_timestamp = (SELECT min(store_timestamp) FROM whole)",
+        "store_timestamp >= TIMESTAMPTZ '2026-11-15 15:50:52.1+00'",
+        "broker = 'elsewhere'",
+        "len(keys) > 1",
+        "s.a IS NULL AND NOT (queue_id = 0)",
+        "sys_flag IN (0, 1, NULL)",
+        "properties['TAGS'] = 'paid'",
+    ):
+        query = f"SELECT queue_id, queue_offset, tags FROM {{}} WHERE {condition} ORDER BY ALL"
+        found = duckdb.sql(query.format("topic")).fetchall()
+        assert found == duckdb.sql(query.format("whole")).fetchall(), condition
+
+
 def test_what_datasets_have_is_answered_here_and_never_by_the_empty_base(
     closed_store: Path,
 ) -> None:

@@ -59,7 +59,7 @@ def __getattr__(name: str) -> object:
         if error.name is None or error.name.partition(".")[0] not in ("numpy", "pyarrow"):
             raise
         raise ArrowMissing(
-            f"{error.name} is not installed: pip install 'rocketpipe[arrow]'"
+            f"no {error.name} here: install the extra rocketpipe[arrow] (pip install pyarrow numpy)"
         ) from error
     globals()[name] = value
     return value

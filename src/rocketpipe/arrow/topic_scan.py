@@ -1,7 +1,7 @@
 """A topic as an Arrow dataset: what it held when it was looked at, read as often as is asked.
 
 `scan` looks once: it finds the queues, and how far they reach. Every read after that gives the same
-messages, none that came later, queue by queue in their order; so an engine may read twice, or a
+messages, none that came later, those of a queue in their order; so an engine may read twice, or a
 query join a topic with itself. What retention removes meanwhile is missed loudly. `refreshed` looks
 again.
 
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
+from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -25,13 +27,16 @@ import pyarrow.dataset as ds
 
 from rocketpipe.arrow.arguments import Place, Request, Some, in_python, request
 from rocketpipe.arrow.conditions import columns_of, narrowed
+from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.pipeline.columns.rows import SCHEMA, check_columns, schema_of
+from rocketpipe.pipeline.log.reading import READ_BYTES
 from rocketpipe.pipeline.open_offsets import open_offsets
 from rocketpipe.pipeline.options.decoding import Decode
-from rocketpipe.pipeline.options.read import DEFAULT_BATCH_ROWS, OnBadMessage
+from rocketpipe.pipeline.options.read import DEFAULT_BATCH_ROWS, OnBadMessage, ReadOptions
 from rocketpipe.pipeline.planning.filters import RowFilter
 from rocketpipe.pipeline.planning.gaps import OnGap
-from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition
+from rocketpipe.pipeline.planning.offset_reader import OffsetReader
+from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition, abreast
 from rocketpipe.pipeline.present import in_time, present_ranges
 from rocketpipe.pipeline.reading import read_part
 from rocketpipe.remoting.tls_settings import TlsSettings
@@ -40,6 +45,12 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+#: So much is aimed at for a turn, of what is read at once.
+_TURN_BYTES: Final = READ_BYTES * 3 // 4
+#: Of so many messages of so many queues it is looked how long they are.
+_SAMPLED: Final = 100
+#: Parts of queues that are planned at once.
+_AT_ONCE: Final = 10_000
 #: Batches that Arrow's scanner has in hand beside the one that is asked for.
 _AHEAD: Final = 1
 
@@ -136,6 +147,8 @@ class TopicScan(ds.Dataset):  # type: ignore[misc]
             with closing(open_offsets(asked.options)) as places:
                 self._ranges = tuple(present_ranges(places, asked.options, asked.wanted))
                 self._addresses: Mapping[str, str] = dict(places.addresses())
+                #: In one turn of the queues, where the log is read.
+                self._turn_rows = _turn_rows(places, self._ranges, asked.options)
 
     @property
     def schema(self) -> pa.Schema:
@@ -320,9 +333,29 @@ class TopicScan(ds.Dataset):  # type: ignore[misc]
                 ranges = [
                     cut for each in ranges if (cut := in_time(places, each, wanted)).count > 0
                 ]
-        if ranges:
-            part = ReadPartition(tuple(ranges), self._addresses)
-            yield from read_part(part, options, target, wanted)
+        if options.path is None:
+            if ranges:
+                part = ReadPartition(tuple(ranges), self._addresses)
+                yield from read_part(part, options, target, wanted)
+            return
+        options = replace(options, batch_rows=self._turn_rows)
+        in_turns = abreast(ranges, self._turn_rows)
+        while some := tuple(islice(in_turns, _AT_ONCE)):
+            yield from read_part(ReadPartition(some, {}), options, target, wanted)
+
+
+def _turn_rows(places: OffsetReader, ranges: Sequence[QueueRange], options: ReadOptions) -> int:
+    """How many messages of about their length are read and decoded at once."""
+    if options.path is None:
+        return options.batch_rows
+    middles = [
+        QueueRange(each.queue, QueueOffset(middle), QueueOffset(min(middle + _SAMPLED, each.end)))
+        for each in ranges[:_SAMPLED]
+        if (middle := (each.start + each.end) // 2) < each.end
+    ]
+    count = sum(each.count for each in middles)
+    length = max(1, sum(places.sizes(middles).values()) // max(1, count))
+    return max(1, min(options.batch_rows, _TURN_BYTES // length))
 
 
 _PLACE: Final = pa.schema([SCHEMA.field("queue_offset")])

@@ -15,6 +15,7 @@ from rocketpipe.pipeline.planning.ranges import (
     MEASURED_OF_MANY,
     QueueRange,
     ReadPartition,
+    abreast,
     plan,
     to_measure,
 )
@@ -124,3 +125,18 @@ def test_every_offset_is_read_once_however_it_is_planned(
     shuffled = list(ranges)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     assert plan(shuffled, sizes, max_bytes=max_bytes, min_partitions=least) == planned
+
+
+def test_queues_take_turns_and_no_offset_is_lost() -> None:
+    ranges = [span("orders", 0, 10, 110), span("orders", 1, 0, 7), span("orders", 2, 5, 55)]
+    pieces = list(abreast(ranges, 40))
+    for whole in ranges:
+        own = [each for each in pieces if each.queue == whole.queue]
+        assert [own[0].start, *(each.end for each in own)] == [
+            *(each.start for each in own),
+            whole.end,
+        ]
+    assert [each.queue.queue_id for each in pieces] == [0, 1, 2] * 4
+    assert max(each.count for each in pieces) == 25
+    assert list(abreast([], 40)) == []
+    assert list(abreast(ranges, 1000)) == ranges

@@ -97,6 +97,20 @@ def plan(
     return list(_packed(pieces, shared))
 
 
+def abreast(ranges: Sequence[QueueRange], most: int) -> Iterator[QueueRange]:
+    """The same offsets, cut so that queues take turns of at most about so many messages.
+
+    What was stored at about the same time comes together then, and is read from the log at once.
+    """
+    turns = -(-sum(each.count for each in ranges) // max(1, most))
+    for turn in range(turns):
+        for each in ranges:
+            start = each.start + each.count * turn // turns
+            end = each.start + each.count * (turn + 1) // turns
+            if start < end:
+                yield QueueRange(each.queue, QueueOffset(start), QueueOffset(end))
+
+
 def _weights(ranges: Sequence[QueueRange], sizes: Mapping[MessageQueue, int]) -> list[int]:
     """The bytes of each range, as far as they are known."""
     measured: dict[str, tuple[int, int]] = {}
