@@ -78,23 +78,30 @@ def signature(app: Celery, name: str, *args: Any) -> Any:
     return app.signature(f"{celery_tasks.__name__}.{name}", args)
 
 
-@pytest.mark.parametrize("pool", ["solo", "threads", "prefork"])
-def test_workers_of_every_pool_run_tasks(servers: Servers, tmp_path: Path, pool: str) -> None:
+def run_tasks(app: Celery) -> None:
+    """Have tasks run at once, from inside of others, and later."""
+    results = [call(app, "add", number, number) for number in range(20)]
+    assert [each.get(timeout=PATIENCE_S) for each in results] == [2 * n for n in range(20)]
+    assert call(app, "spread", 3).get(timeout=PATIENCE_S) == [True] * 3
+    before_s = time.time()
+    ran_s = call(app, "moment", countdown=1).get(timeout=PATIENCE_S)
+    assert ran_s >= before_s + 1
+
+
+@pytest.mark.parametrize("pool", ["solo", "threads"])
+def test_workers_of_one_process_run_tasks(servers: Servers, tmp_path: Path, pool: str) -> None:
     with working(servers, tmp_path, "-P", pool, "-c", "2") as app:
-        results = [call(app, "add", number, number) for number in range(20)]
-        assert [each.get(timeout=PATIENCE_S) for each in results] == [2 * n for n in range(20)]
-        # A task that sends tasks does so with a client of its process's own.
-        assert call(app, "spread", 3).get(timeout=PATIENCE_S) == [True] * 3
-        before_s = time.time()
-        ran_s = call(app, "moment", countdown=1).get(timeout=PATIENCE_S)
-        assert ran_s >= before_s + 1
+        run_tasks(app)
 
 
-def test_a_worker_is_looked_at_and_told_and_heard(servers: Servers, tmp_path: Path) -> None:
+def test_a_worker_of_several_processes_runs_tasks_and_is_told_and_heard(
+    servers: Servers, tmp_path: Path
+) -> None:
     results = tmp_path / "results"
     results.mkdir()
-    flags = ("-P", "threads", "-c", "2", "-E", "-B", "-s", str(tmp_path / "schedule"))
+    flags = ("-P", "prefork", "-c", "2", "-E", "-B", "-s", str(tmp_path / "schedule"))
     with working(servers, tmp_path, *flags, backend=results.as_uri()) as app:
+        run_tasks(app)
         look = app.control.inspect(["w1@here"], timeout=PATIENCE_S)
         assert look.ping() == {"w1@here": {"ok": "pong"}}
         (queue,) = look.active_queues()["w1@here"]

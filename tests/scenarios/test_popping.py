@@ -116,6 +116,27 @@ async def test_what_is_acknowledged_never_comes_again_and_the_rest_does(tmp_path
             await consumer.ack(got[5])
 
 
+async def test_topics_that_are_named_come_in_that_order(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as servers:
+        for topic in ("low", "high", "other"):
+            await send(servers.name_server, b"%s 1" % topic.encode(), topic=topic)
+        async with SimpleConsumer(servers.name_server, group="g") as consumer:
+            for topic in ("low", "high", "other"):
+                await consumer.subscribe(topic)
+            with pytest.raises(ValueError, match="'none' is not subscribed to"):
+                await consumer.receive(topics=["none"])
+            for expected in (b"high 1", b"low 1"):
+                (got,) = await consumer.receive(max_messages=1, topics=["high", "low"])
+                assert got.body == expected
+            waiting = asyncio.create_task(consumer.receive(topics=["high", "low"]))
+            await asyncio.sleep(0)
+            await send(servers.name_server, b"low 2", topic="low")
+            (got,) = await waiting
+            assert got.body == b"low 2"
+            (left,) = await consumer.receive(max_messages=1)
+            assert left.body == b"other 1"
+
+
 async def test_a_receive_waits_and_tags_and_expressions_choose(tmp_path: Path) -> None:
     async with cluster(tmp_path) as servers:
         await send(servers.name_server, b"a", tags="A")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection
 from queue import Empty
 from typing import Any, Final, Protocol
@@ -53,9 +54,9 @@ class Channel(virtual.Channel):
         self.fetching = Fetching(self.link, self._room, self._arrived, connection.arrivals.add)
         self._without_acks: set[str] = set()
         self._arrivals = connection.arrivals
-        #: How many messages were put in line, which the loop counts, and taken, which others do.
-        self._put_in_line = 0
-        self._taken = 0
+        #: How many messages stand in line, for which there has to be room as well.
+        self._in_line = 0
+        self._counting = threading.Lock()
         #: Whose queues of one reader go with this channel.
         self._owner = object()
         #: Queues that go with their last consumer; and those of them that are consumed here.
@@ -277,9 +278,13 @@ class Channel(virtual.Channel):
             self.link.tell(found.cancel)
         else:
             self.fetching.remove(queue)
+        self._withdraw(queue)
+
+    def _withdraw(self, queue: str) -> None:
+        """Give back what stands in line for a consumer that is gone."""
         left = self._arrivals.withdraw(lambda each: each[0] is self and each[1] == queue)
         held = [each for _, _, _, each in left if each is not None]
-        self._taken += len(held)
+        self._count(-len(held))
         self._hand_back(held)
 
     def _hand_back(self, held: list[Held]) -> None:
@@ -334,19 +339,24 @@ class Channel(virtual.Channel):
     def _room(self) -> int:
         """How many more messages this channel may be given; on the loop."""
         prefetch, in_hand = self.qos.prefetch_count, self.qos.in_hand
-        waiting = self._put_in_line - self._taken
-        return (prefetch - in_hand if prefetch else AHEAD) - waiting
+        return (prefetch - in_hand if prefetch else AHEAD) - self._in_line
+
+    def _count(self, change: int) -> None:
+        with self._counting:
+            self._in_line += change
 
     def _arrived(self, queue: str, message: Payload, held: Held | None) -> None:
         """Put a message in line for the consumer; on the loop."""
-        if self._arrivals.add((self, queue, message, held)):
-            self._put_in_line += held is not None
-        elif held is not None:
-            self.link.spawn(self.link.holding.give_back([held]))
+        self._count(held is not None)
+        if not self._arrivals.add((self, queue, message, held)):
+            self._count(-(held is not None))
+            self._hand_back([held] if held is not None else [])
+        elif queue not in self._active_queues:
+            self._withdraw(queue)  # it was cancelled meanwhile, by another thread
 
     def deliver(self, queue: str, message: Payload, held: Held | None) -> None:
         """Hand a message to its consumer, or give it back if that has gone."""
-        self._taken += held is not None
+        self._count(-(held is not None))
         link = self.link
         callback = None if self.closed else self.connection.callback_of(queue)
         if callback is None or queue not in self._active_queues:
