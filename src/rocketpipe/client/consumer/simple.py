@@ -254,7 +254,7 @@ class SimpleConsumer(Lifetime):
         await self._popper.hide(message, invisible_ms)
 
     async def _sources(self, topics: Sequence[str] | None) -> list[Source]:
-        """Everything that can be popped from, another one first each time: topic by topic, if so."""
+        """All that can be popped from, another one first each time: of each topic, if by rank."""
         found: list[list[Source]] = []
         for topic in sorted(self._wanted) if topics is None else topics:
             try:
