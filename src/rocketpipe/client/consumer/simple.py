@@ -169,13 +169,13 @@ class SimpleConsumer(Lifetime):
     ) -> list[PoppedMessage]:
         """Receive up to ``max_messages``, which nobody else gets for ``invisible_ms``.
 
-        Waits for as long as ``wait_ms`` until there is one; gives an empty list if none came. Of
-        several topics each has its turn; with ``topics`` only these are asked, and of a later one
-        nothing is received while an earlier one has more.
+        Waits for as long as ``wait_ms`` until there is one; gives an empty list if none came.
+        Topics take turns, unless ``topics`` names some of those subscribed to: then only these,
+        and what is in the first of them comes first.
 
         Raises:
-            ValueError: If nothing is subscribed to, one of the ``topics`` is not, or a number is
-                out of its range.
+            ValueError: If nothing is subscribed to, or a topic is not, or a number is out of its
+                range.
             ConnectionLost, CallTimeout: If no broker could be reached.
             RequestRejected: If one refuses.
         """
@@ -187,7 +187,7 @@ class SimpleConsumer(Lifetime):
             raise ValueError("subscribe to a topic before receiving")
         for topic in topics or ():
             if topic not in self._wanted:
-                raise ValueError(f"topics: {topic!r} is not subscribed to")
+                raise ValueError(f"topic {topic!r} is not subscribed to")
         asking = self._receive(max_messages, invisible_ms, wait_ms, topics)
         return await receive_observed(self._session, self.group, asking)
 
@@ -254,17 +254,20 @@ class SimpleConsumer(Lifetime):
         await self._popper.hide(message, invisible_ms)
 
     async def _sources(self, topics: Sequence[str] | None) -> list[Source]:
-        """All that can be popped from, another one first each time: of each topic, if by rank."""
-        found: list[list[Source]] = []
+        """Everything that can be popped from, another one first each time.
+
+        Of topics that were named, it is their brokers that take turns.
+        """
+        by_topic: list[list[Source]] = []
         for topic in sorted(self._wanted) if topics is None else topics:
             try:
-                found.append(await self._popper.sources(topic))
+                by_topic.append(await self._popper.sources(topic))
             except NoRoute as error:
                 log.debug("topic not there topic=%s reason=%s", topic, error)
         self._turn += 1
         if topics is None:
-            return _turned([source for each in found for source in each], self._turn)
-        return [source for each in found for source in _turned(each, self._turn)]
+            by_topic = [[source for sources in by_topic for source in sources]]
+        return [source for sources in by_topic for source in _turned(sources, self._turn)]
 
     async def _receive_from(
         self, sources: Sequence[Source], count: int, invisible_ms: int, wait_ms: int
@@ -355,8 +358,8 @@ class SimpleConsumer(Lifetime):
 
 
 def _turned(sources: list[Source], turn: int) -> list[Source]:
-    at = turn % max(1, len(sources))
-    return sources[at:] + sources[:at]
+    first = turn % max(1, len(sources))
+    return sources[first:] + sources[:first]
 
 
 def _check_received(message: object) -> None:
