@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.compat.support.airflow import Airflow
+from tests.compat.support.airflow import Airflow, airflow_python, install_ours
 
-from rocketpipe import Producer
+from rocketpipe import Admin, Producer
 from rocketpipe.testing import serving
 
 pytestmark = pytest.mark.compat
@@ -96,3 +98,65 @@ async def test_a_message_starts_a_run_whoever_is_killed_meanwhile(tmp_path: Path
             airflow.close()
     assert noted()["first"] == noted()["third"] == 1
     assert noted()["second"] in (1, 2)
+
+
+WATCHER = Path(__file__).parent / "support" / "airflow_watcher.py"
+
+
+class Watcher:
+    """A trigger that is asked as triggerers before Airflow 3.3 ask."""
+
+    def __init__(self, python: Path, ours: Path, name_server: str, settle_ms: int) -> None:
+        self._process = subprocess.Popen(
+            [python, "-P", WATCHER, name_server, "old-orders", str(settle_ms)],
+            env={**os.environ, "PYTHONPATH": str(ours), "AIRFLOW_HOME": str(ours.parent)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    async def event(self) -> dict[str, object]:
+        assert self._process.stdout is not None
+        line = await asyncio.wait_for(asyncio.to_thread(self._process.stdout.readline), PATIENCE_S)
+        found: dict[str, object] = json.loads(line)
+        return found
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def stop(self) -> None:
+        self._process.communicate(timeout=PATIENCE_S)
+
+
+@pytest.mark.timeout(1200)
+async def test_a_triggerer_that_confirms_nothing_acknowledges_after_a_while(
+    tmp_path: Path,
+) -> None:
+    python = airflow_python()
+    install_ours(python, tmp_path / "ours")
+    with serving(tmp_path) as servers:
+        async with Producer(servers.name_server) as producer, Admin(servers.name_server) as admin:
+            await producer.send("old-orders", b"\xff", keys=["A1"])
+            watcher = Watcher(python, tmp_path / "ours", servers.name_server, 600_000)
+            try:
+                assert (await watcher.event())["body_base64"] == "/w=="
+            finally:
+                watcher.kill()  # the event was handed over, and is nowhere yet
+            watcher = Watcher(python, tmp_path / "ours", servers.name_server, 0)
+            try:
+                again = await watcher.event()
+                assert (again["keys"], again["attempt"]) == (["A1"], 2)
+                await producer.send("old-orders", b"next")
+                assert (await watcher.event())["body"] == "next"
+
+                async def lag() -> int:
+                    return sum(
+                        each.lag for each in await admin.offsets.of_group("airflow", "old-orders")
+                    )
+
+                async with asyncio.timeout(PATIENCE_S):
+                    while await lag():  # noqa: ASYNC110 - a broker knows no event
+                        await asyncio.sleep(0.2)
+            finally:
+                watcher.stop()

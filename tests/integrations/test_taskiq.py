@@ -72,6 +72,8 @@ async def client(name_server: str, **options: object) -> AsyncIterator[RocketPip
         ({"prefetch": 33}, "prefetch 33"),
         ({"queues": "mail"}, "give a list of names"),
         ({"queues": []}, "give a list of names"),
+        ({"queues": ["mail", "mail-ordered"]}, "would both use the topic 'mail-ordered'"),
+        ({"queues": ["m-priority-1", "m"], "priorities": 2}, "both use the topic 'm-priority-1'"),
         ({"listen_to": ["mial"]}, "no queue 'mial', only taskiq"),
     ],
 )

@@ -165,6 +165,16 @@ PAGES: Final[dict[str, Page]] = {
             *_of(f"{_CLIENT}.observers", "Sent*", "Received*", "Ended*"),
         ),
     ),
+    "integrations": Page(
+        "Integrations",
+        "Told by example in [Taskiq](../../how-to/taskiq.md), [web applications]"
+        "(../../how-to/web.md) and [Airflow](../../how-to/airflow.md).",
+        (
+            *_of("rocketpipe.integrations.taskiq", "RocketPipeBroker"),
+            *_of("rocketpipe.integrations.asgi", "Messaging", "Readiness*"),
+            *_of("rocketpipe.integrations.wsgi", "Messaging"),
+        ),
+    ),
     "admin": Page(
         "Administration",
         "Every command of [`rocketpipe`](../cli.md) that asks a cluster is made of these.",

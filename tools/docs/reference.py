@@ -275,6 +275,8 @@ def _public_home(error: type[errors.RocketPipeError]) -> str:
 def _errors_of_parts() -> list[type[errors.RocketPipeError]]:
     """The errors that stand beside the part that raises them, by their names."""
     for module in pkgutil.walk_packages(rocketpipe.__path__, "rocketpipe."):
+        if module.name == "rocketpipe.integrations.airflow":
+            continue  # Airflow has an environment of its own
         if not module.name.rpartition(".")[2].startswith("_"):
             importlib.import_module(module.name)
     found: dict[str, type[errors.RocketPipeError]] = {}

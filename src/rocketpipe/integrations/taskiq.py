@@ -110,8 +110,7 @@ class RocketPipeBroker(AsyncBroker):
         if isinstance(queues, str) or not queues:
             raise ValueError(f"queues {queues!r}: give a list of names, such as ['taskiq', 'mail']")
         self.queues = tuple(dict.fromkeys(queues))
-        for queue in self.queues:
-            check_topic(self._topic(queue, MAX_PRIORITIES))
+        self._check_topics(priorities)
         self._listen_to = self._known(listen_to, "listen_to") if listen_to is not None else None
         self._session = Session.of(name_servers)
         self._group, self._priorities, self._topic_queues = group, priorities, topic_queues
@@ -127,7 +126,7 @@ class RocketPipeBroker(AsyncBroker):
             for ordered in (False, True)
         }
         self._there: set[str] = set()
-        self._making = asyncio.Lock()
+        self._making, self._opening = asyncio.Lock(), asyncio.Lock()
         self._running: AsyncExitStack | None = None
         self._feeds: list[_Feed] = []
 
@@ -174,11 +173,12 @@ class RocketPipeBroker(AsyncBroker):
         topic = self._topic(queue, options.priority, ordered=options.order_key is not None)
         await self._provide(topic)
         keys = [message.task_id] if message.task_id and " " not in message.task_id else []
-        due_ms = options.due_ms(self._session.clock.now_ms())
         properties = {TASK_NAME: message.task_name}
         if options.order_key is not None:
             properties[ORDER_KEY] = options.order_key
-        await self._send(topic, message.message, keys, properties, due_ms)
+        due_ms = options.due_ms(self._session.clock.now_ms())
+        by_broker = options.delay_ms if options.deliver_at_ms is None else None
+        await self._send(topic, message.message, keys, properties, due_ms, by_broker)
 
     async def _send(
         self,
@@ -187,17 +187,19 @@ class RocketPipeBroker(AsyncBroker):
         keys: Sequence[str],
         properties: dict[str, str],
         due_ms: int | None,
+        delay_ms: int | None = None,
     ) -> None:
+        """Send it to be there at ``due_ms``, or, by the broker's clock, in ``delay_ms``."""
         last_ms = self._session.clock.now_ms() + HOP_MS
-        properties.pop(DUE_MS, None)
         if due_ms is not None and due_ms > last_ms:
-            properties[DUE_MS], due_ms = str(due_ms), last_ms
+            properties[DUE_MS], due_ms, delay_ms = str(due_ms), last_ms, None
         await self._producer.send(
             topic,
             body,
             keys=keys,
             properties=properties,
-            deliver_at_ms=due_ms,
+            deliver_at_ms=due_ms if delay_ms is None else None,
+            delay_ms=delay_ms or None,
             order_by=properties.get(ORDER_KEY),
         )
 
@@ -244,16 +246,19 @@ class RocketPipeBroker(AsyncBroker):
     async def _opened_feeds(self) -> list[_Feed]:
         if self._running is None:
             raise SessionClosed("the broker", "await broker.startup()")
-        if not self._feeds:
-            named = os.environ.get(QUEUES_VARIABLE, "")
-            queues = self._listen_to
-            if queues is None and named.strip():
-                queues = self._known([each.strip() for each in named.split(",")], QUEUES_VARIABLE)
-            for queue in self.queues if queues is None else queues:
-                self._feeds += [
-                    await self._open(queue, ordered=ordered) for ordered in (False, True)
+        async with self._opening:
+            if not self._feeds:
+                named = os.environ.get(QUEUES_VARIABLE, "")
+                queues = self._listen_to
+                if queues is None and named.strip():
+                    names = [each.strip() for each in named.split(",")]
+                    queues = self._known(names, QUEUES_VARIABLE)
+                self._feeds = [
+                    await self._open(queue, ordered=ordered)
+                    for queue in (self.queues if queues is None else queues)
+                    for ordered in (False, True)
                 ]
-        return self._feeds
+            return self._feeds
 
     async def _open(self, queue: str, *, ordered: bool) -> _Feed:
         """Begin to receive from a queue, once brokers are there."""
@@ -298,6 +303,21 @@ class RocketPipeBroker(AsyncBroker):
             except NoRoute:
                 await self._admin.topics.create(topic, queues=self._topic_queues, if_missing=True)
             self._there.add(topic)
+
+    def _check_topics(self, priorities: int) -> None:
+        seen: dict[str, str] = {}
+        for queue in self.queues:
+            for topic in (
+                self._topic(queue, 0, ordered=True),
+                *(self._topic(queue, each) for each in range(priorities)),
+            ):
+                check_topic(topic)
+                if topic in seen:
+                    raise ValueError(
+                        f"queues: {queue!r} and {seen[topic]!r} would both use the topic "
+                        f"{topic!r}; rename one"
+                    )
+                seen[topic] = queue
 
     def _known(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         for name in names:

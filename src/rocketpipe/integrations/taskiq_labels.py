@@ -59,10 +59,7 @@ class TaskOptions:
 
         A retry of taskiq's has a delay beside the moment of the first attempt: the later counts.
         """
-        moments = [] if self.deliver_at_ms is None else [self.deliver_at_ms]
-        if self.delay_ms is not None:
-            moments.append(now_ms + self.delay_ms)
-        due_ms = max(moments, default=0)
+        due_ms = max(self.deliver_at_ms or 0, now_ms + (self.delay_ms or 0))
         return due_ms if due_ms > now_ms else None
 
 

@@ -187,7 +187,7 @@ class SimpleConsumer(Lifetime):
             raise ValueError("subscribe to a topic before receiving")
         for topic in topics or ():
             if topic not in self._wanted:
-                raise ValueError(f"topics: {topic!r} is not subscribed to")
+                raise ValueError(f"topic {topic!r} is not subscribed to")
         asking = self._receive(max_messages, invisible_ms, wait_ms, topics)
         return await receive_observed(self._session, self.group, asking)
 
