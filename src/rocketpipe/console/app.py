@@ -29,6 +29,7 @@ from rocketpipe.console.api import (
     pipelines,
     topics,
     traces,
+    users,
     waiting,
 )
 from rocketpipe.console.asking import Ask, Endpoint
@@ -53,6 +54,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *clients.ENDPOINTS,
     *brokers.ENDPOINTS,
     *pipelines.ENDPOINTS,
+    *users.ENDPOINTS,
     *live.ENDPOINTS,
 )
 _FOREVER: Final = "public, max-age=31536000, immutable"

@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 
 from rocketpipe.console.answers import Problem
+from rocketpipe.console.message_rows import Sight
 
 if TYPE_CHECKING:
     from rocketpipe.client.admin.admin import Admin
@@ -49,6 +50,11 @@ class Ask:
     def admin(self) -> Admin:
         """What answers, by noun."""
         return self.person.cluster.admin
+
+    @property
+    def sight(self) -> Sight:
+        """What this person sees of messages."""
+        return Sight(self.person.may_see_bodies, self.console.config.masks)
 
     def part(self, name: str) -> str:
         """A part of the path."""

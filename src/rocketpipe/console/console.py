@@ -21,6 +21,7 @@ from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.console.answers import Problem
 from rocketpipe.console.changes import Change, ChangeLog
 from rocketpipe.console.cluster import Cluster
+from rocketpipe.console.masking import Masks
 from rocketpipe.console.people import People, Person, is_same
 from rocketpipe.errors import AccessDenied, RocketPipeError
 
@@ -46,6 +47,8 @@ class ConsoleConfig:
     is_https: bool = False
     #: Whether only who is logged in sees bodies.
     hide_bodies: bool = False
+    #: Fields whose values nobody sees.
+    masks: Masks = Masks()  # noqa: RUF009 - it does not change
     #: Folders of pipelines that are shown.
     pipelines: tuple[Path, ...] = ()
     #: Where it listens, as people are told; ``host:port``.
@@ -143,6 +146,11 @@ class Console:
         """Have somebody go."""
         person = self.people.leave(cookie)
         if person is not None:
+            await self._forget(person)
+
+    async def send_away(self, name: str) -> None:
+        """Have everybody go who is here under a name, whose secret is good no longer."""
+        for person in self.people.leave_all(name):
             await self._forget(person)
 
     def note(self, person: Person, address: str, what: str, outcome: str, *, ok: bool) -> None:

@@ -82,6 +82,11 @@ class People:
         visit = self._visits.pop(cookie or "", None)
         return None if visit is None else visit.person
 
+    def leave_all(self, name: str) -> list[Person]:
+        """Have all go that are here under a name."""
+        theirs = [each for each, visit in self._visits.items() if visit.person.name == name]
+        return [self._visits.pop(cookie).person for cookie in theirs]
+
     def leave_idle(self) -> list[Person]:
         """Have those go that have done nothing for long."""
         now_ms = self._clock.monotonic_ms()

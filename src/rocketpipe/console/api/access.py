@@ -32,6 +32,7 @@ async def console(ask: Ask) -> dict[str, Any]:
         "who": person.name,
         "may_change": person.may_change,
         "may_see_bodies": person.may_see_bodies,
+        "masked": config.masks.names if person.name or not guarded else [],
         "login": "users" if guarded else "token" if config.token is not None else None,
         "streams": ask.console.streams,
         "streams_most": config.max_streams,

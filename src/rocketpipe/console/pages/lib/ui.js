@@ -12,6 +12,7 @@ const ICONS = {
   clients: "M4 5h16v10H4zM9 20h6M12 15v5",
   brokers: "M4 4h16v6H4zM4 14h16v6H4zM7.500 7h.01M7.500 17h.01",
   pipelines: "M3 6h5v5H3zM16 13h5v5h-5zM8 8.500h4c3 0 1 7 4 7",
+  users: "M12 3l8 3v6c0 4.500-3.500 7.500-8 9-4.500-1.500-8-4.500-8-9V6zM9 12l2 2 4-4",
   settings: "M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4",
 };
 
@@ -223,7 +224,7 @@ export function Confirm({ title, text, typed, action, onClose, run }) {
   };
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form onSubmit=${submit}>
-      <p>${text}</p>
+      <div>${text}</div>
       <${Field} wide label=${t("confirm.type", { name: typed })}>
         <input value=${given} autocomplete="off" spellcheck=${false} onInput=${(event) => setGiven(event.target.value)} /><//>
       <${Problem} error=${error} />
