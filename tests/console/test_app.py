@@ -406,6 +406,25 @@ async def test_masked_fields_are_seen_and_searched_by_nobody(shop: Shop) -> None
         assert not [row for row in letters if "王" in (row["preview"] or "")]
 
 
+async def test_a_reset_that_would_skip_more_than_was_shown_is_not_done(asker: Asker) -> None:
+    """Somebody else moved the group between the preview and the word."""
+    await asker.log_in()
+    group = unique("stale")
+    await asker.post("groups", {"name": group})
+    await asker.post(f"groups/{group}/reset", {"topic": "orders", "to": "newest", "preview": False,
+                                               "confirm": group})  # fmt: skip
+    where = {"broker": "broker-a", "queue": 0, "offset": 3}
+    wanted = {"topic": "orders", "to": "offset", "may_skip": True, **where}
+    shown = await asker.post(f"groups/{group}/reset", wanted)
+    assert shown["skipped"] == 0
+    oldest = {"topic": "orders", "to": "oldest", "preview": False, "confirm": group}
+    await asker.post(f"groups/{group}/reset", oldest)
+    word = {**wanted, "preview": False, "confirm": group, "seen_skipped": shown["skipped"]}
+    refused = await asker.post(f"groups/{group}/reset", word, 409)
+    assert "preview again" in refused["error"]["next"]
+    await asker.post(f"groups/{group}/reset", {**word, "seen_skipped": 3})
+
+
 async def test_settings_say_which_can_be_changed_now(asker: Asker) -> None:
     rows = (await asker.get("brokers/broker-a/settings"))["rows"]
     live = {row["key"]: row["live"] for row in rows}

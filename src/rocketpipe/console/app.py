@@ -35,7 +35,6 @@ from rocketpipe.console.api import (
 from rocketpipe.console.asking import Ask, Endpoint
 from rocketpipe.console.console import Console
 from rocketpipe.console.guard import Guard
-from rocketpipe.console.people import COOKIE
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.health.http_port import PAGES, Told, page
 from rocketpipe.remoting.caller import split_address
@@ -81,7 +80,7 @@ def console_app(console: Console, told: Told | None = None) -> ASGIApp:
 
 def _answer(console: Console, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        person = await console.person(request.cookies.get(COOKIE))
+        person = await console.person(request.cookies.get(console.config.cookie))
         try:
             if not endpoint.is_public and person.name is None and await console.is_guarded():
                 raise Problem(401, "this cluster asks who asks", "log in as one of its users")

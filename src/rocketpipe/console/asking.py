@@ -117,8 +117,8 @@ class Ask:
         """
         return self.number("limit", otherwise, 1, most)
 
-    async def body(self, kind: type[BodyT]) -> BodyT:
-        """The JSON that came with it.
+    async def body(self, kind: type[BodyT], most: int = MAX_BODY_BYTES) -> BodyT:
+        """The JSON that came with it, of so many bytes at most.
 
         Raises:
             Problem: If it is too long.
@@ -127,8 +127,8 @@ class Ask:
         parts, size = [], 0
         async for part in self.request.stream():
             size += len(part)
-            if size > MAX_BODY_BYTES:
-                raise Problem(413, "the body is too long", f"send {MAX_BODY_BYTES} bytes at most")
+            if size > most:
+                raise Problem(413, "the body is too long", f"send {most} bytes at most")
             parts.append(part)
         return msgspec.json.decode(b"".join(parts), type=kind)
 

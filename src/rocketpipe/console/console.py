@@ -22,7 +22,7 @@ from rocketpipe.console.answers import Problem
 from rocketpipe.console.changes import Change, ChangeLog
 from rocketpipe.console.cluster import Cluster
 from rocketpipe.console.masking import Masks
-from rocketpipe.console.people import People, Person, is_same
+from rocketpipe.console.people import COOKIE, People, Person, is_same
 from rocketpipe.errors import AccessDenied, RocketPipeError
 
 #: Whether a cluster asks who asks is looked up so often at most.
@@ -55,6 +55,12 @@ class ConsoleConfig:
     address: str = ""
     #: So many tabs are told news at a time.
     max_streams: int = 64
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie: browsers send cookies to all ports of a host alike."""
+        port = self.address.rpartition(":")[2]
+        return f"{COOKIE}_{port}" if port else COOKIE
 
 
 @dataclass(slots=True)
@@ -167,7 +173,7 @@ class Console:
                 "start it with --allow-changes, which prints the token",
             )
         if not is_same(token, wanted.reveal()):
-            self._was_wrong(address, "token")
+            self._was_wrong(address)
             raise Problem(401, "that is not the token", "copy the one that was printed last")
         return Person(
             name="token",
@@ -186,7 +192,7 @@ class Console:
         except BaseException as error:
             await self._close(person.cluster)
             if isinstance(error, AccessDenied):
-                self._was_wrong(address, user)
+                self._was_wrong(address)
                 raise Problem(
                     401,
                     "no such user, or another password",
@@ -244,10 +250,11 @@ class Console:
                 guards.servers, guards.found_ms = tuple(found), now_ms
             return guards.servers
 
-    def _was_wrong(self, address: str, who: str) -> None:
+    def _was_wrong(self, address: str) -> None:
+        """Note a wrong proof; not what was typed, which may be a secret in the wrong field."""
         self.people.was_wrong(address)
-        what, outcome = f"log in as {who}", "refused"
-        self.changes.add(Change(self.clock.now_ms(), "somebody", address, what, outcome, ok=False))
+        at_ms = self.clock.now_ms()
+        self.changes.add(Change(at_ms, "somebody", address, "log in", "refused", ok=False))
 
     # Their clients
 

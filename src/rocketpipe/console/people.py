@@ -18,7 +18,7 @@ from rocketpipe.clock import Clock
 from rocketpipe.console.answers import Problem
 from rocketpipe.console.cluster import Cluster
 
-#: The name of the cookie.
+#: What the name of the cookie begins with.
 COOKIE: Final = "rocketpipe_console"
 #: Who has done nothing for so long is nobody again.
 IDLE_MS: Final = 30 * 60_000

@@ -44,7 +44,15 @@ PAGES = {
     "broker": "#/brokers/broker-a",
     "broker-settings": "#/brokers/broker-a?tab=settings",
     "pipelines": "#/pipelines",
+    "users-open": "#/users",
     "settings": "#/settings",
+}
+#: Those of a cluster that has users.
+USERS = {
+    "users": "#/users",
+    "user-reporting": "#/users/reporting",
+    "user-disabled": "#/users/billing-job",
+    "user": "#/users/ana?kind=Topic&name=orders-internal&action=Pub&source=10.1.2.3",
 }
 
 

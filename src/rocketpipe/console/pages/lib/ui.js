@@ -224,7 +224,7 @@ export function Confirm({ title, text, typed, action, onClose, run }) {
   };
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form onSubmit=${submit}>
-      <div>${text}</div>
+      <div class="asked">${text}</div>
       <${Field} wide label=${t("confirm.type", { name: typed })}>
         <input value=${given} autocomplete="off" spellcheck=${false} onInput=${(event) => setGiven(event.target.value)} /><//>
       <${Problem} error=${error} />
@@ -274,7 +274,7 @@ export function Chart({ title, series, unit = "", height = 120, as = number, lim
       cursor: { y: false, points: { size: 6 } },
       padding: [8, 8, 0, 0],
       scales: { y: { range: (_, low, high) => [0, limit || Math.max(1, (high || 0) * 1.15)] } },
-      axes: [{ ...axis, size: 24, space: 70, values: (_, ticks) => ticks.map((each) => (ticks.length > 1 && ticks[1] - ticks[0] < 60 ? clock(each * 1000) : clock(each * 1000).slice(0, 5))) },
+      axes: [{ ...axis, size: 30, gap: 9, space: 80, values: (_, ticks) => ticks.map((each) => (ticks.length > 1 && ticks[1] - ticks[0] < 60 ? clock(each * 1000) : clock(each * 1000).slice(0, 5))) },
         { ...axis, space: 30, values: (_, ticks) => ticks.map((each) => as(each)) }],
       series: [{}, { stroke: colour("--accent"), width: 2, fill: colour("--accent-soft"), points: { show: data[0].length < 3 } }],
     }, data, place);

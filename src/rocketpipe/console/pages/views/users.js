@@ -126,9 +126,9 @@ function User({ name, route, who }) {
     ${told && html`<${Told} told=${told} onClose=${() => { setTold(null); reload(); if (name === who.who) dispatchEvent(new Event("needslogin")); }} />`}`;
 }
 
-function Resource({ given, set }) {
+function Resource({ given, set, label }) {
   return html`<${Field} label=${t("right.kind")}><select value=${given.kind} onChange=${set("kind")}>${KINDS.map((each) => html`<option value=${each} selected=${each === given.kind}>${t(`right.kind.${each}`)}</option>`)}</select><//>
-    <${Field} label=${t("right.name")}><input value=${given.name} onInput=${set("name")} required autocomplete="off" spellcheck=${false} placeholder="orders" /><//>`;
+    <${Field} label=${label}><input value=${given.name} onInput=${set("name")} required autocomplete="off" spellcheck=${false} placeholder="orders" /><//>`;
 }
 
 function Grant({ path, onDone }) {
@@ -151,7 +151,7 @@ function Grant({ path, onDone }) {
   return html`<${Card} title=${t("right.grant")}><form onSubmit=${submit}>
     <div class="bar">
       <${Field} label=${t("right.decision")}><${Select} label=${t("right.decision")} value=${given.deny} options=${[["", t("right.Allow")], ["yes", t("right.Deny")]]} onChange=${(deny) => setGiven({ ...given, deny })} /><//>
-      <${Resource} given=${given} set=${set} />
+      <${Resource} given=${given} set=${set} label=${t("right.names")} />
       <${Field} label=${t("right.from")}><input value=${given.sources} onInput=${set("sources")} placeholder="10.1.0.0/16" spellcheck=${false} /><//>
     </div>
     <fieldset class="row"><legend>${t("right.actions")}</legend>${ACTIONS.map((each) => html`<label class="check"><input type="checkbox" checked=${given.actions.includes(each)} onChange=${() => toggle(each)} /> ${each}</label>`)}</fieldset>
@@ -175,7 +175,7 @@ function Explain({ path, name, route }) {
   return html`<${Card} title=${t("explain")}>
     <form class="bar" onSubmit=${ask}>
       <${Field} label=${t("right.action")}><select value=${given.action} onChange=${set("action")}>${ACTIONS.filter((each) => each !== "All").map((each) => html`<option value=${each} selected=${each === given.action}>${each}</option>`)}</select><//>
-      <${Resource} given=${given} set=${set} />
+      <${Resource} given=${given} set=${set} label=${t("right.name")} />
       <${Field} label=${t("right.from")}><input value=${given.source} onInput=${set("source")} placeholder="10.1.2.3" spellcheck=${false} /><//>
       <button class="primary">${t("explain.do")}</button>
     </form>
