@@ -109,7 +109,7 @@ def _seen(ask: Ask, name: str) -> _Seen:
         ask.cluster.rings.watch(f"lag:{what}")
         return _Seen(FIGURES_MS, lambda: _group(ask, what))
     if kind == "tail" and what:
-        return _Seen(TAIL_MS, _tail(ask, what))
+        return _tail(ask, what)
     raise Problem(400, f"{name[:80]!r} cannot be seen", "see overview, group:NAME or tail:TOPIC")
 
 
@@ -123,11 +123,11 @@ async def _group(ask: Ask, group: str) -> bytes:
     return _event("group", {"name": group, **found, "as_of_ms": ask.as_of_ms()})
 
 
-def _tail(ask: Ask, topic: str) -> Callable[[], Awaitable[bytes | None]]:
+def _tail(ask: Ask, topic: str) -> _Seen:
     last = ask.request.headers.get("last-event-id", "")
     given = unpack(last, list[tuple[str, int, int]]) if last else []
     places = {(broker, queue): offset for broker, queue, offset in given}
-    tail = Tail(ask.cluster.session, topic, picker(ask), places)
+    tail = Tail(ask.cluster.session, topic, picker(ask), places, ask.cluster.tail_ends)
     has_begun = False
 
     async def tell() -> bytes | None:
@@ -136,13 +136,16 @@ def _tail(ask: Ask, topic: str) -> Callable[[], Awaitable[bytes | None]]:
             news = await tail.news()
         except RocketPipeError as error:
             return _event("problem", {"cause": str(error)})
+        finally:
+            seen.every_ms = tail.every_ms
         if has_begun and not news.rows and not news.skipped:
             return None
         has_begun = True
         body = {"topic": topic, "rows": news.rows, "skipped": news.skipped}
         return _event("tail", body, pack(tail.places))
 
-    return tell
+    seen = _Seen(TAIL_MS, tell)
+    return seen
 
 
 def _event(name: str, value: Any, event_id: str = "") -> bytes:
