@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 
 from rocketpipe.console.answers import Problem
-from rocketpipe.console.message_rows import Sight
+from rocketpipe.console.sight import Sight
 
 if TYPE_CHECKING:
     from rocketpipe.client.admin.admin import Admin

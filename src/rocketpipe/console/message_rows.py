@@ -3,58 +3,20 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.console.answers import Problem
-from rocketpipe.console.masking import Masks
-from rocketpipe.errors import RecordError
+from rocketpipe.console.asking import Ask
+from rocketpipe.console.sight import Sight
 from rocketpipe.filter.sql_eval import compile_sql
 from rocketpipe.filter.tags import parse_tags
-
-if TYPE_CHECKING:
-    from rocketpipe.console.asking import Ask
 
 #: So much of a body is in a row, and on the page of one; the rest can be downloaded.
 PREVIEW_CHARS: Final = 160
 SHOWN_BYTES: Final = 64 << 10
 _MAX_EXPRESSION: Final = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What somebody sees of messages: bodies or not, and what of them."""
-
-    bodies: bool
-    masks: Masks
-
-    def properties(self, message: ReceivedMessage) -> Mapping[str, str]:
-        """The properties that this one sees."""
-        found = message.properties
-        return self.masks.properties(found) if self.masks else found
-
-    def body(self, message: ReceivedMessage) -> bytes:
-        """The body that this one sees.
-
-        Raises:
-            Problem: If it is nothing for this one, or cannot be read.
-        """
-        if not self.bodies:
-            raise Problem(403, "bodies are shown to who is logged in", "log in")
-        try:
-            body = message.body
-        except RecordError as error:
-            raise Problem(422, str(error), "see what the cause says") from error
-        shown = self.masks.body(body)
-        if shown is None:
-            raise Problem(
-                403,
-                "fields are masked here, and this body is no JSON, or too long to look through",
-                "read it by a consumer, or by a console that masks nothing",
-            )
-        return shown
 
 
 def row(message: ReceivedMessage, sight: Sight) -> dict[str, Any]:
