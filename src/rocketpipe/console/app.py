@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Final
 
 from starlette.applications import Starlette
@@ -36,6 +37,7 @@ from rocketpipe.console.asking import Ask, Endpoint
 from rocketpipe.console.console import Console
 from rocketpipe.console.guard import Guard
 from rocketpipe.errors import RocketPipeError
+from rocketpipe.health.bearer import BearerToken
 from rocketpipe.health.http_port import PAGES, Told, page
 from rocketpipe.remoting.caller import split_address
 
@@ -61,13 +63,18 @@ _FOREVER: Final = "public, max-age=31536000, immutable"
 log = logging.getLogger(__name__)
 
 
-def console_app(console: Console, told: Told | None = None) -> ASGIApp:
-    """Give the app of an open console; with what the health port tells, where there is one."""
+def console_app(
+    console: Console, told: Told | None = None, token: BearerToken | None = None
+) -> ASGIApp:
+    """Give the app of an open console; with what the health port tells, where there is one.
+
+    ``token`` is the one that some of its pages want.
+    """
     routes = [Route(f"{PREFIX}{each.path}", _answer(console, each), methods=[each.method])
               for each in ENDPOINTS]  # fmt: skip
     routes += [Route("/", _page), Route("/assets/{digest}/{name:path}", _asset)]
     if told is not None:
-        routes += [Route(path, _health(path, told, console)) for path in PAGES]
+        routes += [Route(path, _health(path, told, console, token)) for path in PAGES]
     app = Starlette(
         routes=routes,
         exception_handlers={404: _nothing, 405: _nothing},
@@ -115,12 +122,17 @@ async def _asset(request: Request) -> Response:
     return Response(asset.plain, headers=headers)
 
 
-def _health(path: str, told: Told, console: Console) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(_: Request) -> Response:
-        found = await page(path, told, console.clock)
+def _health(
+    path: str, told: Told, console: Console, token: BearerToken | None
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        shown = token is None or token.is_shown(request.headers.get("authorization", ""))
+        found = await page(path, told, console.clock, shown=shown)
         assert found is not None, "it is one of the pages"
         status, kind, body = found
         headers = {"Cache-Control": "no-store", "Content-Type": kind}
+        if status is HTTPStatus.UNAUTHORIZED:
+            headers["WWW-Authenticate"] = "Bearer"
         return Response(body, status.value, headers=headers)
 
     return answer
