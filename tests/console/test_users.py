@@ -126,6 +126,22 @@ async def test_who_is_disabled_or_rotated_is_sent_away_at_once(
     await root.get("users/carl", 404)
 
 
+async def test_who_is_shut_out_elsewhere_is_asked_to_log_in_again(
+    root: Asker, name_server: str
+) -> None:
+    secret = await made(root, "dora")
+    await root.post("users/dora/grant", {"resources": ["Cluster:*"], "actions": ["Get", "List"]})
+    async with asking(name_server) as other:
+        await other.post("login", {"user": "dora", "password": secret})
+        await other.get("brokers")
+        # Lacking a right is another thing.
+        await other.post("users", {"name": "eva"}, 403)
+        assert (await other.get("console"))["who"] == "dora"
+        await root.post("users/dora/disable", {"confirm": "dora"})
+        assert "log in" in (await other.get("topics", 401))["error"]["next"]
+        assert (await other.get("console"))["who"] is None
+
+
 async def test_the_last_who_may_do_everything_stays(root: Asker) -> None:
     for row in (await root.get("users"))["rows"]:
         if row["super"] and row["name"] not in ("root", "rocketpipe-inner"):

@@ -36,7 +36,7 @@ from rocketpipe.console.api import (
 from rocketpipe.console.asking import Ask, Endpoint
 from rocketpipe.console.console import Console
 from rocketpipe.console.guard import Guard
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.errors import AccessDenied, RocketPipeError
 from rocketpipe.health.bearer import BearerToken
 from rocketpipe.health.http_port import PAGES, Told, page
 from rocketpipe.remoting.caller import split_address
@@ -98,6 +98,10 @@ def _answer(console: Console, endpoint: Endpoint) -> Callable[[Request], Awaitab
             found = await endpoint.work(Ask(request, console, person))
             return found if isinstance(found, Response) else json_response(found)
         except (Problem, RocketPipeError, ValueError) as error:
+            if isinstance(error, AccessDenied) and _is_shut_out(error, person.name):
+                await console.send_away(error.user)
+                cause = f"the servers do not let {error.user} in any more"
+                return Problem(401, cause, "log in again").response()
             return Problem.of(error).response()
         except Exception:
             log.exception("console request failed path=%s", request.url.path)
@@ -105,6 +109,11 @@ def _answer(console: Console, endpoint: Endpoint) -> Callable[[Request], Awaitab
             return Problem(500, cause, "try again, or report it").response()
 
     return answer
+
+
+def _is_shut_out(error: AccessDenied, name: str | None) -> bool:
+    """Whether who asks is no longer one of the users, and not only lacks a right."""
+    return name is not None and error.user == name and not error.resource
 
 
 async def _page(_: Request) -> Response:

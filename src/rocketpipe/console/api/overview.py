@@ -21,13 +21,13 @@ async def overview(ask: Ask) -> dict[str, Any]:
     cluster = ask.cluster
     cluster.look()
     # Together: of servers that do not answer each is waited for as long as a call may take.
-    answer, guarded, topics, groups = await asyncio.gather(
+    found, guarded, topics, groups = await asyncio.gather(
         figures(cluster),
         ask.console.is_guarded(),
         _count(cluster.admin.topics.names()),
         _count(cluster.admin.groups.names()),
     )
-    answer |= {
+    answer: dict[str, Any] = found | {
         "guarded": guarded,
         "address": ask.console.config.address,
         "name_servers": ask.console.config.name_servers,

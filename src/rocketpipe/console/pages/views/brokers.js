@@ -17,7 +17,7 @@ function All() {
     ["unsynced", t("broker.unsynced"), (row) => bytes(row.unsynced), "right"],
     ["behind", t("broker.behind"), (row) => (row.behind === null ? html`<${Figure} of=${{ unknown: row.problem || row.refused || t("broker.alone") }} />` : bytes(row.behind)), "right"],
     ["disk", t("overview.disk"), (row) => (row.disk === undefined ? "–" : `${number(row.disk)} %`), "right"],
-    ["up", t("broker.up"), (row) => (row.boot_ms ? duration((data.as_of_ms - row.boot_ms) / 1000) : "–"), "right"],
+    ["up", t("broker.up"), (row) => (row.boot_ms ? duration(Math.max(0, data.as_of_ms - row.boot_ms) / 1000) : "–"), "right"],
     ["version", t("version"), (row) => row.version || "–"],
   ];
   return html`<${Head} title=${t("nav.brokers")} />
