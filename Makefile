@@ -124,7 +124,7 @@ guarded: setup ## The scenarios once more with access control on: servers ask wh
 console-walk: setup ## Every page of the console in Chromium, looked over by axe; pictures into out/console and docs
 	@$(IN) ROCKETPIPE_PICTURES=out/console .venv/bin/python -m pytest -rs -s --timeout=1800 -m compat \
 		tests/compat/test_console_walk.py
-	@$(IN) for name in overview messages group; do \
+	@$(IN) for name in overview messages group user; do \
 		cp "out/console/console-$$name-light-en.png" "docs/pictures/console-$$name.png"; done; \
 		cp out/console/console-reset.png docs/pictures/console-reset.png
 

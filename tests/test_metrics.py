@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rocketpipe.metrics import Distribution, Family, Kind, Series, render, single
+from collections.abc import Iterator
+
+from rocketpipe.metrics import Distribution, Family, Kept, Kind, Series, render, single
 
 
 def test_numbers_are_told_with_their_labels() -> None:
@@ -47,3 +49,21 @@ def test_a_distribution_counts_up_to_each_bound() -> None:
         'size_sum{topic="orders"} 9000\n'
         'size_count{topic="orders"} 4\n'
     )
+
+
+def test_what_several_families_tell_of_is_made_once_and_when_it_is_asked_for() -> None:
+    made: list[int] = []
+
+    def source() -> Iterator[int]:
+        for number in range(5):
+            made.append(number)
+            yield number
+
+    kept = Kept(source())
+    assert made == []
+    first, second = iter(kept), iter(kept)
+    assert [next(first), next(first)] == [0, 1]
+    assert made == [0, 1]
+    assert list(second) == list(kept) == [0, 1, 2, 3, 4]
+    assert list(first) == [2, 3, 4]
+    assert made == [0, 1, 2, 3, 4]

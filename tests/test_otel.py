@@ -65,6 +65,27 @@ def seen() -> Iterator[Seen]:
     found.meters.shutdown()
 
 
+async def test_what_is_sent_on_carries_nothing_of_the_trace_it_came_with(
+    seen: Seen, tmp_path: Path
+) -> None:
+    came_with = {"traceparent": "garbage", "tracestate": "a=1", "baggage": "b=2", "total": "3"}
+    async with (
+        cluster(tmp_path) as servers,
+        Session(servers.name_server, observers=[seen.observer]) as session,
+        Producer(session) as producer,
+        SimpleConsumer(session, group="forwarded") as consumer,
+    ):
+        await producer.send("forwarded-orders", b"hello", properties=came_with)
+        await consumer.subscribe("forwarded-orders")
+        (message,) = await consumer.receive(wait_ms=20_000)
+        await consumer.ack(message)
+    (send,) = seen.spans("send forwarded-orders")
+    assert send.context is not None
+    assert f"{send.context.trace_id:032x}" in message.properties["traceparent"]
+    assert not {"tracestate", "baggage"} & message.properties.keys()
+    assert message.properties["total"] == "3"
+
+
 async def test_a_handler_is_linked_to_the_send_of_its_message(seen: Seen, tmp_path: Path) -> None:
     async with (
         cluster(tmp_path) as servers,

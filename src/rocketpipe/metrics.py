@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -19,6 +19,8 @@ MAX_SERIES: Final = 10_000
 #: Lines of a piece: some milliseconds of work, if each reads a record.
 PIECE_LINES: Final = 50
 _LEFT_OUT: Final = "rocketpipe_series_left_out"
+
+MadeT = TypeVar("MadeT")
 
 
 class Kind(StrEnum):
@@ -58,6 +60,28 @@ class Family:
     kind: Kind
     help: str
     series: Iterable[Series | Distribution]
+
+
+class Kept(Generic[MadeT]):
+    """What several families tell of: made when it is first asked for, one by one, and kept.
+
+    A list of ten thousand would be made at once, and others would wait for it.
+    """
+
+    def __init__(self, source: Iterator[MadeT]) -> None:
+        self._source = source
+        self._made: list[MadeT] = []
+
+    def __iter__(self) -> Iterator[MadeT]:
+        at = 0
+        while True:
+            if at == len(self._made):
+                try:
+                    self._made.append(next(self._source))
+                except StopIteration:
+                    return
+            yield self._made[at]
+            at += 1
 
 
 def single(name: str, kind: Kind, help: str, value: float, **labels: str) -> Family:  # noqa: A002

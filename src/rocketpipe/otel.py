@@ -273,10 +273,17 @@ def _type_of(message: Message) -> str:
 
 
 def _carrying(message: Message) -> Message:
-    """The message with the context of the span that is current."""
+    """The message with the context of the span that is current, and with no other.
+
+    One that is sent on may have come with one: what is left of that belongs to another trace.
+    """
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
-    return replace(message, properties={**message.properties, **carrier}) if carrier else message
+    if not carrier:
+        return message
+    before = propagate.get_global_textmap().fields
+    kept = {name: value for name, value in message.properties.items() if name not in before}
+    return replace(message, properties={**kept, **carrier})
 
 
 def _context_of(properties: Mapping[str, str]) -> context.Context:

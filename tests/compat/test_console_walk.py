@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.console.support.browser import (
     PAGES,
+    USERS,
     Watch,
     beside,
     browsing,
@@ -25,9 +27,10 @@ from tests.console.support.browser import (
     show,
 )
 from tests.console.support.shop import filled
+from tests.console.test_console import GUARDED, SECRET
 from tests.waiting import PATIENCE_S
 
-from rocketpipe import Producer, Session
+from rocketpipe import Admin, Producer, Session
 from rocketpipe.client.admin.fleet import Fleet
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.topic import TopicSettings
@@ -159,6 +162,111 @@ def page(browser: Browser, console: tuple[str, str]) -> Iterator[Page]:
     found.goto(f"{root}#/login?token={token}")
     found.locator(".who").wait_for()
     yield found
+    assert watch.said == []
+    context.close()
+
+
+# Users and rights, on a cluster that asks who asks
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a console of a cluster with users."""
+    chromium()
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "broker.conf").write_text(GUARDED)
+    with serving(folder, ["-c", str(folder / "broker.conf")]) as servers:
+        beside(_with_users(servers.name_server))
+        with console_of(servers.name_server, "--mask", "email") as (root, _):
+            yield root
+
+
+async def _with_users(name_server: str) -> None:
+    signed = Session(name_server, access_key="root", secret_key=SECRET)
+    async with Admin(signed) as admin:
+        for name in ("ana", "billing-job", "reporting"):
+            await admin.users.create(name, f"the-secret-of-{name}")
+        await admin.policies.grant("ana", ["Topic:orders*", "Group:billing"], ["Pub", "Sub"])
+        await admin.policies.grant(
+            "ana", ["Topic:orders-internal"], ["All"], sources=["10.1.0.0/16"], deny=True
+        )
+        await admin.users.rotate(
+            "reporting", "another-secret-of-it", old_until_ms=int(time.time() * 1000) + 86_400_000
+        )
+        await admin.users.disable("billing-job")
+
+
+def _enter(page: Page, root: str) -> None:
+    page.goto(f"{root}#/users")
+    page.locator("form.login").wait_for()
+    page.locator("input[autocomplete=username]").fill("root")
+    page.locator("input[type=password]").fill(SECRET)
+    page.locator("form.login .primary").click()
+    page.locator(".who").wait_for()
+
+
+@pytest.mark.parametrize("language", ["en-GB", "zh-CN"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_pages_of_users_open_without_a_complaint(
+    browser: Browser, guarded: str, axe: str, theme: Any, language: str
+) -> None:
+    context = browser.new_context(
+        viewport={"width": 1360, "height": 860}, color_scheme=theme, locale=language
+    )
+    page = context.new_page()
+    watch = Watch(page)
+    _enter(page, guarded)
+    page.goto("about:blank")
+    wrong = {}
+    for name, place in USERS.items():
+        show(page, guarded, place)
+        page.wait_for_timeout(300)
+        if found := findings(page, axe):
+            wrong[name] = found
+        picture(page, f"console-{name}-{theme}-{language[:2]}")
+    page.locator("header .actions button").first.click()
+    page.locator("dialog").wait_for()
+    if found := findings(page, axe):
+        wrong["dialog"] = found
+    picture(page, f"console-rotate-{theme}-{language[:2]}")
+    assert wrong == {}
+    assert watch.said == []
+    context.close()
+
+
+def test_a_user_is_made_granted_explained_and_deleted(browser: Browser, guarded: str) -> None:
+    context = browser.new_context(viewport={"width": 1360, "height": 860}, locale="en-GB")
+    page = context.new_page()
+    watch = Watch(page)
+    _enter(page, guarded)
+    show(page, guarded, "#/users")
+    page.get_by_role("button", name="New user").click()
+    page.locator("dialog input").first.fill("walked-user")
+    page.get_by_role("button", name="Create").click()
+    secret = page.locator("pre.secret").inner_text()
+    picture(page, "console-secret")
+    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("heading", name="walked-user").wait_for()
+    assert secret not in page.content()
+    page.get_by_label("Name, or").fill("orders")
+    page.get_by_role("button", name="Grant", exact=True).click()
+    page.get_by_role("cell", name="Topic:orders", exact=True).wait_for()
+    page.get_by_label("Name", exact=True).fill("orders")
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_text("Decided by").wait_for()
+    assert "name=orders" in page.url
+    page.get_by_role("button", name="Revoke Topic:orders").click()
+    page.locator("dialog input").fill("walked-user")
+    page.locator("dialog .danger").click()
+    page.get_by_text("It may do nothing yet.").wait_for()
+    page.get_by_role("button", name="Disable").click()
+    page.locator("dialog input").fill("walked-user")
+    page.locator("dialog .danger").click()
+    page.locator("header .badge.bad").wait_for()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.locator("dialog input").fill("walked-user")
+    page.locator("dialog .danger").click()
+    page.get_by_text("walked-user was deleted.").wait_for()
     assert watch.said == []
     context.close()
 

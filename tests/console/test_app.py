@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import uuid
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.console.support.shop import HOSTILE, Shop
 from tests.ports import lasting_ports
 
 from rocketpipe.console.app import ENDPOINTS, PREFIX, console_app
+from rocketpipe.console.masking import Masks
 from rocketpipe.health.http_port import Watched
 from rocketpipe.model.ids import OffsetId
 
@@ -334,7 +336,9 @@ async def test_nothing_is_changed_by_who_has_not_proven_to_be_somebody(asker: As
     for endpoint in posts:
         if not endpoint.is_change:
             continue
-        path = PREFIX + endpoint.path.format(topic="orders", group="billing", broker="broker-a")
+        path = PREFIX + endpoint.path.format(
+            topic="orders", group="billing", broker="broker-a", user="ana"
+        )
         answer = await asker.client.post(path, json={}, headers=OURS)
         assert answer.status_code == 403, path
     assert (await asker.get("topics/orders"))["messages"] == {"value": 22}
@@ -355,7 +359,7 @@ async def test_get_changes_nothing(asker: Asker) -> None:
         if endpoint.method != "GET" or endpoint.path == "/live":
             continue
         path = PREFIX + endpoint.path.format(
-            topic="orders", group="billing", broker="broker-a", id="x"
+            topic="orders", group="billing", broker="broker-a", id="x", user="ana"
         )
         answer = await asker.client.get(path, params={"names": "billing", "topic": "orders"})
         assert answer.status_code in (200, 400, 404), path
@@ -375,6 +379,62 @@ async def test_bodies_can_be_kept_from_who_only_looks(shop: Shop) -> None:
         assert (await asker.get("dlq/shop"))["rows"][0]["preview"] is None
         await asker.log_in()
         assert (await asker.get(f"messages/{row['offset_id']}"))["body"]
+
+
+async def test_masked_fields_are_seen_and_searched_by_nobody(shop: Shop) -> None:
+    """Neither by a word in a body nor by a filter can a masked value be guessed."""
+    async with asking(shop.name_server, masks=Masks(["who", "total"])) as asker:
+        await asker.log_in()
+        assert (await asker.get("console"))["masked"] == ["total", "who"]
+        (row,) = (await asker.get("messages", topic="orders", **{"from": "key"}, key="A3"))["rows"]
+        assert "王" not in row["preview"]
+        assert '"order":3' in row["preview"]
+        found = await asker.get(f"messages/{row['offset_id']}")
+        assert found["masked"] is True
+        assert json.loads(base64.b64decode(found["body"]))["who"] == "******"
+        assert found["properties"]["total"] == "******"
+        answer = await asker.client.get(f"/api/1/messages/{row['offset_id']}/body")
+        assert "王" not in answer.text
+        for guess in ({"contains": "王"}, {"sql": "total = 3"}, {"sql": "total LIKE '3%'"}):
+            assert (await asker.get("messages", topic="orders", **guess))["rows"] == []
+        (other,) = (await asker.get("messages", topic="orders", **{"from": "key"}, key="BIN"))[
+            "rows"
+        ]
+        assert other["preview"] is None
+        assert await asker.get(f"messages/{other['offset_id']}/body", 403)
+        letters = (await asker.get("dlq/shop"))["rows"]
+        assert not [row for row in letters if "王" in (row["preview"] or "")]
+
+
+async def test_a_reset_that_would_skip_more_than_was_shown_is_not_done(asker: Asker) -> None:
+    """Somebody else moved the group between the preview and the word."""
+    await asker.log_in()
+    group = unique("stale")
+    await asker.post("groups", {"name": group})
+    await asker.post(f"groups/{group}/reset", {"topic": "orders", "to": "newest", "preview": False,
+                                               "confirm": group})  # fmt: skip
+    where = {"broker": "broker-a", "queue": 0, "offset": 3}
+    wanted = {"topic": "orders", "to": "offset", "may_skip": True, **where}
+    shown = await asker.post(f"groups/{group}/reset", wanted)
+    assert shown["skipped"] == 0
+    oldest = {"topic": "orders", "to": "oldest", "preview": False, "confirm": group}
+    await asker.post(f"groups/{group}/reset", oldest)
+    word = {**wanted, "preview": False, "confirm": group, "seen_skipped": shown["skipped"]}
+    refused = await asker.post(f"groups/{group}/reset", word, 409)
+    assert "preview again" in refused["error"]["next"]
+    await asker.post(f"groups/{group}/reset", {**word, "seen_skipped": 3})
+
+
+async def test_settings_say_which_can_be_changed_now(asker: Asker) -> None:
+    rows = (await asker.get("brokers/broker-a/settings"))["rows"]
+    live = {row["key"]: row["live"] for row in rows}
+    assert live["autoCreateTopicEnable"] is True
+    assert live["brokerName"] is False
+    await asker.log_in()
+    change = {"key": "autoCreateTopicEnable", "value": "true", "confirm": "autoCreateTopicEnable"}
+    await asker.post("brokers/broker-a/settings", change)
+    change = {"key": "brokerName", "value": "x", "confirm": "brokerName"}
+    await asker.post("brokers/broker-a/settings", change, 422)
 
 
 async def test_a_cluster_that_is_not_there_is_an_answer_with_a_cause() -> None:

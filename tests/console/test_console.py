@@ -12,7 +12,7 @@ from tests.waiting import until
 
 from rocketpipe import Admin, Session
 from rocketpipe.auth.secret import Secret
-from rocketpipe.console.people import COOKIE, WRONG_A_MINUTE
+from rocketpipe.console.people import WRONG_A_MINUTE
 from rocketpipe.testing.servers import serving
 
 pytestmark = pytest.mark.scenario
@@ -38,7 +38,7 @@ async def test_everybody_looks_at_an_open_cluster_and_the_token_lets_change(shop
         assert (await asker.get("console"))["may_change"] is False
         assert await asker.post("groups", {"name": "nobodys"}, 403)
         tried = [row["what"] for row in (await asker.get("changes"))["rows"]]
-        assert tried == ["log in", "log in as token"]
+        assert tried == ["log in", "log in"]
 
 
 async def test_a_console_without_a_token_changes_nothing(shop: Shop) -> None:
@@ -62,12 +62,13 @@ async def test_a_login_flood_is_answered_late_and_the_right_token_at_once(shop: 
 
 async def test_a_cookie_that_was_planted_before_the_login_is_worth_nothing(shop: Shop) -> None:
     async with asking(shop.name_server) as asker:
-        asker.client.cookies.set(COOKIE, "planted")
+        name = asker.console.config.cookie
+        asker.client.cookies.set(name, "planted")
         await asker.log_in()
-        cookies = [each.value for each in asker.client.cookies.jar if each.name == COOKIE]
+        cookies = [each.value for each in asker.client.cookies.jar if each.name == name]
         assert cookies != ["planted"]
         asker.client.cookies.clear()
-        asker.client.cookies.set(COOKIE, "planted")
+        asker.client.cookies.set(name, "planted")
         assert (await asker.get("console"))["who"] is None
 
 
@@ -82,6 +83,35 @@ async def test_a_cookie_is_for_this_console_only(shop: Shop) -> None:
         for word in ("httponly", "samesite=strict", "secure", "path=/"):
             assert word in said
         assert TOKEN not in answer.text
+
+
+async def test_two_consoles_of_one_host_know_their_own_cookies(shop: Shop) -> None:
+    """Browsers send cookies to all ports of a host: who logs in at one is not out at another."""
+    async with (
+        asking(shop.name_server) as first,
+        asking(shop.name_server, address="127.0.0.1:8081") as second,
+    ):
+        await first.log_in()
+        second.client.cookies = first.client.cookies
+        await second.log_in()
+        assert (await first.get("console"))["who"] == "token"
+        assert (await second.get("console"))["who"] == "token"
+
+
+async def test_nobody_fills_the_memory_by_a_login(shop: Shop) -> None:
+    async with asking(shop.name_server) as asker:
+        long = await asker.post("login", {"token": "x" * 5000}, 413)
+        assert "4096" in long["error"]["next"]
+
+
+async def test_what_was_typed_at_a_login_is_told_nobody(tmp_path: Path) -> None:
+    """A password in the field of the name would be there for all who look at changes."""
+    (tmp_path / "broker.conf").write_text(GUARDED)
+    with serving(tmp_path, ["-c", str(tmp_path / "broker.conf")]) as servers:
+        async with asking(servers.name_server) as asker:
+            await asker.post("login", {"user": "my-password-1", "password": "x"}, 401)
+            await asker.post("login", {"user": "root", "password": SECRET})
+            assert "my-password-1" not in str(await asker.get("changes"))
 
 
 async def test_who_is_at_a_guarded_cluster_logs_in_and_the_cluster_judges(tmp_path: Path) -> None:

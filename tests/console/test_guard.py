@@ -99,6 +99,14 @@ async def test_a_page_of_the_console_changes_things(client: httpx.AsyncClient) -
     assert answer.text == "reached POST"
 
 
+async def test_a_proxy_may_ask_in_another_name_than_people_do() -> None:
+    """Its Host is where it found the console, the page's Origin is what people opened."""
+    async with attacker("127.0.0.1", "mq.example.org") as client:
+        for origin, text in (("https://mq.example.org", "reached POST"), ("https://[", "another")):
+            answer = await client.post(CHANGE, json={}, headers={**OURS, "Origin": origin})
+            assert text in answer.text
+
+
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "OPTIONS", "CONNECT"])
 async def test_no_other_method_is_answered(client: httpx.AsyncClient, method: str) -> None:
     assert (await client.request(method, CHANGE, headers=OURS)).status_code == 405

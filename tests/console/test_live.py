@@ -114,6 +114,22 @@ async def test_streams_are_counted_and_what_cannot_be_seen_is_refused(shop: Shop
             assert refused.headers["retry-after"]
 
 
+async def test_many_that_come_at_once_are_counted_too(shop: Shop) -> None:
+    async with listening(shop, max_streams=3) as (console, client), asyncio.timeout(PATIENCE_S):
+        opened = contextlib.AsyncExitStack()
+
+        async def come() -> int:
+            params = {"see": "tail:orders"}
+            answer = client.stream("GET", "/api/1/live", params=params)
+            return (await opened.enter_async_context(answer)).status_code
+
+        async with opened:
+            found = await asyncio.gather(*(come() for _ in range(40)))
+            assert sorted(found) == [200] * 3 + [503] * 37
+            assert console.streams == 3
+        await until(lambda: console.streams == 0)
+
+
 async def test_a_stream_ends_when_who_opened_it_logs_out(shop: Shop) -> None:
     async with listening(shop) as (console, client), asyncio.timeout(PATIENCE_S):
         await client.post("/api/1/login", json={"token": TOKEN}, headers=OURS)

@@ -45,8 +45,21 @@ async def stream(_: Request) -> StreamingResponse:
     return StreamingResponse(events(), media_type="text/event-stream")
 
 
+async def flood(_: Request) -> StreamingResponse:
+    async def much() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield bytes(1 << 16)
+                await asyncio.sleep(0)
+        finally:
+            closing.set()
+
+    return StreamingResponse(much())
+
+
 APP = Starlette(
     routes=[
+        Route("/flood", flood),
         Route("/echo", echo, methods=["GET", "POST"]),
         Route("/slow", slow),
         Route("/stream", stream),
@@ -120,6 +133,18 @@ async def test_the_idlest_goes_when_there_are_too_many(monkeypatch: pytest.Monke
         assert not peers[2][0].at_eof()
         for _, writer in peers:
             writer.close()
+
+
+async def test_who_does_not_read_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody holds a stream, and what is written to it, for ever."""
+    monkeypatch.setattr(port, "STUCK_S", 0.05)
+    async with serving() as address:
+        host, _, number = address.rpartition(":")
+        _, writer = await asyncio.open_connection(host, int(number), limit=1)
+        writer.write(b"GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(PATIENCE_S):
+            await closing.wait()
+        writer.close()
 
 
 async def test_what_is_no_http_and_what_is_too_long_is_refused() -> None:

@@ -114,9 +114,13 @@ Prometheus, so that a dashboard made for it works here. Where the two differ:
   `…_ready_messages` and `…_queueing_latency_milliseconds` are told of groups that pop, while at
   most 20,000 of all pops are in flight.
 - Of an empty topic the latency is 0.
-- `rocketmq_timing_messages` is told for all topics together. `rocketmq_processor_watermark`,
-  `rocketmq_timer_…`, `rocketmq_delay_message_latency`, `rocketmq_pop_…` and those of RocksDB,
-  tiered storage and controllers are not told: nothing here has what they measure, or it shows as
+- `rocketmq_timing_messages` is told for all topics together.
+  `rocketmq_timer_dequeue_latency_milliseconds` is in milliseconds, as its name says: RocketMQ's are
+  seconds. `rocketmq_timer_enqueue_lag` is left out while the log is not dispatched to its end.
+- Notes of pops are kept in memory, so `rocketmq_pop_revive_…` tells of those that are needed still,
+  and the out-counter of those that are.
+- `rocketmq_processor_watermark`, `rocketmq_pop_offset_buffer_size` and those of RocksDB, tiered
+  storage and controllers are not told: nothing here has what they measure, or it shows as
   `rocketpipe_waiting_…`.
 
 | name | kind | labels beside `cluster`, `node_type`, `node_id` | |

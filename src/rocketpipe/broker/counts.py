@@ -4,6 +4,8 @@
     dead letters    by group and the topic they came from
     ends            of transactions by topic: committed, rolled back, and how long it took
     answers         of requests by code, and how long they took
+    timed           messages by topic: put to wait and for how long, and delivered
+    notes of pops   by group and topic: written and done with; messages that came again
 
 Each is a few additions for what came together. Keys are bounded: what comes beyond is not told.
 """
@@ -20,11 +22,16 @@ FIFO: Final = "fifo"
 DELAY: Final = "delay"
 TRANSACTION: Final = "transaction"
 
-#: The bounds of sizes in bytes, of times of answers in ms, and of transactions in seconds, as
-#: RocketMQ's brokers have them.
+#: The bounds of sizes in bytes, of times of answers in ms, of transactions and delays in seconds,
+#: and of looks for pops that are due in ms, as RocketMQ's brokers have them.
 SIZES: Final = (1024, 4096, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
 ANSWER_MS: Final = (1, 3, 5, 7, 10, 100, 1000, 2000, 3000)
 TRANSACTION_S: Final = (5, 60, 600, 3600, 43_200, 86_400)
+DELAY_S: Final = (60, 600, 3600, 43_200, 86_400, 259_200)
+SCAN_MS: Final = (1, 10, 100, 1000, 2000, 3000)
+#: Kinds of notes of pops: what was given out, and what was acknowledged of it.
+CHECK_POINT: Final = "CK"
+ACK: Final = "ACK"
 #: So many kinds of answers are told apart: codes that are served, with what they were answered.
 _MAX_ANSWERS: Final = 2000
 
@@ -67,6 +74,12 @@ class Counts:
         self._committed: dict[str, Spread] = {}
         self._rolled_back: dict[str, int] = {}
         self._answers: dict[Answered, Spread] = {}
+        self._timed: dict[str, Spread] = {}
+        self._delivered: dict[str, int] = {}
+        self._pop_notes: dict[tuple[str, str, str], int] = {}
+        self._pop_notes_done: dict[tuple[str, str, str, int], int] = {}
+        self._popped_again: dict[tuple[str, str], int] = {}
+        self.pop_scans = Spread(SCAN_MS)
 
     # What is told
 
@@ -107,14 +120,44 @@ class Counts:
             spread = self._answers[alike] = Spread(ANSWER_MS)
         spread.add(took_ms, count)
 
+    def timed(self, topic: str, delay_ms: int) -> None:
+        """Count a message that was put to wait, and how long it is to."""
+        spread = self._of(self._timed, topic, lambda: Spread(DELAY_S))
+        if spread is not None:
+            spread.add(max(delay_ms, 0) // 1000)
+
+    def delivered(self, topic: str) -> None:
+        """Count a message whose time had come."""
+        self._add(self._delivered, topic)
+
+    def pop_note(self, group: str, topic: str, kind: str) -> None:
+        """Count a note of a pop that was written."""
+        self._add(self._pop_notes, (group, topic, kind))
+
+    def pop_note_done(self, group: str, topic: str, kind: str, queue_id: int) -> None:
+        """Count a note of a pop in a queue that is done with."""
+        self._add(self._pop_notes_done, (group, topic, kind, queue_id))
+
+    def popped_again(self, group: str, topic: str) -> None:
+        """Count a message that was not acknowledged in time, and shows again."""
+        self._add(self._popped_again, (group, topic))
+
     def forget_topic(self, topic: str) -> None:
         """Drop the counts of a topic that is deleted."""
         for key in [key for key in self._stored if key[0] == topic]:
             del self._stored[key]
         for pair in [pair for pair in self._dead_letters if pair[1] == topic]:
             del self._dead_letters[pair]
+        for note in [note for note in self._pop_notes if note[1] == topic]:
+            del self._pop_notes[note]
+        for done in [done for done in self._pop_notes_done if done[1] == topic]:
+            del self._pop_notes_done[done]
+        for pair in [pair for pair in self._popped_again if pair[1] == topic]:
+            del self._popped_again[pair]
         self._committed.pop(topic, None)
         self._rolled_back.pop(topic, None)
+        self._timed.pop(topic, None)
+        self._delivered.pop(topic, None)
 
     # What those ask who look
 
@@ -133,6 +176,26 @@ class Counts:
     def rollbacks(self) -> Iterator[tuple[str, int]]:
         """Transactions that were rolled back, by topic."""
         return iter(list(self._rolled_back.items()))
+
+    def delays(self) -> Iterator[tuple[str, Spread]]:
+        """Messages that were put to wait, by topic, with the seconds that they were to."""
+        return iter(list(self._timed.items()))
+
+    def deliveries(self) -> Iterator[tuple[str, int]]:
+        """Messages whose time had come, by topic."""
+        return iter(list(self._delivered.items()))
+
+    def pop_notes(self) -> Iterator[tuple[str, str, str, int]]:
+        """Notes of pops that were written: group, topic, kind, how many."""
+        return ((*key, n) for key, n in list(self._pop_notes.items()))
+
+    def pop_notes_done(self) -> Iterator[tuple[str, str, str, int, int]]:
+        """Notes of pops that are done with: group, topic, kind, queue, how many."""
+        return ((*key, n) for key, n in list(self._pop_notes_done.items()))
+
+    def came_again(self) -> Iterator[tuple[str, str, int]]:
+        """Messages that show again: group, topic, how many."""
+        return ((*key, n) for key, n in list(self._popped_again.items()))
 
     def answers(self) -> Iterator[tuple[Answered, Spread]]:
         """How long answers took, in ms."""

@@ -8,6 +8,15 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
+from rocketpipe.client.admin.access.policies import EntryInTheWay, NothingToRevoke
+from rocketpipe.client.admin.access.servers import (
+    LastSuperuser,
+    NoAccessControl,
+    NotKept,
+    NoUser,
+    UserRefused,
+)
+from rocketpipe.client.admin.access.users import UserExists
 from rocketpipe.client.admin.clients import NotOnline
 from rocketpipe.client.admin.fleet import NoBroker, PartlyDone
 from rocketpipe.client.admin.groups import GroupExists, NoGroup
@@ -34,6 +43,14 @@ _STATUS: Final[tuple[tuple[type[RocketPipeError], int], ...]] = (
     (NoMessage, 404),
     (NoBroker, 404),
     (NotOnline, 404),
+    (NoUser, 404),
+    (NoAccessControl, 404),
+    (NothingToRevoke, 404),
+    (UserExists, 409),
+    (EntryInTheWay, 409),
+    (LastSuperuser, 409),
+    (UserRefused, 422),
+    (NotKept, 502),
     (TopicExists, 409),
     (GroupExists, 409),
     (InvalidName, 400),

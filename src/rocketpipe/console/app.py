@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Final
 
 from starlette.applications import Starlette
@@ -29,13 +30,14 @@ from rocketpipe.console.api import (
     pipelines,
     topics,
     traces,
+    users,
     waiting,
 )
 from rocketpipe.console.asking import Ask, Endpoint
 from rocketpipe.console.console import Console
 from rocketpipe.console.guard import Guard
-from rocketpipe.console.people import COOKIE
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.errors import AccessDenied, RocketPipeError
+from rocketpipe.health.bearer import BearerToken
 from rocketpipe.health.http_port import PAGES, Told, page
 from rocketpipe.remoting.caller import split_address
 
@@ -53,6 +55,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *clients.ENDPOINTS,
     *brokers.ENDPOINTS,
     *pipelines.ENDPOINTS,
+    *users.ENDPOINTS,
     *live.ENDPOINTS,
 )
 _FOREVER: Final = "public, max-age=31536000, immutable"
@@ -60,13 +63,18 @@ _FOREVER: Final = "public, max-age=31536000, immutable"
 log = logging.getLogger(__name__)
 
 
-def console_app(console: Console, told: Told | None = None) -> ASGIApp:
-    """Give the app of an open console; with what the health port tells, where there is one."""
+def console_app(
+    console: Console, told: Told | None = None, token: BearerToken | None = None
+) -> ASGIApp:
+    """Give the app of an open console; with what the health port tells, where there is one.
+
+    ``token`` is the one that some of its pages want.
+    """
     routes = [Route(f"{PREFIX}{each.path}", _answer(console, each), methods=[each.method])
               for each in ENDPOINTS]  # fmt: skip
     routes += [Route("/", _page), Route("/assets/{digest}/{name:path}", _asset)]
     if told is not None:
-        routes += [Route(path, _health(path, told, console)) for path in PAGES]
+        routes += [Route(path, _health(path, told, console, token)) for path in PAGES]
     app = Starlette(
         routes=routes,
         exception_handlers={404: _nothing, 405: _nothing},
@@ -80,7 +88,7 @@ def console_app(console: Console, told: Told | None = None) -> ASGIApp:
 def _answer(console: Console, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         address = request.client.host if request.client is not None else ""
-        person = await console.person(request.cookies.get(COOKIE), address)
+        person = await console.person(request.cookies.get(console.config.cookie), address)
         try:
             if not endpoint.is_public and person.name is None and await console.is_guarded():
                 raise Problem(401, "this cluster asks who asks", "log in as one of its users")
@@ -91,6 +99,10 @@ def _answer(console: Console, endpoint: Endpoint) -> Callable[[Request], Awaitab
             found = await endpoint.work(Ask(request, console, person))
             return found if isinstance(found, Response) else json_response(found)
         except (Problem, RocketPipeError, ValueError) as error:
+            if isinstance(error, AccessDenied) and _is_shut_out(error, person.name):
+                await console.send_away(error.user)
+                cause = f"the servers do not let {error.user} in any more"
+                return Problem(401, cause, "log in again").response()
             return Problem.of(error).response()
         except Exception:
             log.exception("console request failed path=%s", request.url.path)
@@ -98,6 +110,11 @@ def _answer(console: Console, endpoint: Endpoint) -> Callable[[Request], Awaitab
             return Problem(500, cause, "try again, or report it").response()
 
     return answer
+
+
+def _is_shut_out(error: AccessDenied, name: str | None) -> bool:
+    """Whether who asks is no longer one of the users, and not only lacks a right."""
+    return name is not None and error.user == name and not error.resource
 
 
 async def _page(_: Request) -> Response:
@@ -115,12 +132,17 @@ async def _asset(request: Request) -> Response:
     return Response(asset.plain, headers=headers)
 
 
-def _health(path: str, told: Told, console: Console) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(_: Request) -> Response:
-        found = await page(path, told, console.clock)
+def _health(
+    path: str, told: Told, console: Console, token: BearerToken | None
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        shown = token is None or token.is_shown(request.headers.get("authorization", ""))
+        found = await page(path, told, console.clock, shown=shown)
         assert found is not None, "it is one of the pages"
         status, kind, body = found
         headers = {"Cache-Control": "no-store", "Content-Type": kind}
+        if status is HTTPStatus.UNAUTHORIZED:
+            headers["WWW-Authenticate"] = "Bearer"
         return Response(body, status.value, headers=headers)
 
     return answer

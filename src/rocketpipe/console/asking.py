@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 
 from rocketpipe.console.answers import Problem
+from rocketpipe.console.sight import Sight
 
 if TYPE_CHECKING:
     from rocketpipe.client.admin.admin import Admin
@@ -49,6 +50,11 @@ class Ask:
     def admin(self) -> Admin:
         """What answers, by noun."""
         return self.person.cluster.admin
+
+    @property
+    def sight(self) -> Sight:
+        """What this person sees of messages."""
+        return Sight(self.person.may_see_bodies, self.console.config.masks)
 
     def part(self, name: str) -> str:
         """A part of the path."""
@@ -111,8 +117,8 @@ class Ask:
         """
         return self.number("limit", otherwise, 1, most)
 
-    async def body(self, kind: type[BodyT]) -> BodyT:
-        """The JSON that came with it.
+    async def body(self, kind: type[BodyT], most: int = MAX_BODY_BYTES) -> BodyT:
+        """The JSON that came with it, of so many bytes at most.
 
         Raises:
             Problem: If it is too long.
@@ -121,8 +127,8 @@ class Ask:
         parts, size = [], 0
         async for part in self.request.stream():
             size += len(part)
-            if size > MAX_BODY_BYTES:
-                raise Problem(413, "the body is too long", f"send {MAX_BODY_BYTES} bytes at most")
+            if size > most:
+                raise Problem(413, "the body is too long", f"send {most} bytes at most")
             parts.append(part)
         return msgspec.json.decode(b"".join(parts), type=kind)
 

@@ -17,6 +17,7 @@ from rocketpipe.client.admin.findings import Finding, unknown
 from rocketpipe.client.producer.producer import Producer
 from rocketpipe.client.session import Session
 from rocketpipe.console.rings import EVERY_MS, Rings
+from rocketpipe.console.tailing import SharedEnds
 from rocketpipe.errors import RocketPipeError
 
 #: Findings that are younger are given again.
@@ -37,6 +38,7 @@ class Cluster:
         self.session = session
         self.admin = Admin(session)
         self.rings = Rings()
+        self.tail_ends = SharedEnds(session)
         self._stack = AsyncExitStack()
         self._producer: Producer | None = None
         self._starting = asyncio.Lock()

@@ -22,7 +22,8 @@ from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.console.answers import Problem
 from rocketpipe.console.changes import Change, ChangeLog
 from rocketpipe.console.cluster import Cluster
-from rocketpipe.console.people import People, Person, is_same
+from rocketpipe.console.masking import Masks
+from rocketpipe.console.people import COOKIE, People, Person, is_same
 from rocketpipe.errors import AccessDenied, RocketPipeError
 
 #: Whether a cluster asks who asks is looked up so often at most.
@@ -47,6 +48,8 @@ class ConsoleConfig:
     is_https: bool = False
     #: Whether only who is logged in sees bodies.
     hide_bodies: bool = False
+    #: Fields whose values nobody sees.
+    masks: Masks = Masks()  # noqa: RUF009 - it does not change
     #: Folders of pipelines that are shown.
     pipelines: tuple[Path, ...] = ()
     #: Where it listens, as people are told; ``host:port``.
@@ -55,6 +58,12 @@ class ConsoleConfig:
     inner_secret: Secret | None = None
     #: So many tabs are told news at a time.
     max_streams: int = 64
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie: browsers send cookies to all ports of a host alike."""
+        port = self.address.rpartition(":")[2]
+        return f"{COOKIE}_{port}" if port else COOKIE
 
 
 @dataclass(slots=True)
@@ -147,6 +156,11 @@ class Console:
         if person is not None:
             await self._forget(person)
 
+    async def send_away(self, name: str) -> None:
+        """Have everybody go who is here under a name, whose secret is good no longer."""
+        for person in self.people.leave_all(name):
+            await self._forget(person)
+
     def note(self, person: Person, address: str, what: str, outcome: str, *, ok: bool) -> None:
         """Write down what somebody did."""
         who = person.name or "somebody"
@@ -161,7 +175,7 @@ class Console:
                 "start it with --allow-changes, which prints the token",
             )
         if not is_same(token, wanted.reveal()):
-            await self._was_wrong(address, "token")
+            await self._was_wrong(address)
             raise Problem(401, "that is not the token", "copy the one that was printed last")
         return Person(
             name="token",
@@ -180,7 +194,7 @@ class Console:
         except BaseException as error:
             await self._close(person.cluster)
             if isinstance(error, AccessDenied):
-                await self._was_wrong(address, user)
+                await self._was_wrong(address)
                 raise Problem(
                     401,
                     "no such user, or another password",
@@ -238,9 +252,10 @@ class Console:
                 guards.servers, guards.found_ms = tuple(found), now_ms
             return guards.servers
 
-    async def _was_wrong(self, address: str, who: str) -> None:
-        what, outcome = f"log in as {who}", "refused"
-        self.changes.add(Change(self.clock.now_ms(), "somebody", address, what, outcome, ok=False))
+    async def _was_wrong(self, address: str) -> None:
+        """Note a wrong proof; not what was typed, which may be a secret in the wrong field."""
+        at_ms = self.clock.now_ms()
+        self.changes.add(Change(at_ms, "somebody", address, "log in", "refused", ok=False))
         await self.people.was_wrong(address)
 
     # Their clients

@@ -84,7 +84,7 @@ class Guard:
             return Problem(
                 405, "only GET, HEAD and POST are answered", "see the API", {"Allow": "GET, POST"}
             )
-        return _problem_of_change(headers, site)
+        return _problem_of_change(headers, site, self._public)
 
     def _is_ours(self, host: str) -> bool:
         name = _name(host)
@@ -105,13 +105,14 @@ def _path(scope: Scope) -> str:
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
-def _problem_of_change(headers: Headers, site: str | None) -> Problem | None:
+def _problem_of_change(
+    headers: Headers, site: str | None, public: frozenset[str]
+) -> Problem | None:
     if site != "same-origin":
         return Problem(
             403, "a change comes from the console's own pages", "send Sec-Fetch-Site: same-origin"
         )
-    origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+    if not _is_own(headers.get("origin"), headers.get("host"), public):
         return Problem(403, "another site asks for a change", "open the console itself")
     if headers.get(HEADER) != "1":
         return Problem(403, f"{HEADER} is missing", f"send {HEADER}: 1")
@@ -121,6 +122,17 @@ def _problem_of_change(headers: Headers, site: str | None) -> Problem | None:
     if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
         return Problem(413, "the body is too long", f"send {MAX_BODY_BYTES} bytes at most")
     return None
+
+
+def _is_own(origin: str | None, host: str | None, public: frozenset[str]) -> bool:
+    """Whether a page is one of ours; a proxy may ask in another name than people do."""
+    if origin is None:
+        return True
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.netloc == host or parts.hostname in public
 
 
 def _name(host: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from rocketpipe.client.consumer.received import ReceivedMessage
 from rocketpipe.console.answers import Problem
 from rocketpipe.console.asking import Ask
-from rocketpipe.errors import RecordError
+from rocketpipe.console.sight import Sight
 from rocketpipe.filter.sql_eval import compile_sql
 from rocketpipe.filter.tags import parse_tags
 
@@ -19,7 +19,7 @@ SHOWN_BYTES: Final = 64 << 10
 _MAX_EXPRESSION: Final = 2000
 
 
-def row(message: ReceivedMessage, *, with_body: bool) -> dict[str, Any]:
+def row(message: ReceivedMessage, sight: Sight) -> dict[str, Any]:
     """A line of a list."""
     return {
         "topic": message.queue.topic,
@@ -33,24 +33,24 @@ def row(message: ReceivedMessage, *, with_body: bool) -> dict[str, Any]:
         "id": message.message_id,
         "offset_id": message.offset_id,
         "tries": message.reconsume_times,
-        "preview": _preview(message) if with_body else None,
+        "preview": _preview(message, sight),
     }
 
 
-def whole(message: ReceivedMessage, *, with_body: bool) -> dict[str, Any]:
+def whole(message: ReceivedMessage, sight: Sight) -> dict[str, Any]:
     """All of one: of its body as much as a page can show."""
-    found = row(message, with_body=False) | {
+    found = row(message, sight) | {
         "born_ms": message.born_ms,
         "born_host": str(message.born_host),
         "store_host": str(message.store_host),
-        "properties": dict(message.properties),
+        "properties": dict(sight.properties(message)),
+        #: What is shown is not what was sent, and nothing to send again.
+        "masked": bool(sight.masks),
     }
-    if not with_body:
-        return found | {"body": None, "why": "bodies are shown to who is logged in"}
     try:
-        body = message.body
-    except RecordError as error:
-        return found | {"body": None, "why": str(error)}
+        body = sight.body(message)
+    except Problem as problem:
+        return found | {"body": None, "why": problem.cause}
     return found | {
         "body": base64.b64encode(body[:SHOWN_BYTES]).decode(),
         "body_bytes": len(body),
@@ -71,8 +71,8 @@ def picker(ask: Ask) -> Callable[[ReceivedMessage], dict[str, Any] | None]:
     for text in (tags, sql, contains):
         if text is not None and len(text) > _MAX_EXPRESSION:
             raise Problem(400, "the filter is too long", f"give {_MAX_EXPRESSION} characters")
-    with_body = ask.person.may_see_bodies
-    if contains and not with_body:
+    sight = ask.sight
+    if contains and not sight.bodies:
         raise Problem(403, "bodies are searched for who is logged in", "log in")
     by_tags = parse_tags(tags) if tags else None
     by_sql = compile_sql(sql) if sql else None
@@ -81,23 +81,27 @@ def picker(ask: Ask) -> Callable[[ReceivedMessage], dict[str, Any] | None]:
     def pick(message: ReceivedMessage) -> dict[str, Any] | None:
         if by_tags is not None and not by_tags.matches_tag(message.tags):
             return None
-        if by_sql is not None and not by_sql.matches(message.properties):
+        if by_sql is not None and not by_sql.matches(sight.properties(message)):
             return None
-        if word is not None and word not in _body(message):
+        if word is not None and word not in _shown(message, sight):
             return None
-        return row(message, with_body=with_body)
+        return row(message, sight)
 
     return pick
 
 
-def _body(message: ReceivedMessage) -> bytes:
+def _shown(message: ReceivedMessage, sight: Sight) -> bytes:
+    """What is searched: nobody finds out by words what they may not see."""
     try:
-        return message.body
-    except RecordError:
+        return sight.body(message)
+    except Problem:
         return b""
 
 
-def _preview(message: ReceivedMessage) -> str:
-    body = _body(message)
+def _preview(message: ReceivedMessage, sight: Sight) -> str | None:
+    try:
+        body = sight.body(message)
+    except Problem as problem:
+        return "" if problem.status == 422 else None
     text = body[: 4 * PREVIEW_CHARS].decode("utf-8", "replace")[:PREVIEW_CHARS]
     return "".join(each if each.isprintable() else "·" for each in text)

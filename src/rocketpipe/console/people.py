@@ -18,7 +18,7 @@ from rocketpipe.clock import Clock
 from rocketpipe.console.answers import Problem
 from rocketpipe.console.cluster import Cluster
 
-#: The name of the cookie.
+#: What the name of the cookie begins with.
 COOKIE: Final = "rocketpipe_console"
 #: Who has done nothing for so long is nobody again.
 IDLE_MS: Final = 30 * 60_000
@@ -90,6 +90,11 @@ class People:
         """Have somebody go; a cookie that is nobody's is no error."""
         visit = self._visits.pop(cookie or "", None)
         return None if visit is None else visit.person
+
+    def leave_all(self, name: str) -> list[Person]:
+        """Have all go that are here under a name."""
+        theirs = [each for each, visit in self._visits.items() if visit.person.name == name]
+        return [self._visits.pop(cookie).person for cookie in theirs]
 
     def leave_idle(self) -> list[Person]:
         """Have those go that have done nothing for long."""

@@ -22,6 +22,8 @@ from rocketpipe.health.http_port import MAX_REQUEST_BYTES, More
 #: So many connections are open; one more ends the one that has been idle longest.
 MAX_CONNECTIONS: Final = 256
 _KEEP_ALIVE_S: Final = 30
+#: Whoever takes nothing of what is written for so long is not there.
+STUCK_S: Final = 30.0
 _FINISH_MS: Final = 2000
 
 
@@ -69,13 +71,14 @@ async def speaking(app: ASGIApp) -> AsyncIterator[More]:
 
 
 class _Connection(H11Protocol):
-    """One connection, which is counted."""
+    """One connection, which is counted, and ended if it is written to and nobody reads."""
 
     def __init__(
         self, config: Config, state: ServerState, open_now: dict[_Connection, None]
     ) -> None:
         super().__init__(config, state, {}, asyncio.get_running_loop())
         self._open_now = open_now
+        self._stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._open_now[self] = None
@@ -83,7 +86,22 @@ class _Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open_now.pop(self, None)
+        self._moves()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._moves()
+        self._stuck = self.loop.call_later(STUCK_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._moves()
+        super().resume_writing()
+
+    def _moves(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     @property
     def is_idle(self) -> bool:

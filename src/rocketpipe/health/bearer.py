@@ -29,18 +29,22 @@ class BearerToken:
         self.text = _read(path)
 
     def is_shown_in(self, head: str) -> bool:
-        """Whether the headers of a request have it."""
+        """Whether the head of a request has it."""
+        shown = ""
+        for line in head.split("\r\n")[1:]:
+            name, _, value = line.partition(":")
+            if name.strip().lower() == "authorization":
+                shown = value.strip()
+        return self.is_shown(shown)
+
+    def is_shown(self, shown: str) -> bool:
+        """Whether what stands under ``Authorization`` is it."""
         if (seen := self._stamp()) != self._seen:
             self._seen = seen
             try:
                 self.text = _read(self.path)
             except ConfigError:
                 pass  # half written, or gone: the last one stays
-        shown = ""
-        for line in head.split("\r\n")[1:]:
-            name, _, value = line.partition(":")
-            if name.strip().lower() == "authorization":
-                shown = value.strip()
         if not shown.lower().startswith(_SCHEME):
             return False
         told = shown[len(_SCHEME) :].strip()

@@ -265,10 +265,7 @@ class _Answering:
                     self._handed_on[protocol] = writer
                     await _hand_on(protocol, head, reader, writer)
                     return True
-            if path in _GUARDED and not self._may_have_it(head):
-                status, kind, body = HTTPStatus.UNAUTHORIZED, _PLAIN, _NO_TOKEN
-            else:
-                status, kind, body = await self._page(method, path)
+            status, kind, body = await self._page(method, path, head)
         headers = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n"
@@ -281,23 +278,29 @@ class _Answering:
         await writer.drain()
         return False
 
-    def _may_have_it(self, head: bytes) -> bool:
-        return self._token is None or self._token.is_shown_in(head.decode("latin-1"))
-
-    async def _page(self, method: str, path: str) -> tuple[HTTPStatus, str, bytes]:
+    async def _page(self, method: str, path: str, head: bytes) -> tuple[HTTPStatus, str, bytes]:
         if not method:
             return HTTPStatus.BAD_REQUEST, _PLAIN, b"this is no HTTP request\n"
         if method not in ("GET", "HEAD"):
             return HTTPStatus.METHOD_NOT_ALLOWED, _PLAIN, b"only GET and HEAD are answered here\n"
-        found = await page(path, self._watched, self._clock)
+        token = self._token
+        shown = token is None or token.is_shown_in(head.decode("latin-1"))
+        found = await page(path, self._watched, self._clock, shown=shown)
         if found is not None:
             return found
         pages = f"there are /healthz, /readyz, /metrics and /version\n{self._hint}"
         return HTTPStatus.NOT_FOUND, _PLAIN, pages.encode()
 
 
-async def page(path: str, watched: Told, clock: Clock) -> tuple[HTTPStatus, str, bytes] | None:
-    """One of the `PAGES`: its status, the type of its text, and the text; None for another."""
+async def page(
+    path: str, watched: Told, clock: Clock, *, shown: bool
+) -> tuple[HTTPStatus, str, bytes] | None:
+    """One of the `PAGES`: its status, the type of its text, and the text; None for another.
+
+    ``shown`` says whether who asks has the token, or there is none: some pages want it.
+    """
+    if path in _GUARDED and not shown:
+        return HTTPStatus.UNAUTHORIZED, _PLAIN, _NO_TOKEN
     if path == "/healthz":
         return HTTPStatus.OK, _PLAIN, b"ok\n"
     if path == "/readyz":

@@ -44,7 +44,15 @@ PAGES = {
     "broker": "#/brokers/broker-a",
     "broker-settings": "#/brokers/broker-a?tab=settings",
     "pipelines": "#/pipelines",
+    "users-open": "#/users",
     "settings": "#/settings",
+}
+#: Those of a cluster that has users.
+USERS = {
+    "users": "#/users",
+    "user-reporting": "#/users/reporting",
+    "user-disabled": "#/users/billing-job",
+    "user": "#/users/ana?kind=Topic&name=orders-internal&action=Pub&source=10.1.2.3",
 }
 
 
@@ -81,6 +89,13 @@ def beside(work: Coroutine[Any, Any, T]) -> T:
 @contextmanager
 def console_of(name_server: str, *flags: str) -> Iterator[tuple[str, str]]:
     """Run ``rocketpipe console``, in which things may be changed; gives its address and token."""
+    with console_process(name_server, *flags) as (_, root, token):
+        yield root, token
+
+
+@contextmanager
+def console_process(name_server: str, *flags: str) -> Iterator[tuple[int, str, str]]:
+    """The same, with the number of its process first."""
     command = [sys.executable, "-m", "rocketpipe.cli.main", "console", "-n", name_server]
     command += ["--http", "127.0.0.1:0", "--allow-changes", *flags]
     with subprocess.Popen(
@@ -94,7 +109,7 @@ def console_of(name_server: str, *flags: str) -> Iterator[tuple[str, str]]:
                 if line.startswith("ready "):
                     break
             (link,) = [line.partition(": ")[2] for line in lines if "token=" in line]
-            yield link.partition("#")[0], link.partition("token=")[2]
+            yield child.pid, link.partition("#")[0], link.partition("token=")[2]
         finally:
             child.terminate()
             child.wait(30)

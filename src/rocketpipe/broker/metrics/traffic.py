@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from rocketpipe.broker.core import Core
 from rocketpipe.broker.counts import FIFO, NORMAL, Answered, Counts
 from rocketpipe.broker.metrics.labels import is_system, truth
-from rocketpipe.metrics import Distribution, Family, Kind, Series
+from rocketpipe.metrics import Distribution, Family, Kept, Kind, Series
 from rocketpipe.model.names import is_dlq_topic, is_retry_topic, topic_of_pop_retry
 from rocketpipe.model.topic import MESSAGE_TYPE, MessageType
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
@@ -15,7 +15,7 @@ from rocketpipe.protocol.codes import RequestCode, ResponseCode
 
 def traffic(core: Core, named: Mapping[str, str]) -> Iterator[Family]:
     """Messages and bytes, stored and given out."""
-    stored = [
+    stored = Kept(
         Distribution(
             spread.bounds,
             spread.counts,
@@ -29,7 +29,7 @@ def traffic(core: Core, named: Mapping[str, str]) -> Iterator[Family]:
         )
         for topic, kind, spread in core.stats.counts.by_type()
         if not is_retry_topic(topic) and not is_dlq_topic(topic)
-    ]
+    )
     yield Family(
         "rocketmq_messages_in_total",
         Kind.COUNTER,
@@ -45,11 +45,11 @@ def traffic(core: Core, named: Mapping[str, str]) -> Iterator[Family]:
     yield Family(
         "rocketmq_message_size", Kind.HISTOGRAM, "Bytes of the records of messages.", stored
     )
-    given = [
+    given = Kept(
         (tally.count, tally.bytes, _labels_of_given(named, topic, group))
         for topic, group, tally in core.stats.by_group()
         if topic != _plain_retries(topic, group) and not is_dlq_topic(topic)
-    ]
+    )
     yield Family(
         "rocketmq_messages_out_total",
         Kind.COUNTER,

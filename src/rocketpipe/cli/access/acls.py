@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from typing import Any, Final
+from typing import Final
 
-from rocketpipe.auth.explaining import Answer, Point
-from rocketpipe.auth.policy import Action, Entry
+from rocketpipe.auth.explaining import Point
+from rocketpipe.auth.policy import Action
 from rocketpipe.cli.access import importing
 from rocketpipe.cli.access.verbs import Access, AccessVerbs, SaidWrongly, told
 from rocketpipe.cli.terminal import confirm
 from rocketpipe.cli.terminal.printing import Printer
-from rocketpipe.client.admin.access.policies import Explanation, entries_of
+from rocketpipe.client.admin.access.explanation import Explanation
+from rocketpipe.client.admin.access.policies import entries_of
 from rocketpipe.errors import ConfigError
 
 EXAMPLES: Final = """\
@@ -179,18 +180,7 @@ async def _revoke(access: Access, printer: Printer, options: argparse.Namespace)
 
 async def _list(access: Access, printer: Printer, options: argparse.Namespace) -> int:
     found = await access.policies.all(options.user, options.resource)
-    rows = [
-        {
-            "user": each.user,
-            "part": each.part.value,
-            "resource": str(each.entry.resource),
-            "actions": [action.value for action in Action if action in each.entry.actions],
-            "from": list(each.entry.sources),
-            "decision": each.entry.decision.value,
-            "missing_at": list(each.missing),
-        }
-        for each in found
-    ]
+    rows = [each.record() for each in found]
     columns = list(_COLUMNS)
     if printer.form == "table" and not any(row["missing_at"] for row in rows):
         columns.remove("missing_at")
@@ -204,7 +194,7 @@ async def _explain(access: Access, printer: Printer, options: argparse.Namespace
     if printer.form == "table":
         _print(printer, found)
     else:
-        printer.record(_record(found))
+        printer.record(found.record())
     return 0 if found.allowed else 1
 
 
@@ -234,18 +224,9 @@ def _asked(options: argparse.Namespace) -> list[tuple[str, str]]:
     ]
 
 
-def _verdict(found: Explanation) -> str:
-    user = found.user
-    if not user.is_enabled:
-        return f"{user.name} is disabled, and not let in at all"
-    if user.is_super:
-        return f"{user.name} is Super, and may do everything: entries are not asked"
-    return ""
-
-
 def _print(printer: Printer, found: Explanation) -> None:
     word = printer.styled("yes", "good") if found.allowed else printer.styled("no", "bad")
-    verdict = _verdict(found)
+    verdict = found.verdict
     if verdict:
         printer.line(f"{word}: {verdict}")
         return
@@ -271,36 +252,3 @@ def _print_point(printer: Printer, point: Point) -> None:
         printer.line(f"  not by      {entry}")
     for entry in point.elsewhere:
         printer.line(f"  elsewhere   {entry}: add --from to ask as from there")
-
-
-def _record(found: Explanation) -> dict[str, Any]:
-    return {
-        "user": found.user.name,
-        "allowed": found.allowed,
-        "why": _verdict(found) or None,
-        "no_answer_from": list(found.user.silent),
-        "answers": [
-            {"servers": list(servers), "allowed": answer.allowed, "points": _points(answer)}
-            for servers, answer in found.answers
-        ],
-    }
-
-
-def _points(answer: Answer) -> list[dict[str, Any]]:
-    return [
-        {
-            "asked": point.asked,
-            "needs": point.wanted,
-            "allowed": point.allowed,
-            "why": point.why,
-            "decided_by": _text(point.entry),
-            "part": point.part.value if point.part else None,
-            "others": list(map(str, point.others)),
-            "elsewhere": list(map(str, point.elsewhere)),
-        }
-        for point in answer.points
-    ]
-
-
-def _text(entry: Entry | None) -> str | None:
-    return None if entry is None else str(entry)

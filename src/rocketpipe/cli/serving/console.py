@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   rocketpipe console                                look at the cluster of this machine
   rocketpipe console -n a:9876 --allow-changes      and change things, with the printed link
+  rocketpipe console --mask email --mask card       and show nobody what is in these fields
   rocketpipe console --public-url https://mq.example.org/    behind a proxy that has TLS
 """
 
@@ -63,6 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--hide-bodies", action="store_true", help="show bodies only to who is logged in"
+    )
+    parser.add_argument(
+        "--mask",
+        action="append",
+        default=[],
+        metavar="FIELD",
+        help="show no value of this field of JSON bodies, and of this property; several times",
     )
     parser.add_argument(
         "--pipeline",
@@ -119,13 +127,19 @@ def _config(
     public: tuple[frozenset[str], bool],
 ) -> ConsoleConfig:
     from rocketpipe.console.console import ConsoleConfig
+    from rocketpipe.console.masking import Masks
 
+    try:
+        masks = Masks(options.mask)
+    except ValueError as error:
+        raise ConfigError("--mask", str(error)) from error
     return ConsoleConfig(
         name_servers=servers,
         token=token,
         public_hosts=public[0],
         is_https=public[1],
         hide_bodies=options.hide_bodies,
+        masks=masks,
         pipelines=tuple(options.pipeline),
         address=address,
     )

@@ -21,6 +21,7 @@ from rocketpipe.remoting.tls_settings import TlsSettings
 
 if TYPE_CHECKING:
     from rocketpipe.console.console import ConsoleConfig
+    from rocketpipe.health.bearer import BearerToken
     from rocketpipe.health.http_port import More, Told
 
 #: What the console is made of beside this package.
@@ -41,6 +42,8 @@ class Later:
 
     def __init__(self) -> None:
         self._more: More | None = None
+        #: What some pages of the port want, if it is set before the console opens.
+        self.token: BearerToken | None = None
 
     def __call__(self) -> asyncio.Protocol | None:
         return None if self._more is None else self._more()
@@ -62,7 +65,7 @@ class Later:
 
         console = Console(config, session=partial(Session, tls=tls))
         await stack.enter_async_context(console)
-        more = await stack.enter_async_context(speaking(console_app(console, told)))
+        more = await stack.enter_async_context(speaking(console_app(console, told, self.token)))
         stack.callback(console.closing.set)  # before connections are waited for
         self._more = more
 

@@ -102,6 +102,8 @@ async def opened_for(
     host, port = options.http
     file = options.http_token_file
     token = BearerToken(file) if file is not None else None
+    if more is not None:
+        more.token = token
     hint = "" if console_option.is_installed() else f"for a console: {console_option.HINT}\n"
     return await stack.enter_async_context(
         health_port(host, port, told, tls=tls, token=token, more=more, hint=hint)

@@ -60,11 +60,20 @@ def _run(options: argparse.Namespace) -> int:
 
 async def _watch(admin: Admin, printer: Printer, options: argparse.Namespace) -> int:
     groups, clock = Groups(), SystemClock()
+    was_there = False
     while True:
-        view = await looked(admin, groups, options.groups)
-        _show(printer, view, anew=not options.once and sys.stdout.isatty())
-        if options.once:
-            return 0
+        try:
+            view = await looked(admin, groups, options.groups)
+        except RocketPipeError as error:
+            if options.once or not was_there:
+                raise
+            # It may come back: who watches wants to see that.
+            sys.stderr.write(f"rocketpipe top: {datetime.now():%H:%M:%S} {error}\n")
+        else:
+            was_there = True
+            _show(printer, view, anew=not options.once and sys.stdout.isatty())
+            if options.once:
+                return 0
         await clock.sleep(options.every)
 
 
@@ -83,7 +92,8 @@ class Groups:
             self.names = sorted(await admin.groups.names())
         except RocketPipeError:
             return
-        self.known = {name: row for name, row in self.known.items() if name in set(self.names)}
+        there = set(self.names)
+        self.known = {name: row for name, row in self.known.items() if name in there}
         turn = [
             self.names[(self._next + place) % len(self.names)]
             for place in range(min(GROUPS_EACH_TIME, len(self.names)))

@@ -188,8 +188,17 @@ class BrokerAdmin:
             ConnectionLost: If it is out of reach.
             ConfigError: If what it says is no list of settings.
         """
+        return (await self.settings_and_live(broker))[0]
+
+    async def settings_and_live(self, broker: str) -> tuple[dict[str, str], frozenset[str] | None]:
+        """The same, and the keys that can be changed while it runs; None if it does not tell them.
+
+        Raises: as `settings` does.
+        """
         reply = await self._ask(broker, GetBrokerConfig())
-        return {entry.key: entry.value for entry in read_conf(reply.properties, broker)}
+        found = {entry.key: entry.value for entry in read_conf(reply.properties, broker)}
+        live = reply.live_keys
+        return found, None if live is None else frozenset(live.split(","))
 
     async def change(self, broker: str, settings: Mapping[str, str]) -> None:
         """Change settings of a broker while it runs, all or none of them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
@@ -10,7 +10,9 @@ from starlette.responses import Response
 from rocketpipe._version import __version__
 from rocketpipe.console.answers import json_response
 from rocketpipe.console.asking import Ask, Endpoint, get
-from rocketpipe.console.people import COOKIE
+
+#: Everybody may try: so nobody is to fill the memory with it.
+MAX_LOGIN_BYTES: Final = 4096
 
 
 class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,6 +34,7 @@ async def console(ask: Ask) -> dict[str, Any]:
         "who": person.name,
         "may_change": person.may_change,
         "may_see_bodies": person.may_see_bodies,
+        "masked": config.masks.names if person.name or not guarded else [],
         "login": "users" if guarded else "token" if config.token is not None else None,
         "streams": ask.console.streams,
         "streams_most": config.max_streams,
@@ -41,23 +44,27 @@ async def console(ask: Ask) -> dict[str, Any]:
 
 async def login(ask: Ask) -> Response:
     """Prove who one is; the cookie is new each time, and the one before is worth nothing."""
-    given = await ask.body(Login)
+    given = await ask.body(Login, MAX_LOGIN_BYTES)
     cookie, person = await ask.console.login(
         address_of(ask), user=given.user, password=given.password, token=given.token
     )
-    await ask.console.logout(ask.request.cookies.get(COOKIE))
+    await ask.console.logout(ask.request.cookies.get(ask.console.config.cookie))
     response = json_response({"who": person.name, "may_change": person.may_change})
     response.set_cookie(
-        COOKIE, cookie, httponly=True, samesite="strict", secure=ask.console.config.is_https
+        ask.console.config.cookie,
+        cookie,
+        httponly=True,
+        samesite="strict",
+        secure=ask.console.config.is_https,
     )
     return response
 
 
 async def logout(ask: Ask) -> Response:
     """Go."""
-    await ask.console.logout(ask.request.cookies.get(COOKIE))
+    await ask.console.logout(ask.request.cookies.get(ask.console.config.cookie))
     response = json_response({"who": None})
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    response.delete_cookie(ask.console.config.cookie, httponly=True, samesite="strict")
     return response
 
 

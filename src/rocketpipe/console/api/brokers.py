@@ -73,12 +73,19 @@ async def broker(ask: Ask) -> dict[str, Any]:
 
 
 async def settings(ask: Ask) -> dict[str, Any]:
-    """The settings in force at a broker whose names contain ``q``."""
+    """The settings in force at a broker whose names contain ``q``, and which can be changed now.
+
+    Of a broker that does not tell which these are, as RocketMQ's own do not, that is unknown.
+    """
     q = (ask.text("q") or "").lower()
-    found = await ask.admin.brokers.settings(ask.part("broker"))
+    found, live = await ask.admin.brokers.settings_and_live(ask.part("broker"))
     return {
         "rows": [
-            {"key": key, "value": redacted(key, value)}
+            {
+                "key": key,
+                "value": redacted(key, value),
+                "live": None if live is None else key in live,
+            }
             for key, value in sorted(found.items())
             if q in key.lower()
         ],

@@ -71,11 +71,11 @@ async def letters(ask: Ask) -> dict[str, Any]:
             )
             for broker, queue, first, end in unpack(after, _Left)
         }
-    with_body = ask.person.may_see_bodies
+    sight = ask.sight
 
     def pick(letter: ReceivedMessage) -> tuple[dict[str, Any], ReceivedMessage]:
         said = letter.properties
-        shown = row(letter, with_body=with_body) | {
+        shown = row(letter, sight) | {
             "origin": origin_of(letter),
             "reason": said.get(properties.DLQ_REASON),
         }

@@ -43,6 +43,8 @@ class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     may_skip: bool = False
     preview: bool = True
     confirm: str = ""
+    #: How many messages the preview said are skipped: if it is more by now, nothing is done.
+    seen_skipped: int | None = None
 
 
 class NewGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -219,6 +221,14 @@ async def reset(ask: Ask) -> dict[str, Any]:
     planned = _moves(await work(preview=True))
     if wanted.preview:
         return planned
+    most = wanted.seen_skipped
+    if most is not None and wanted.to != "newest" and planned["skipped"] > most:
+        raise Problem(
+            409,
+            f"it would skip {planned['skipped']} messages, not {most} as was shown: somebody moved "
+            "the group since",
+            "look at the preview again",
+        )
     what = f"reset group {name} in {wanted.topic} to {_where(wanted)}"
     outcome = f"reads {planned['again']} again, skips {planned['skipped']}"
     return _moves(await noted(ask, what, work(preview=False), outcome))

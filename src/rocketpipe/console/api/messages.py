@@ -81,7 +81,7 @@ async def messages(ask: Ask) -> dict[str, Any]:
 async def message(ask: Ask) -> dict[str, Any]:
     """One message by its offset id."""
     found = await ask.admin.messages.by_id(ask.part("id"))
-    return whole(found, with_body=ask.person.may_see_bodies)
+    return whole(found, ask.sight)
 
 
 async def readers(ask: Ask) -> dict[str, Any]:
@@ -106,13 +106,14 @@ async def readers(ask: Ask) -> dict[str, Any]:
 
 async def body(ask: Ask) -> Response:
     """The whole body, to be kept as a file; a browser never shows it."""
-    if not ask.person.may_see_bodies:
+    if not ask.sight.bodies:
         raise Problem(403, "bodies are shown to who is logged in", "log in")
     found = await ask.admin.messages.by_id(ask.part("id"))
+    content = ask.sight.body(found)
     name = f"{found.queue.broker_name}-{found.queue.queue_id}-{found.queue_offset}.bin"
     safe = "".join(each if each.isalnum() or each in "-._" else "_" for each in name)
     return Response(
-        found.body,
+        content,
         media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="{safe}"'},
     )
@@ -156,7 +157,6 @@ async def send(ask: Ask) -> dict[str, Any]:
 
 async def _by_id(ask: Ask, given: str, topic: str | None) -> list[dict[str, Any]]:
     """What an id stands for: a place in a broker's log, or what a producer called a message."""
-    with_body = ask.person.may_see_bodies
     found: list[ReceivedMessage] = []
     if topic is not None:
         found = await ask.admin.messages.by_unique_key(topic, given)
@@ -173,7 +173,7 @@ async def _by_id(ask: Ask, given: str, topic: str | None) -> list[dict[str, Any]
             found = [await ask.admin.messages.by_id(given)]
         except NoMessage:
             found = []
-    return [row(message, with_body=with_body) for message in found]
+    return [row(message, ask.sight) for message in found]
 
 
 async def _spans(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from rocketpipe.client.admin.findings import Finding, Level
@@ -19,13 +20,19 @@ async def overview(ask: Ask) -> dict[str, Any]:
     """All of it; findings are of the last check-up, which this may begin."""
     cluster = ask.cluster
     cluster.look()
-    answer = await figures(cluster)
-    answer |= {
-        "guarded": await ask.console.is_guarded(),
+    # Together: of servers that do not answer each is waited for as long as a call may take.
+    found, guarded, topics, groups = await asyncio.gather(
+        figures(cluster),
+        ask.console.is_guarded(),
+        _count(cluster.admin.topics.names()),
+        _count(cluster.admin.groups.names()),
+    )
+    answer: dict[str, Any] = found | {
+        "guarded": guarded,
         "address": ask.console.config.address,
         "name_servers": ask.console.config.name_servers,
-        "topics": await _count(cluster.admin.topics.names()),
-        "groups": await _count(cluster.admin.groups.names()),
+        "topics": topics,
+        "groups": groups,
         "series": {name: cluster.rings.points(name) for name in ("in", "out", "disk")},
         "as_of_ms": ask.as_of_ms(),
     }

@@ -12,6 +12,7 @@ import { Traces } from "./views/traces.js";
 import { Clients } from "./views/clients.js";
 import { Brokers } from "./views/brokers.js";
 import { Pipelines } from "./views/pipelines.js";
+import { Users } from "./views/users.js";
 import { Settings } from "./views/settings.js";
 
 const VIEWS = {
@@ -24,9 +25,10 @@ const VIEWS = {
   clients: () => Clients,
   brokers: () => Brokers,
   pipelines: () => Pipelines,
+  users: () => Users,
   settings: () => Settings,
 };
-const KEYS = { o: "overview", t: "topics", g: "groups", d: "dlq", w: "waiting", r: "traces", c: "clients", b: "brokers", p: "pipelines", s: "settings" };
+const KEYS = { o: "overview", t: "topics", g: "groups", d: "dlq", w: "waiting", r: "traces", c: "clients", b: "brokers", p: "pipelines", u: "users", s: "settings" };
 
 function Said() {
   const [said, setSaid] = useState([]);

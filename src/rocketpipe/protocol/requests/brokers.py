@@ -31,6 +31,8 @@ class BrokerConfigReply:
     """Every setting as a line of ``key=value``, and which state of them this is, as JSON."""
 
     version: str
+    #: Keys that can be changed while the broker runs, with commas; only ours tell them.
+    live_keys: str | None = None
     properties: bytes = raw_body()
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Iterator
+from bisect import bisect_right
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush, merge
-from itertools import groupby
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -334,6 +335,24 @@ class WaitingMessages:
         waiting = self._waiting(low, high)
         out = sorted(entry for entry in self._out.values() if low <= entry < high)
         return (Timed.of(entry) for entry in merge(waiting, out))
+
+    def within(self, bounds_ms: Sequence[int]) -> list[int]:
+        """How many are due from each moment to below the next; these are in order.
+
+        What was taken back, or put again, may count as well until its run is merged.
+
+        Raises:
+            DiskError: What waits cannot be read.
+        """
+        counts = [0] * (len(bounds_ms) + 1)
+        for entry in chain(self._fresh.values(), self._out.values()):
+            counts[bisect_right(bounds_ms, _at_ms(entry))] += bool(entry[KIND_AT])
+        found = counts[1:-1]
+        for run in self._files.runs:
+            places = [max(run.taken, run.below(PLACE.pack(each, 0))) for each in bounds_ms]
+            for at, (low, high) in enumerate(pairwise(places)):
+                found[at] += high - low
+        return found
 
     def _waiting(self, low: bytes, high: bytes) -> Iterator[bytes]:
         sources: list[Iterator[bytes]] = [

@@ -10,6 +10,8 @@ from tests.broker.support.sending_parts import SendingParts
 
 from rocketpipe.broker.config.live import LiveSettings
 from rocketpipe.broker.features.timers.feature import timers
+from rocketpipe.broker.intake.arrivals import Arrivals
+from rocketpipe.broker.stats import Stats
 from rocketpipe.protocol.requests.replication import GetTimerCheckPoint, GetTimerMetrics
 from rocketpipe.protocol.requests.sending import RecallMessage
 from rocketpipe.remoting.router import handled_requests
@@ -28,6 +30,8 @@ async def test_it_answers_recalls_and_delivers(tmp_path: Path) -> None:
         topic_provider=parts.topic_provider,
         clock=parts.clock,
         destinations=parts.destinations,
+        stats=Stats(parts.clock),
+        arrivals=Arrivals(),
         retention=Retention(parts.store, disk=Disk(), clock=parts.clock, pins=parts.pins),
     )
     feature = timers(cast("Any", core))

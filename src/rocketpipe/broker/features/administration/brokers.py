@@ -67,6 +67,7 @@ class SettingHandlers:
     async def show(self, request: GetBrokerConfig, call: Call) -> BrokerConfigReply:
         return BrokerConfigReply(
             version=fastjson.write(self._settings.version).decode(),
+            live_keys=",".join(self._settings.live_keys),
             properties=self._settings.text().encode(),
         )
 

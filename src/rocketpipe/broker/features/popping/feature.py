@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from rocketpipe.broker.core import Core, Feature
+from rocketpipe.broker.features.popping import measures
 from rocketpipe.broker.features.popping.ack_lane import AckLane
 from rocketpipe.broker.features.popping.acks import Acks
 from rocketpipe.broker.features.popping.assignments import AssignmentHandlers
@@ -34,6 +35,7 @@ def popping(core: Core) -> Feature:
         clock,
         topic=revive_topic(config.cluster),
         host=core.store_host,
+        counts=core.stats.counts,
     )
     revive_log.recover()
     waiting = WaitingPops(clock, limit=config.max_waiting_pops)
@@ -61,6 +63,7 @@ def popping(core: Core) -> Feature:
         clock,
         retry_v2=config.pop_retry_topic_v2,
         orders=orders,
+        counts=core.stats.counts,
     )
     pops = Pops(
         core.store,
@@ -101,6 +104,7 @@ def popping(core: Core) -> Feature:
         },
         unfinished={"unfinishedPops": revive_log.flights.__len__},
         in_flight=revive_log.flights.by_topic,
+        families=partial(measures.families, revive_log, core.stats.counts),
         on_close=waiting.wake_all,
         lane=AckLane(ack_handlers, acks),
     )

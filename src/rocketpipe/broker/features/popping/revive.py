@@ -18,6 +18,7 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
+from rocketpipe.broker.counts import Counts
 from rocketpipe.broker.delivery.retry import DLQ_QUEUES, explained
 from rocketpipe.broker.features.popping.in_flight import Flight
 from rocketpipe.broker.features.popping.revive_log import ReviveLog
@@ -30,7 +31,12 @@ from rocketpipe.errors import RequestRejected, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.ids import RetryKind
-from rocketpipe.model.names import dlq_topic, is_retry_topic, topic_of_pop_retry
+from rocketpipe.model.names import (
+    dlq_topic,
+    is_dlq_topic,
+    is_retry_topic,
+    topic_of_pop_retry,
+)
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
 from rocketpipe.record.codec import RecordView
@@ -69,8 +75,10 @@ class Revivals:
         *,
         retry_v2: bool = True,
         orders: OrderTable | None = None,
+        counts: Counts | None = None,
     ) -> None:
         """With ``retry_v2`` retry topics are named in the second form."""
+        self._counts = counts or Counts(0)
         self._orders = orders
         self._store = store
         self._revive_log = revive_log
@@ -92,7 +100,9 @@ class Revivals:
             while True:
                 await self._clock.sleep(TICK_MS)
                 try:
+                    begun_ms = self._clock.monotonic_ms()
                     await self.revive_due()
+                    self._counts.pop_scans.add(self._clock.monotonic_ms() - begun_ms)
                     await self._revive_log.tend()
                     self._trouble = None
                 except (RequestRejected, StoreError) as error:
@@ -192,6 +202,8 @@ class Revivals:
             except BaseException:
                 flight.unshow(offset)
                 raise
+            if not is_dlq_topic(copy.topic):
+                self._counts.popped_again(point.group, point.topic)
 
     async def _show(self, flight: Flight, offset: QueueOffset, copy: Put) -> None:
         try:

@@ -23,6 +23,7 @@ from typing import Final
 
 import msgspec
 
+from rocketpipe.broker.counts import ACK, CHECK_POINT, Counts
 from rocketpipe.broker.features.popping.check_points import (
     CheckPoint,
     Key,
@@ -90,8 +91,10 @@ class ReviveLog:
         *,
         topic: str,
         host: bytes,
+        counts: Counts | None = None,
     ) -> None:
         """Write to ``topic``; ``host`` is this broker as records name it."""
+        self._counts = counts or Counts(0)
         self._store = store
         self._intake = intake
         self._offsets = offsets
@@ -136,6 +139,7 @@ class ReviveLog:
                 self._doubts[place] = _Doubt(point.key, queue_id, start, next_offset, end)
             raise
         self._add(point.key, point, queue_id, placed)
+        self._counts.pop_note(point.group, point.topic, CHECK_POINT)
         end = _end(placed)
         self.places.advance(*place, next_offset, end)
         self._note(queue_id, end)
@@ -170,8 +174,10 @@ class ReviveLog:
         queue_id = self.next_queue() if before is None else before.revive_queue
         (placed,) = await self._write([self._point(point, queue_id)], wait=wait)
         flight = self.flights.add(key, point, queue_id, placed.queue_offset)
+        self._counts.pop_note(point.group, point.topic, CHECK_POINT)
         if flight.is_finished:
             self.flights.forget(key)
+            self._counts.pop_note_done(point.group, point.topic, CHECK_POINT, queue_id)
         end = _end(placed)
         self.places.advance(point.group, point.topic, point.queue_id, next_offset, end)
         self._note(queue_id, end)
@@ -194,6 +200,7 @@ class ReviveLog:
                 acked.take_back()
             raise
         for acked in turn:
+            self._count_ack(acked.flight)
             self._close(acked.flight)
 
     async def moved(self, flight: Flight, offset: QueueOffset, point: CheckPoint) -> None:
@@ -206,6 +213,8 @@ class ReviveLog:
         renewed = self._point(point, queue_id)
         placed = await self._write_ack([renewed], flight, [offset], wait=True)
         self._add(point.key, point, queue_id, placed[0])
+        self._counts.pop_note(point.group, point.topic, CHECK_POINT)
+        self._count_ack(flight)
         self._close(flight)
 
     async def revived(self, flight: Flight, offset: QueueOffset, copy: Put | None) -> None:
@@ -215,8 +224,10 @@ class ReviveLog:
             RequestRejected: The store takes nothing now; neither was stored.
         """
         await self._write_ack([] if copy is None else [copy], flight, [offset], wait=False)
+        self._count_ack(flight)
         if flight.is_finished:
             self.flights.forget(flight.point.key)
+            self._count_done(flight)
 
     async def store(self, copy: Put) -> None:
         """Store a message that shows again, by itself.
@@ -245,6 +256,17 @@ class ReviveLog:
             current.acked |= flight.acked
             if current.is_finished:
                 self.flights.finish(key)
+                self._count_done(current)
+
+    def _count_ack(self, flight: Flight) -> None:
+        """Count an acknowledgement: it counts at once, so it is done with as it is written."""
+        point = flight.point
+        self._counts.pop_note(point.group, point.topic, ACK)
+        self._counts.pop_note_done(point.group, point.topic, ACK, flight.revive_queue)
+
+    def _count_done(self, flight: Flight) -> None:
+        point = flight.point
+        self._counts.pop_note_done(point.group, point.topic, CHECK_POINT, flight.revive_queue)
 
     def _point(self, point: CheckPoint, queue_id: int) -> Put:
         return put_point(point, self._topic, queue_id, self._host, self._clock.now_ms())
@@ -417,6 +439,18 @@ class ReviveLog:
                 self.places.revived(self._topic, queue_id, QueueOffset(upto), written)
                 self._note(queue_id, written)
         self.settle()
+
+    def behind(self) -> list[tuple[int, int]]:
+        """By queue: how many notes are still needed, or stand behind one, and how old that is."""
+        now_ms, found = self._clock.now_ms(), []
+        for queue_id in range(REVIVE_QUEUES):
+            oldest = self.flights.oldest(queue_id)
+            if oldest is None:
+                found.append((0, 0))
+            else:
+                notes = max(0, self._known[queue_id] - oldest.revive_offset)
+                found.append((notes, max(0, now_ms - oldest.noted_ms)))
+        return found
 
     def settle(self) -> None:
         """Commit places whose notes are durable by now."""

@@ -24,6 +24,7 @@ from dataclasses import replace
 from math import inf
 from typing import Final, NamedTuple
 
+from rocketpipe.broker.counts import Counts
 from rocketpipe.broker.delivery.destinations import Destinations
 from rocketpipe.broker.intake.intake import UNSTORABLE, Intake
 from rocketpipe.clock import STEP_MS, Clock
@@ -104,8 +105,10 @@ class Timers:
         clock: Clock,
         destinations: Destinations | None = None,
         pin: Pin | None = None,
+        counts: Counts | None = None,
     ) -> None:
         """``pin`` holds the log, and is released once nothing is in danger to go with it."""
+        self._counts = counts or Counts(0)
         self._destinations = destinations
         self._pin = pin
         self._store = store
@@ -202,7 +205,10 @@ class Timers:
             for put, timed in zip(puts, list(waiting), strict=True):
                 await self._put([put], [timed])
                 waiting.remove(timed)
+            return
         # The wheel lets them go when it sees the copies in the log.
+        for put in puts:
+            self._counts.delivered(put.topic)
 
     def _put_off(self, timed: Timed, error: Exception) -> None:
         """Have a message wait on that does not fit into its own topic."""

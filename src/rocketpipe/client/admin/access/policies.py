@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from rocketpipe.auth.explaining import Answer, explain
 from rocketpipe.auth.infos import acl_info, read_policy
@@ -27,6 +27,7 @@ from rocketpipe.auth.policy import (
     parse_action,
 )
 from rocketpipe.auth.subject import SUBJECT_PREFIX, check_user
+from rocketpipe.client.admin.access.explanation import Explanation
 from rocketpipe.client.admin.access.servers import (
     AccessServers,
     Change,
@@ -35,7 +36,7 @@ from rocketpipe.client.admin.access.servers import (
     change_all,
     seen,
 )
-from rocketpipe.client.admin.access.users import UserAdmin, UserState
+from rocketpipe.client.admin.access.users import UserAdmin
 from rocketpipe.errors import AccessDenied, InvalidName, RocketPipeError
 from rocketpipe.model.names import DLQ_PREFIX, RETRY_PREFIX, check_group, check_topic
 from rocketpipe.protocol.requests.users import (
@@ -78,20 +79,17 @@ class GrantedEntry:
     servers: tuple[str, ...]
     missing: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """What the servers answer to one question, by those that answer alike."""
-
-    user: UserState
-    answers: tuple[tuple[tuple[str, ...], Answer], ...]
-
-    @property
-    def allowed(self) -> bool:
-        """Whether every server allows it."""
-        if not self.user.is_enabled or self.user.missing:
-            return False
-        return self.user.is_super or all(answer.allowed for _, answer in self.answers)
+    def record(self) -> dict[str, Any]:
+        """It, as lists and texts."""
+        return {
+            "user": self.user,
+            "part": self.part.value,
+            "resource": str(self.entry.resource),
+            "actions": [action.value for action in Action if action in self.entry.actions],
+            "from": list(self.entry.sources),
+            "decision": self.entry.decision.value,
+            "missing_at": list(self.missing),
+        }
 
 
 def entries_of(

@@ -111,16 +111,16 @@ class ClusterServers:
         if self._only is not None:
             self._addresses = dict(self._only)
             return [list(self._only)]
-        self._addresses = {
-            f"NameServer {address}": address for address in self._fleet.name_servers.values()
-        }
-        first, second = list(self._addresses), list[str]()
+        found = {f"NameServer {address}": address for address in self._fleet.name_servers.values()}
+        first, second = list(found), list[str]()
         known = await self._fleet.everyone()
         for name, broker in sorted(known.brokers.items()):
             for number, address in sorted(broker.addresses.items()):
                 label = name if number == LEADER_ID else f"{name}/{number}"
-                self._addresses[label] = address
+                found[label] = address
                 (first if number == LEADER_ID else second).append(label)
+        # Somebody else may be at work with those of before.
+        self._addresses |= found
         return [first, second] if second else [first]
 
     async def call(self, server: str, request: Request[ReplyT]) -> ReplyT:

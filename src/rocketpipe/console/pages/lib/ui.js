@@ -12,6 +12,7 @@ const ICONS = {
   clients: "M4 5h16v10H4zM9 20h6M12 15v5",
   brokers: "M4 4h16v6H4zM4 14h16v6H4zM7.500 7h.01M7.500 17h.01",
   pipelines: "M3 6h5v5H3zM16 13h5v5h-5zM8 8.500h4c3 0 1 7 4 7",
+  users: "M12 3l8 3v6c0 4.500-3.500 7.500-8 9-4.500-1.500-8-4.500-8-9V6zM9 12l2 2 4-4",
   settings: "M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4",
 };
 
@@ -223,7 +224,7 @@ export function Confirm({ title, text, typed, action, onClose, run }) {
   };
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form onSubmit=${submit}>
-      <p>${text}</p>
+      <div class="asked">${text}</div>
       <${Field} wide label=${t("confirm.type", { name: typed })}>
         <input value=${given} autocomplete="off" spellcheck=${false} onInput=${(event) => setGiven(event.target.value)} /><//>
       <${Problem} error=${error} />
@@ -273,7 +274,7 @@ export function Chart({ title, series, unit = "", height = 120, as = number, lim
       cursor: { y: false, points: { size: 6 } },
       padding: [8, 8, 0, 0],
       scales: { y: { range: (_, low, high) => [0, limit || Math.max(1, (high || 0) * 1.15)] } },
-      axes: [{ ...axis, size: 24, space: 70, values: (_, ticks) => ticks.map((each) => (ticks.length > 1 && ticks[1] - ticks[0] < 60 ? clock(each * 1000) : clock(each * 1000).slice(0, 5))) },
+      axes: [{ ...axis, size: 30, gap: 9, space: 80, values: (_, ticks) => ticks.map((each) => (ticks.length > 1 && ticks[1] - ticks[0] < 60 ? clock(each * 1000) : clock(each * 1000).slice(0, 5))) },
         { ...axis, space: 30, values: (_, ticks) => ticks.map((each) => as(each)) }],
       series: [{}, { stroke: colour("--accent"), width: 2, fill: colour("--accent-soft"), points: { show: data[0].length < 3 } }],
     }, data, place);

@@ -17,7 +17,7 @@ function All() {
     ["unsynced", t("broker.unsynced"), (row) => bytes(row.unsynced), "right"],
     ["behind", t("broker.behind"), (row) => (row.behind === null ? html`<${Figure} of=${{ unknown: row.problem || row.refused || t("broker.alone") }} />` : bytes(row.behind)), "right"],
     ["disk", t("overview.disk"), (row) => (row.disk === undefined ? "–" : `${number(row.disk)} %`), "right"],
-    ["up", t("broker.up"), (row) => (row.boot_ms ? duration((data.as_of_ms - row.boot_ms) / 1000) : "–"), "right"],
+    ["up", t("broker.up"), (row) => (row.boot_ms ? duration(Math.max(0, data.as_of_ms - row.boot_ms) / 1000) : "–"), "right"],
     ["version", t("version"), (row) => row.version || "–"],
   ];
   return html`<${Head} title=${t("nav.brokers")} />
@@ -52,13 +52,14 @@ function BrokerSettings({ name, route, who }) {
   const columns = [
     ["key", t("setting"), (row) => html`<code>${row.key}</code>`],
     ["value", t("value"), (row) => html`<span class="wrap">${row.value || "–"}</span>`, "grow"],
-    ...(who.may_change ? [["change", html`<span class="sr">${t("change")}</span>`, (row) => row.value !== "******" && html`<button class="small" onClick=${() => setChanging({ ...row })}>${t("change")}</button>`]] : []),
+    ["live", t("setting.live"), (row) => (row.live === null ? html`<${Badge} kind="info">${t("unknown")}<//>` : row.live ? html`<${Badge} kind="good">${t("setting.live.yes")}<//>` : html`<span class="dim">${t("setting.live.no")}</span>`)],
+    ...(who.may_change ? [["change", html`<span class="sr">${t("change")}</span>`, (row) => row.value !== "******" && row.live !== false && html`<button class="small" onClick=${() => setChanging({ ...row })}>${t("change")}</button>`]] : []),
   ];
   return html`<div class="bar"><${Filter} label=${t("filter.name")} value=${query.q} onChange=${(q) => go(["brokers", name], { ...query, q }, { replace: true })} /></div>
     <${Problem} error=${error} retry=${reload} />
     ${!data && !error && html`<${Loading} />`}
     ${data && (data.rows.length ? html`<${Table} label=${t("broker.tab.settings")} columns=${columns} rows=${data.rows} rowKey=${(row) => row.key} />` : html`<${Empty}>${t("settings.none")}<//>`)}
     ${changing && html`<${Confirm} title=${changing.key} typed=${changing.key} action=${t("change")} onClose=${() => setChanging(null)}
-      text=${html`<${Field} label=${t("value")}><input value=${changing.value} onInput=${(event) => setChanging({ ...changing, value: event.target.value })} /><//>`}
+      text=${html`<p class="dim">${t("setting.live.kept")}</p><${Field} label=${t("value")}><input value=${changing.value} onInput=${(event) => setChanging({ ...changing, value: event.target.value })} /><//>`}
       run=${async (confirm) => { await post(`brokers/${encodeURIComponent(name)}/settings`, { key: changing.key, value: changing.value, confirm }); say(t("changed")); reload(); }} />`}`;
 }

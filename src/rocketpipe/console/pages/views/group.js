@@ -144,7 +144,7 @@ function Reset({ name, route, who }) {
       <p role="status">${t("reset.sum", { again: number(preview.again), skipped: number(preview.skipped) })}</p>
       <div class="buttons left"><button class="danger" onClick=${() => setAsking(true)}>${t("reset.do")}</button></div><//>`}
     ${asking && html`<${Confirm} title=${t("reset.do")} text=${t("reset.sum", { again: number(preview.again), skipped: number(preview.skipped) })} typed=${name} action=${t("reset.do")} onClose=${() => setAsking(false)}
-      run=${async (confirm) => { await post(`groups/${encodeURIComponent(name)}/reset`, body({ preview: false, confirm })); say(t("reset.done", { name })); go(["groups", name], { tab: "lag" }); }} />`}`;
+      run=${async (confirm) => { await post(`groups/${encodeURIComponent(name)}/reset`, body({ preview: false, confirm, seen_skipped: preview.skipped })); say(t("reset.done", { name })); go(["groups", name], { tab: "lag" }); }} />`}`;
 }
 
 function GroupSettings({ data, who }) {

@@ -137,9 +137,10 @@ export function One({ id, onClose, who }) {
         ${body && html`<a class="button small" href=${`api/1/messages/${encodeURIComponent(data.offset_id)}/body`} download>${t("download")}</a>`}
         <${Copy} text=${location.href} label=${t("copy.link")} />
         <a class="button small" href=${link(["traces"], { id: data.id })}>${t("trace")}</a>
-        ${who?.may_change && body && html`<button class="small" onClick=${() => setAgain(true)}>${t("send.again")}</button>`}
+        ${who?.may_change && body && !data.masked && html`<button class="small" onClick=${() => setAgain(true)}>${t("send.again")}</button>`}
       </div>
       ${body ? html`<pre class="body" tabindex="0" aria-label=${t("message.body")}>${found[now]}</pre>` : html`<p class="dim">${data.why}</p>`}
+      ${data.masked && html`<p class="dim">${t("body.masked")}</p>`}
       ${data.cut && html`<p class="dim">${t("body.cut", { size: bytes(data.body_bytes) })}</p>`}
       <details><summary>${t("properties")} (${Object.keys(data.properties).length})</summary>
         <dl class="properties">${Object.entries(data.properties).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></details>

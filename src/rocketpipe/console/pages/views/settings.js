@@ -20,6 +20,7 @@ export function Settings({ who }) {
     [t("settings.who"), now.who || t("settings.nobody")],
     [t("settings.may"), now.may_change ? t("may.change") : t("read.only")],
     [t("settings.bodies"), now.may_see_bodies ? t("yes") : t("no")],
+    [t("settings.masked"), now.masked?.join(", ") || "–"],
     [t("settings.streams"), `${now.streams} / ${now.streams_most}`],
     [t("settings.zone"), zone()],
   ];
