@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from rocketpipe.client.consumer.popped import PoppedMessage, popped
 from rocketpipe.clock import Clock
@@ -25,7 +25,8 @@ from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.handling import Handling
 from rocketpipe.proxy.receipts import GONE_MS, Held, Receipts
-from rocketpipe.proxy.slow_readers import Answer, ReaderTooSlow, SlowReaders
+from rocketpipe.proxy.rpc.call import Call
+from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused, ok
 from rocketpipe.proxy.translation.incoming import received
 from rocketpipe.proxy.translation.names import group_name, topic_name
@@ -57,7 +58,7 @@ class Receiving:
         self._handling = handling
         self._waiting = 0
 
-    async def receive(self, request: pb.ReceiveMessageRequest, call: RpcCall, context: Any) -> None:
+    async def receive(self, request: pb.ReceiveMessageRequest, call: RpcCall, told: Call) -> None:
         """Answer one receive on its stream.
 
         Raises:
@@ -87,7 +88,7 @@ class Receiving:
             raise Refused(pb.TOO_MANY_REQUESTS, reply.remark or "too many receives wait")
         messages = popped(reply, topic, broker)
         left = await self._without_spent(messages, group, topic, call)
-        await self._stream(left, request, call, group, topic, context)
+        await self._stream(left, request, call, group, topic, told)
 
     def _pop(
         self, request: pb.ReceiveMessageRequest, call: RpcCall, topic: str, group: GroupSettings
@@ -181,7 +182,7 @@ class Receiving:
         call: RpcCall,
         group: GroupSettings,
         topic: str,
-        context: Any,
+        answer: Call,
     ) -> None:
         status = ok()
         if not messages:
@@ -196,7 +197,6 @@ class Receiving:
             # Nobody waits for this: the call is over, or its reader takes nothing.
             self._handling.later(self._give_back(left, topic, group.name, call))
 
-        answer = Answer(context, self._readers, give_back)
         try:
             await answer.write(pb.ReceiveMessageResponse(status=status))
             for message in messages:
@@ -212,8 +212,6 @@ class Receiving:
             last = pb.ReceiveMessageResponse()
             set_ms(last.delivery_timestamp, self._clock.now_ms())
             await answer.write(last)
-        except ReaderTooSlow:
-            return
         except BaseException:
             give_back()
             raise

@@ -61,7 +61,7 @@ class GrpcOption:
         Raises:
             ConfigError: It was asked for, and cannot be had here.
         """
-        if importlib.util.find_spec("grpc") is None:
+        if importlib.util.find_spec("google.protobuf") is None:
             self.reason = f"not served: grpcio is not installed ({INSTALL})"
         if self.reason is not None and self.asked:
             raise ConfigError("--grpc", self.reason)

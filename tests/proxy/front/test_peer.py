@@ -1,4 +1,4 @@
-"""Bytes between a client and grpcio: slow ones, too many of them, and their end."""
+"""Connections to the gRPC port: slow ones, too many of them, and their end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_a_preface_that_comes_byte_by_byte_is_one() -> None:
             await writer.drain()
             await asyncio.sleep(0)
         writer.write(SETTINGS)
-        assert (await reader.readexactly(4))[3] == 4  # grpcio's own SETTINGS
+        assert (await reader.readexactly(4))[3] == 4  # the server's own SETTINGS
         writer.close()
 
 
