@@ -54,7 +54,8 @@ class Entrance:
         Raises:
             Refused: It does not say who it is, or nobody is let in so.
         """
-        metadata = call.metadata
+        # Not kept: calls may last, and be many.
+        metadata, call.metadata = call.metadata, {}
         client_id = metadata.get(CLIENT_ID, "").strip()
         if not client_id:
             raise Refused(pb.CLIENT_ID_REQUIRED, f"{CLIENT_ID} is missing: name this client")

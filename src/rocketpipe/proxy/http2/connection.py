@@ -363,7 +363,7 @@ class Connection:
             self._count_idle("streams")
             self._send(frames.reset(number, ErrorCode.REFUSED_STREAM))
             return
-        stream = Stream(number, headers, self._initial_window)
+        stream = Stream(number, headers, self._headers.size, self._initial_window)
         stream.ends = bool(flags & END_STREAM)
         self.streams[number] = stream
         self._receiver.began(stream)

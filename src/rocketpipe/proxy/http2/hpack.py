@@ -56,6 +56,8 @@ class HeaderReader:
         self._table: list[Header] = []
         self._size = 0
         self._room = TABLE_BYTES
+        #: Of the headers of the last block, as the standard counts them.
+        self.size = 0
 
     def read(self, block: bytes) -> list[Header] | None:
         """The headers of a block; None if they are too many.
@@ -97,6 +99,7 @@ class HeaderReader:
             size += len(header[0]) + len(header[1]) + _EACH
             if size <= self._most:
                 found.append(header)
+        self.size = size
         return found if size <= self._most else None
 
     def _indexed(self, index: int) -> Header:

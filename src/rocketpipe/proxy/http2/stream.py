@@ -15,6 +15,7 @@ class Stream:
         "allowed",
         "body",
         "ends",
+        "header_bytes",
         "headers",
         "is_over",
         "last",
@@ -26,10 +27,13 @@ class Stream:
         "window",
     )
 
-    def __init__(self, number: int, headers: list[Header] | None, window: int) -> None:
+    def __init__(
+        self, number: int, headers: list[Header] | None, header_bytes: int, window: int
+    ) -> None:
         self.number = number
         #: None if they were too many.
         self.headers = headers
+        self.header_bytes = header_bytes
         #: What has come and nobody has taken yet.
         self.body = bytearray()
         #: What the peer may still send.

@@ -190,7 +190,8 @@ class Call:
             return None
         data = bytes(body[PREFIX.size : end])
         del body[:end]
-        self.connection.allow(self.stream, USUAL_WINDOW)
+        if self.stream.allowed < USUAL_WINDOW // 2:
+            self.connection.allow(self.stream, USUAL_WINDOW)
         return self.method.parsed(data)
 
 

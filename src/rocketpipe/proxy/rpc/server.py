@@ -85,6 +85,8 @@ class RpcServer:
         self.limits = limits
         self.max_message_bytes = limits.message_bytes
         self.unread = unread or Unread()
+        #: Calls whose requests have not come whole, and what has come of them.
+        self.coming = 0
         self.unfinished_bytes = 0
         #: Those that are served; a call that was given up is one until its task has ended.
         self.calls: set[Call] = set()
@@ -251,7 +253,7 @@ class Calls:
             abort(StatusCode.UNIMPLEMENTED, f"no such method: {path[:200]}")
         if server.is_stopping:
             abort(StatusCode.UNAVAILABLE, "this server is stopping")
-        if len(server.calls) >= limits.calls:
+        if len(server.calls) + server.coming >= limits.calls:
             abort(StatusCode.RESOURCE_EXHAUSTED, f"{limits.calls} calls are served at a time")
         waits_s = timeout_s(metadata.get("grpc-timeout", ""))
         call = Call(server, self.connection, stream, method, metadata, self._address)
@@ -265,6 +267,17 @@ class Calls:
             self._collect(call, stream)
         else:
             self._coming[call] = None
+            server.coming += 1
+            self._count(call, stream.header_bytes)
+
+    def _count(self, call: Call, size: int) -> None:
+        """Bound what is there of requests that are not whole."""
+        server = self._server
+        server.unfinished_bytes += size - call.counted
+        call.counted = size
+        if server.unfinished_bytes > server.limits.unfinished_bytes:
+            self._left(call)
+            abort(StatusCode.RESOURCE_EXHAUSTED, "too many requests that have come in part")
 
     def _collect(self, call: Call, stream: Stream) -> None:
         """Have a request whole, and then served."""
@@ -274,14 +287,11 @@ class Calls:
             packed, size = PREFIX.unpack_from(body)
             check_message(packed, size, server.max_message_bytes)
             call.size = PREFIX.size + size
-            self.connection.allow(stream, call.size - have)
         if 0 <= call.size < have:
             abort(StatusCode.INTERNAL, "more than one request in a call that has one")
         if not stream.ends:
-            server.unfinished_bytes += have - call.counted
-            call.counted = have
-            if server.unfinished_bytes > server.limits.unfinished_bytes:
-                abort(StatusCode.RESOURCE_EXHAUSTED, "too many requests that have come in part")
+            self.connection.allow(stream, call.size - have)
+            self._count(call, have + stream.header_bytes)
             return
         if have != call.size:
             abort(StatusCode.INTERNAL, "the request is cut")
@@ -291,9 +301,11 @@ class Calls:
         server.start(call, request)
 
     def _arrived(self, call: Call) -> None:
-        self._coming.pop(call, None)
-        self._server.unfinished_bytes -= call.counted
-        call.counted = 0
+        if call in self._coming:
+            del self._coming[call]
+            self._server.coming -= 1
+            self._server.unfinished_bytes -= call.counted
+            call.counted = 0
 
     def _left(self, call: Call) -> None:
         """A call that is not served any more, or never was."""
