@@ -53,7 +53,7 @@ class Peer(asyncio.Protocol):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._heard_s = self._loop.time()
-        self._behind_tls = self._is_over = self._ends = False
+        self._behind_tls = self._is_over = False
         self.address = "unknown:0"
 
     # What the transport calls
@@ -79,10 +79,7 @@ class Peer(asyncio.Protocol):
                 self._front.refused(self.address, "http2", str(fault))
                 self._leave()
 
-    def eof_received(self) -> bool:
-        """A client that sends no more is still answered."""
-        self._ends = True
-        return self._calls is not None and not self._calls.is_idle
+    # A client that sends no more has left, whatever it waits for: HTTP/2 knows no half of one.
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
@@ -111,7 +108,7 @@ class Peer(asyncio.Protocol):
         if calls is None or self._is_over:
             return
         silent_s = now_s - self._heard_s
-        if calls.is_idle and (self._ends or silent_s > self._front.idle_s):
+        if calls.is_idle and silent_s > self._front.idle_s:
             calls.connection.leave()
             self._leave()
         elif silent_s > 2 * self._front.silent_s and calls.is_asked:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from rocketpipe.errors import RocketPipeError
@@ -108,6 +109,7 @@ class RpcServer:
         call.is_served = True
         self.calls.add(call)
         call.task = asyncio.get_running_loop().create_task(self._serve(call, request))
+        call.task.add_done_callback(partial(self._ended, call))
 
     async def stop(self, grace_s: float) -> None:
         """Let what is under way have so long, and end the rest."""
@@ -147,11 +149,13 @@ class RpcServer:
             call.finish(StatusCode.INTERNAL, "the call failed; the log says why")
             if _failures.allows():
                 log.exception("gRPC call failed peer=%s%s", call.address, _failures.suppressed())
-        finally:
-            if call.timer is not None:
-                call.timer.cancel()
-            call.task = call.stream.owner = None  # so that nothing is left for the collector
-            self.calls.discard(call)
+
+    def _ended(self, call: Call, task: asyncio.Task[None]) -> None:
+        """Forget a call; its task may have been given up before it ran at all."""
+        if call.timer is not None:
+            call.timer.cancel()
+        call.task = call.stream.owner = None  # so that nothing is left for the collector
+        self.calls.discard(call)
 
 
 class Calls:
