@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from tests.proxy.support.calling import (
+    BROKER,
     GrpcClient,
     World,
     bodies,
@@ -301,3 +302,32 @@ async def test_what_readers_leave_is_bounded(
     assert refused.status.code == pb.TOO_MANY_REQUESTS
     stream.cancel()
     await until(lambda: not world.unread.bytes)
+
+
+async def test_a_body_that_cannot_be_inflated_keeps_no_other_message_back(
+    world: World, client: GrpcClient
+) -> None:
+    topic = await world.topic("poisoned")
+    broken = with_compression(0, Compression.LZ4)
+    await client.send(message(topic, b"before"))
+    await world.ask(plain_send(topic, b"\x04\x22\x4d\x18 this is no LZ4", "", broken))
+    await client.send(message(topic, b"behind"))
+    answers = await client.receive(topic, "poisoned-g")
+    said = [each.WhichOneof("content") for each in answers]
+    assert said == ["status", "message", "message", "delivery_timestamp"]
+    assert bodies(each.message for each in answers[1:3]) == [b"before", b"behind"]
+    pulled = [
+        each
+        async for each in client.stream(
+            "PullMessage",
+            pb.PullMessageRequest(
+                group=named("pulling-g"),
+                message_queue=pb.MessageQueue(
+                    topic=named(topic), id=0, broker=pb.Broker(name=BROKER)
+                ),
+                batch_size=32,
+            ),
+        )
+    ]
+    assert bodies(each.message for each in pulled[1:-1]) == [b"before", b"behind"]
+    assert pulled[-1].next_offset == 3

@@ -24,6 +24,7 @@ from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
+from rocketpipe.proxy.receiving import readable
 from rocketpipe.proxy.rpc.call import Call
 from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused, ok
@@ -90,7 +91,9 @@ class Pulling:
             status = pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
         await answer.write(pb.PullMessageResponse(status=status))
         for record in view_records(reply.messages):
-            message = stored(record, request.message_queue.topic)
+            message = await readable(record, stored, request.message_queue.topic)
+            if message is None:
+                continue
             await answer.write(pb.PullMessageResponse(message=message))
         await answer.write(pb.PullMessageResponse(next_offset=reply.next_begin_offset))
 

@@ -9,13 +9,15 @@ A message that was tried as often as its group allows goes to the dead letters a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from rocketpipe.client.consumer.popped import PoppedMessage, popped
 from rocketpipe.clock import Clock
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.errors import RecordError, RocketPipeError
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.ids import ReceiptHandle
 from rocketpipe.protocol.codes import ResponseCode
@@ -28,12 +30,17 @@ from rocketpipe.proxy.receipts import GONE_MS, Held, Receipts
 from rocketpipe.proxy.rpc.call import Call
 from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused, ok
-from rocketpipe.proxy.translation.incoming import received
+from rocketpipe.proxy.translation.incoming import received, takes_long
 from rocketpipe.proxy.translation.names import group_name, topic_name
 from rocketpipe.proxy.translation.settings import expression_of
 from rocketpipe.proxy.translation.times import ms_of, set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
+from rocketpipe.record.codec import RecordView
+from rocketpipe.remoting.log_budget import LogBudget
 
+log = logging.getLogger(__name__)
+
+_unreadable = LogBudget()
 #: Clients know ILLEGAL_POLLING_TIME since then.
 _POLLING_CODE_SINCE: Final = (5, 0, 3)
 
@@ -201,12 +208,18 @@ class Receiving:
             await answer.write(pb.ReceiveMessageResponse(status=status))
             for message in messages:
                 handle = replace(message.handle, log_offset=message.log_offset)
-                told = pb.ReceiveMessageResponse(
-                    message=received(message, request.message_queue.topic, str(handle))
+                translated = await readable(
+                    message, received, request.message_queue.topic, str(handle)
                 )
+                if translated is None:
+                    # It comes again in its time, and is a dead letter in the end.
+                    written += 1
+                    given.append("")
+                    continue
+                told = pb.ReceiveMessageResponse(message=translated)
+                given.append(str(handle))
                 if request.auto_renew:
                     self._renew(call, group, topic, handle, message)
-                    given.append(str(handle))
                 await answer.write(told)
                 written += 1
             last = pb.ReceiveMessageResponse()
@@ -249,6 +262,27 @@ class Receiving:
                 )
             except RocketPipeError:
                 continue  # it shows when its time is over
+
+
+async def readable(
+    message: RecordView, translate: Callable[..., pb.Message], *more: Any
+) -> pb.Message | None:
+    """A message as it is told; None if its body is not what it says, which others do not suffer."""
+    try:
+        if takes_long(message):
+            return await asyncio.to_thread(translate, message, *more)
+        return translate(message, *more)
+    except RecordError as error:
+        if _unreadable.allows():
+            log.warning(
+                "message not told to gRPC clients topic=%s queue=%d offset=%d reason=%s%s",
+                message.topic,
+                message.queue_id,
+                message.queue_offset,
+                error,
+                _unreadable.suppressed(),
+            )
+        return None
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from rocketpipe.proxy.front.preface import PREFACE, stranger
-from rocketpipe.proxy.http2.frames import Http2Fault
+from rocketpipe.proxy.front.preface import stranger
+from rocketpipe.proxy.http2.frames import PREFACE, Http2Fault
 from rocketpipe.remoting.accepting import address_text
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class Peer(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self._heard_s = self._loop.time()
+        self._heard_s = self._busy_s = self._loop.time()
+        self._seen_calls = 0
         self._behind_tls = self._is_over = False
         self.address = "unknown:0"
 
@@ -107,8 +108,10 @@ class Peer(asyncio.Protocol):
         calls = self._calls
         if calls is None or self._is_over:
             return
+        if not calls.is_idle or calls.began_calls != self._seen_calls:
+            self._seen_calls, self._busy_s = calls.began_calls, now_s
         silent_s = now_s - self._heard_s
-        if calls.is_idle and silent_s > self._front.idle_s:
+        if now_s - self._busy_s > self._front.idle_s:
             calls.connection.leave()
             self._leave()
         elif silent_s > 2 * self._front.silent_s and calls.is_asked:

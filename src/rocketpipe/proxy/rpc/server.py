@@ -171,6 +171,8 @@ class Calls:
         #: Whose requests have not come whole.
         self._coming: dict[Call, None] = {}
         self._watch: asyncio.TimerHandle | None = None
+        #: How many there were.
+        self.began_calls = 0
         #: Whether a ping was not answered yet.
         self.is_asked = False
         self.connection.begin()
@@ -202,6 +204,7 @@ class Calls:
     # What the connection tells
 
     def began(self, stream: Stream) -> None:
+        self.began_calls += 1
         try:
             self._begin(stream)
         except RpcAborted as error:
