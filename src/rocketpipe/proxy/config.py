@@ -19,7 +19,7 @@ class ProxyConfig:
     #: All headers of one call.
     max_header_bytes: int = 16 * 1024
     #: Requests of which a part has come, all together; at least two of the longest.
-    max_unfinished_bytes: int = 128 * 1024 * 1024
+    max_unfinished_bytes: int = 64 * 1024 * 1024
     #: Streams on one connection; more wait in the client.
     max_streams: int = 4096
     max_clients: int = 20_000

@@ -21,9 +21,11 @@ from rocketpipe.proxy.status import Refused, ok, status_of
 from rocketpipe.proxy.streams import TelemetryStream
 from rocketpipe.proxy.translation.settings import answer_to, heartbeat_of
 from rocketpipe.proxy.translation.times import ms_of
+from rocketpipe.proxy.turns import Turns
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 _FIRST_OF_OURS: Final = 50_000
+_AT_A_TURN: Final = 16
 _LEAST_TIMEOUT_MS: Final = 100
 _MOST_TIMEOUT_MS: Final = 60_000
 
@@ -34,6 +36,8 @@ class Telemetry:
     def __init__(self, backend: Backend, config: ProxyConfig) -> None:
         self._backend = backend
         self._config = config
+        #: A client may have many streams, with many commands in each.
+        self._turns = Turns(_AT_A_TURN)
 
     async def serve(self, told: Call, call: RpcCall) -> None:
         """Read one stream until it ends."""
@@ -43,6 +47,7 @@ class Telemetry:
         stream = TelemetryStream(told, self._config, reading.cancel)
         try:
             while (command := await told.read()) is not None:
+                await self._turns.begin()
                 await self._take(command, call, stream)
         except asyncio.CancelledError:
             if not stream.is_over:
