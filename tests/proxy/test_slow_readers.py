@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.http2.connection import Unread
+from rocketpipe.proxy.http2.receiver import Unread
 from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused
 from rocketpipe.proxy.v2 import messaging_pb2 as pb

@@ -10,7 +10,7 @@ from rocketpipe.background import running
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.http2.connection import Http2Limits, Unread
+from rocketpipe.proxy.http2.receiver import Http2Limits, Unread
 from rocketpipe.proxy.rpc.server import RpcLimits, RpcServer
 from rocketpipe.proxy.service import Service
 

@@ -16,7 +16,7 @@ from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import Entrance, RpcCall
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.handling import Handling
-from rocketpipe.proxy.http2.connection import Unread
+from rocketpipe.proxy.http2.receiver import Unread
 from rocketpipe.proxy.pulling import Pulling
 from rocketpipe.proxy.receipts import Receipts
 from rocketpipe.proxy.receiving import Receiving

@@ -6,7 +6,7 @@ One that takes nothing is dropped by its connection (``rpc.server``); this is ab
 from __future__ import annotations
 
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.http2.connection import Unread
+from rocketpipe.proxy.http2.receiver import Unread
 from rocketpipe.proxy.status import Refused
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 

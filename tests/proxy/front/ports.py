@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from rocketpipe.proxy.front.front import SPOKEN, Front, FrontLimits
-from rocketpipe.proxy.http2.connection import Http2Limits
+from rocketpipe.proxy.http2.receiver import Http2Limits
 from rocketpipe.proxy.rpc.call import Call
 from rocketpipe.proxy.rpc.server import Method, RpcLimits, RpcServer
 from rocketpipe.remoting.authority import Authority

@@ -9,15 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketpipe.proxy.http2 import frames
-from rocketpipe.proxy.http2.connection import (
-    MAX_BLOCK,
-    MOST_IDLE_FRAMES,
-    Connection,
-    Http2Limits,
-    Unread,
-)
+from rocketpipe.proxy.http2.connection import MAX_BLOCK, Connection
 from rocketpipe.proxy.http2.frames import HEAD, MAX_FRAME, ErrorCode, Http2Fault, frame
 from rocketpipe.proxy.http2.hpack import written
+from rocketpipe.proxy.http2.idle_frames import MOST as MOST_IDLE_FRAMES
+from rocketpipe.proxy.http2.receiver import Http2Limits, Unread
 from rocketpipe.proxy.http2.stream import Stream
 
 SETTINGS = frame(frames.SETTINGS, 0, 0)

@@ -26,7 +26,7 @@ from rocketpipe.protocol.requests.groups import UpdateAndCreateGroup
 from rocketpipe.protocol.requests.topics import UpdateAndCreateTopic
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.front.front import Front
-from rocketpipe.proxy.http2.connection import Unread
+from rocketpipe.proxy.http2.receiver import Unread
 from rocketpipe.proxy.local import LocalBackend
 from rocketpipe.proxy.server import grpc_port
 from rocketpipe.proxy.service import Service

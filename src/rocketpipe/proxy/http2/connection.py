@@ -11,8 +11,7 @@ resets, pings, settings and empty frames by how many there are in a while.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from rocketpipe.proxy.http2 import frames
 from rocketpipe.proxy.http2.frames import (
@@ -33,54 +32,15 @@ from rocketpipe.proxy.http2.frames import (
     Http2Fault,
 )
 from rocketpipe.proxy.http2.hpack import HeaderReader
+from rocketpipe.proxy.http2.idle_frames import IdleFrames
+from rocketpipe.proxy.http2.receiver import Http2Limits, Receiver, Unread
 from rocketpipe.proxy.http2.stream import Stream
 
 #: What a peer may send before we answer for any of it: it is taken at once.
 _WINDOW: Final = 1 << 20
-#: Frames that bring nothing: so many in so many seconds.
-MOST_IDLE_FRAMES: Final = 2000
-IDLE_FRAMES_S: Final = 10.0
 #: One block of headers, as bytes and as frames.
 MAX_BLOCK: Final = 64 * 1024
 MAX_CONTINUATIONS: Final = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Http2Limits:
-    """What one connection may have."""
-
-    streams: int = 4096
-    #: Of one block, as the standard counts them.
-    header_bytes: int = 16 * 1024
-
-
-class Unread:
-    """What peers have not taken yet, on all connections of a port."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-
-
-class Receiver(Protocol):
-    """Whom a connection tells what comes."""
-
-    def began(self, stream: Stream) -> None:
-        """Its headers are there."""
-
-    def grew(self, stream: Stream) -> None:
-        """There is more in its body, or it ends."""
-
-    def gone(self, stream: Stream, reason: str) -> None:
-        """It is over without having been served."""
-
-    def blocked(self, stream: Stream) -> None:
-        """What was written waits for the peer."""
-
-    def taken(self, stream: Stream) -> None:
-        """What had waited was taken."""
-
-    def ponged(self) -> None:
-        """The peer is there."""
 
 
 class Connection:
@@ -97,7 +57,6 @@ class Connection:
         """``send`` is given what is to be written; ``now_s`` is asked now and then."""
         self._receiver = receiver
         self._send = send
-        self._now_s = now_s
         self._unread = unread
         self._limits = limits or Http2Limits()
         self._headers = HeaderReader(self._limits.header_bytes)
@@ -118,9 +77,7 @@ class Connection:
         #: In the order in which they began to wait.
         self.waiting: dict[Stream, None] = {}
         self._leaves = False
-        self._idle_frames = 0
-        self._idle_since_s = now_s()
-        self._sent_data = False
+        self._idle = IdleFrames(now_s)
         self._handlers: dict[int, Callable[[int, int, bytes], None]] = {
             DATA: self._data,
             HEADERS: self._headers_frame,
@@ -136,15 +93,9 @@ class Connection:
 
     def begin(self) -> None:
         """Say what this side is like."""
-        self._send(
-            frames.settings(
-                {
-                    frames.MAX_STREAMS: self._limits.streams,
-                    frames.MAX_HEADERS: self._limits.header_bytes,
-                }
-            )
-            + frames.window(0, _WINDOW - USUAL_WINDOW)
-        )
+        streams, headers = self._limits.streams, self._limits.header_bytes
+        said = {frames.MAX_STREAMS: streams, frames.MAX_HEADERS: headers}
+        self._send(frames.settings(said) + frames.window(0, _WINDOW - USUAL_WINDOW))
         self._allowed = _WINDOW
 
     # What comes
@@ -197,7 +148,7 @@ class Connection:
         if stream.is_over:
             return True
         size = len(data)
-        self._sent_data = True
+        self._idle.sent_data()
         if (
             size <= stream.window
             and size <= self._window
@@ -239,7 +190,7 @@ class Connection:
             self.finish(stream, last)
             return
         number = stream.number
-        self._sent_data = True
+        self._idle.sent_data()
         self._window -= size
         self._send(
             frames.frame(HEADERS, END_HEADERS, number, head)
@@ -310,11 +261,11 @@ class Connection:
         if stream.allowed < 0:
             raise Http2Fault(ErrorCode.FLOW_CONTROL, "more data than its stream was allowed")
         if flags & PADDED:
-            payload = _unpadded(payload)
+            payload = frames.unpadded(payload)
         if payload:
             stream.body += payload
         elif not flags & END_STREAM:
-            self._count_idle("empty frames")
+            self._idle.count("empty frames")
         if flags & END_STREAM:
             stream.ends = True
         self._receiver.grew(stream)
@@ -323,7 +274,7 @@ class Connection:
         if not number & 1:
             raise Http2Fault(ErrorCode.PROTOCOL, f"a client's stream {number}")
         if flags & PADDED:
-            payload = _unpadded(payload)
+            payload = frames.unpadded(payload)
         if flags & WITH_PRIORITY:
             if len(payload) < 5:
                 raise Http2Fault(ErrorCode.FRAME_SIZE, "a priority that is cut")
@@ -360,7 +311,7 @@ class Connection:
             return
         self._last = number
         if self._leaves or len(self.streams) >= self._limits.streams:
-            self._count_idle("streams")
+            self._idle.count("streams")
             self._send(frames.reset(number, ErrorCode.REFUSED_STREAM))
             return
         stream = Stream(number, headers, self._headers.size, self._initial_window)
@@ -371,7 +322,7 @@ class Connection:
     def _reset(self, flags: int, number: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise Http2Fault(ErrorCode.FRAME_SIZE, "a reset of another length")
-        self._count_idle("resets")
+        self._idle.count("resets")
         stream = self.streams.get(number)
         if stream is None:
             self._of_the_past(number)
@@ -384,7 +335,7 @@ class Connection:
             raise Http2Fault(ErrorCode.FRAME_SIZE, "settings of another length")
         if flags & ACK:
             return
-        self._count_unasked("settings")
+        self._idle.count_measuring("settings")
         for name, value in frames.SETTING.iter_unpack(payload):
             if name == frames.INITIAL_WINDOW:
                 self._initial(value)
@@ -409,7 +360,7 @@ class Connection:
         if flags & ACK:
             self._receiver.ponged()
             return
-        self._count_unasked("pings")
+        self._idle.count_measuring("pings")
         self._send(frames.frame(frames.PING, ACK, 0, payload))
 
     def _window_update(self, flags: int, number: int, payload: bytes) -> None:
@@ -440,7 +391,7 @@ class Connection:
 
     def _nothing(self, flags: int, number: int, payload: bytes) -> None:
         """What means nothing here: priorities, goodbyes, kinds that nobody knows."""
-        self._count_idle("frames that mean nothing")
+        self._idle.count("frames that mean nothing")
 
     # Inside
 
@@ -448,22 +399,7 @@ class Connection:
         """Let what was under way when a stream ended be, but not what never began."""
         if number > self._last or not number & 1:
             raise Http2Fault(ErrorCode.PROTOCOL, f"stream {number} did not begin")
-        self._count_idle("frames of streams that ended")
-
-    def _count_unasked(self, what: str) -> None:
-        """Count what clients do to measure data that came; without any it is idle."""
-        if self._sent_data:
-            self._sent_data = False
-        else:
-            self._count_idle(what)
-
-    def _count_idle(self, what: str) -> None:
-        self._idle_frames += 1
-        if self._idle_frames > MOST_IDLE_FRAMES:
-            now_s = self._now_s()
-            if now_s - self._idle_since_s < IDLE_FRAMES_S:
-                raise Http2Fault(ErrorCode.ENHANCE_YOUR_CALM, f"too many {what}")
-            self._idle_frames, self._idle_since_s = 0, now_s
+        self._idle.count("frames of streams that ended")
 
     def _pump_all(self) -> None:
         for stream in list(self.waiting):
@@ -512,9 +448,3 @@ class Connection:
             del self.waiting[stream]
             self._unread.bytes -= len(stream.unsent)
             stream.unsent = b""
-
-
-def _unpadded(payload: bytes) -> bytes:
-    if not payload or payload[0] >= len(payload):
-        raise Http2Fault(ErrorCode.PROTOCOL, "more padding than there is")
-    return payload[1 : len(payload) - payload[0]]

@@ -91,3 +91,14 @@ def reset(stream: int, code: ErrorCode) -> bytes:
 def goaway(last: int, code: ErrorCode, text: str = "") -> bytes:
     """Say that no streams after the last are served."""
     return frame(GOAWAY, 0, 0, NUMBER.pack(last) + NUMBER.pack(code) + text.encode()[:256])
+
+
+def unpadded(payload: bytes) -> bytes:
+    """What is between the length of the padding and the padding.
+
+    Raises:
+        Http2Fault: There is less than that.
+    """
+    if not payload or payload[0] >= len(payload):
+        raise Http2Fault(ErrorCode.PROTOCOL, "more padding than there is")
+    return payload[1 : len(payload) - payload[0]]

@@ -16,8 +16,9 @@ from functools import partial
 from typing import Any, Final
 
 from rocketpipe.errors import RocketPipeError
-from rocketpipe.proxy.http2.connection import Connection, Http2Limits, Unread
+from rocketpipe.proxy.http2.connection import Connection
 from rocketpipe.proxy.http2.frames import ErrorCode
+from rocketpipe.proxy.http2.receiver import Http2Limits, Unread
 from rocketpipe.proxy.http2.stream import Stream
 from rocketpipe.proxy.rpc import codes
 from rocketpipe.proxy.rpc.call import (
