@@ -87,12 +87,12 @@ def test_the_image_installs_only_what_is_pinned() -> None:
     (line,) = rests(final, "RUN")
     words = shlex.split(line.partition("&&")[0])
     assert {"--no-index", "--find-links"} <= {*words}
-    assert "rocketpipe[cluster,compression,fast,tls]" in words
+    assert "rocketpipe[cluster,compression,console,fast,grpc,tls]" in words
     pinned = set(re.findall(r"^([\w-]+)==", (ROOT / "requirements/server.txt").read_text(), re.M))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = list(project["dependencies"])
-    for extra in ("cluster", "compression", "fast", "tls"):
+    for extra in ("cluster", "compression", "console", "fast", "grpc", "tls"):
         wanted += extras[extra]
     assert pinned >= {re.split(r"[<>=!~ ;\[]", each)[0] for each in wanted}
 
@@ -106,7 +106,7 @@ def test_the_image_serves_as_nobody_in_particular() -> None:
     assert json.loads(final["ENTRYPOINT"]) == ["rocketpipe"]
     options = command(json.loads(final["CMD"]))
     assert (options.command, options.data, options.insecure) == ("serve", DATA, True)
-    ports = [str(port) for _, port in (options.namesrv, options.broker, options.http)]
+    ports = [str(port) for _, port in (options.namesrv, options.broker, options.grpc, options.http)]
     second = str(options.broker[1] - fast_port.BELOW)
     assert sorted(final["EXPOSE"].split()) == sorted([*ports, second])
     by_default = [str(config.port) for config in (NamesrvConfig(), BrokerConfig(data=Path(DATA)))]

@@ -9,7 +9,6 @@ from rocketpipe.protocol.codes import Language
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import Entrance
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.server import client_address
 from rocketpipe.proxy.sessions import Sessions
 from rocketpipe.proxy.status import Refused
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
@@ -17,15 +16,11 @@ from rocketpipe.testing import ManualClock
 
 
 class Context:
+    address = "10.0.0.9:5"
+
     def __init__(self, left_s: float | None = None, **headers: Any) -> None:
-        self._headers = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+        self.metadata = {name.replace("_", "-"): value for name, value in headers.items()}
         self._left_s = left_s
-
-    def invocation_metadata(self) -> Any:
-        return self._headers
-
-    def peer(self) -> str:
-        return "ipv4:10.0.0.9:5"
 
     def time_remaining(self) -> float | None:
         return self._left_s
@@ -42,7 +37,7 @@ class Guarded:
 @pytest.fixture
 def entrance() -> Entrance:
     sessions = Sessions(ProxyConfig(), ManualClock())
-    return Entrance(cast("Backend", Guarded()), sessions, client_address)
+    return Entrance(cast("Backend", Guarded()), sessions)
 
 
 async def test_a_call_says_who_it_is(entrance: Entrance) -> None:
@@ -54,7 +49,6 @@ async def test_a_call_says_who_it_is(entrance: Entrance) -> None:
             x_mq_language="golang",
             x_mq_client_version="5.0.7",
             please="yes",
-            binary_bin=b"\0",
         ),
         "QueryRoute",
     )

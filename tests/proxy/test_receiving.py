@@ -3,13 +3,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
+from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from tests.proxy.support.calling import (
+    BROKER,
     GrpcClient,
     World,
     bodies,
+    grpc_world,
     message,
     named,
     receiving,
@@ -264,23 +268,66 @@ async def test_too_many_that_wait_are_turned_away(world: World, client: GrpcClie
     assert refused.status.code == pb.TOO_MANY_REQUESTS
 
 
-async def test_what_a_reader_does_not_take_goes_to_others(
+async def test_a_reader_that_takes_nothing_is_dropped_and_others_have_the_rest(
+    tmp_path: Path,
+) -> None:
+    proxy = ProxyConfig(min_polling_ms=1, slow_reader_ms=50)
+    async with grpc_world(tmp_path, proxy=proxy) as world:
+        client = world.client
+        topic = await world.topic("slow")
+        for n in range(8):
+            await client.send(message(topic, b"%d" % n * 1_000_000))
+        stalled = await world.another("stalled")
+        stream = stalled.stream("ReceiveMessage", receiving(topic, "slow-g"))
+        found: set[bytes] = set()
+        while len(found) < 8:  # what was for the other one shows a second later
+            found.update(each.body[:1] for each in await client.messages(topic, "slow-g"))
+        assert not world.unread.bytes
+        with pytest.raises(grpc.aio.AioRpcError):  # it gets what was under way, and then the end
+            async for _ in stream:
+                pass
+
+
+async def test_what_readers_leave_is_bounded(
     world: World, client: GrpcClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = await world.topic("slow")
-    for n in range(8):
+    topic = await world.topic("left")
+    for n in range(3):
         await client.send(message(topic, b"%d" % n * 1_000_000))
-    readers = world.service.readers
-    monkeypatch.setattr(readers, "patience_s", 0.05)
-    stalled = await world.another("stalled")
-    stream = stalled.stream("ReceiveMessage", receiving(topic, "slow-g"))
-    await until(lambda: readers.unread_bytes)
-    assert 1_000_000 < readers.unread_bytes < 2_000_000
-    found: set[bytes] = set()
-    while len(found) < 8:  # what was for the other one shows a second later
-        found.update(each.body[:1] for each in await client.messages(topic, "slow-g"))
-    monkeypatch.setattr(readers, "_config", ProxyConfig(max_unread_bytes=1_000_000))
-    refused = await client.refused(topic, "slow-g")
+    stalled = await world.another("leaves-it")
+    stream = stalled.stream("ReceiveMessage", receiving(topic, "left-g"))
+    await until(lambda: world.unread.bytes)
+    monkeypatch.setattr(world.service.readers, "_config", ProxyConfig(max_unread_bytes=1))
+    refused = await client.refused(topic, "left-g")
     assert refused.status.code == pb.TOO_MANY_REQUESTS
     stream.cancel()
-    await until(lambda: not readers.unread_bytes)
+    await until(lambda: not world.unread.bytes)
+
+
+async def test_a_body_that_cannot_be_inflated_keeps_no_other_message_back(
+    world: World, client: GrpcClient
+) -> None:
+    topic = await world.topic("poisoned")
+    broken = with_compression(0, Compression.LZ4)
+    await client.send(message(topic, b"before"))
+    await world.ask(plain_send(topic, b"\x04\x22\x4d\x18 this is no LZ4", "", broken))
+    await client.send(message(topic, b"behind"))
+    answers = await client.receive(topic, "poisoned-g")
+    said = [each.WhichOneof("content") for each in answers]
+    assert said == ["status", "message", "message", "delivery_timestamp"]
+    assert bodies(each.message for each in answers[1:3]) == [b"before", b"behind"]
+    pulled = [
+        each
+        async for each in client.stream(
+            "PullMessage",
+            pb.PullMessageRequest(
+                group=named("pulling-g"),
+                message_queue=pb.MessageQueue(
+                    topic=named(topic), id=0, broker=pb.Broker(name=BROKER)
+                ),
+                batch_size=32,
+            ),
+        )
+    ]
+    assert bodies(each.message for each in pulled[1:-1]) == [b"before", b"behind"]
+    assert pulled[-1].next_offset == 3

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from tests.proxy.support.calling import GrpcClient, World, message, named
 
 from rocketpipe.model.topic import MessageType
 from rocketpipe.protocol.requests.pulling import PullMessage
+from rocketpipe.proxy.translation import outgoing
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.record.codec import RecordView, view_records
 
@@ -183,3 +185,23 @@ async def test_what_the_broker_refuses_is_told_in_the_entry(
     assert answer.entries[0].status.code == answer.status.code
     assert "2096" in answer.status.message
     store.accept_from(0)
+
+
+async def test_what_inflates_does_so_beside_the_loop(
+    world: World, client: GrpcClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await world.topic("bombs")
+    threads: list[int] = []
+    usual = outgoing._as_zlib
+
+    def noted(body: bytes) -> bytes:
+        threads.append(threading.get_ident())
+        return usual(body)
+
+    monkeypatch.setattr(outgoing, "_as_zlib", noted)
+    bomb = gzip.compress(bytes(1 << 20))
+    assert len(bomb) < 2000
+    answer = await client.send(message(topic, bomb, body_encoding=pb.GZIP))
+    assert answer.status.code == pb.OK
+    assert threads
+    assert threading.get_ident() not in threads

@@ -9,7 +9,6 @@ import grpc
 import pytest
 from tests.proxy.support.calling import GrpcClient, World, message, named, receiving
 
-from rocketpipe.proxy.server import MAX_METADATA_BYTES
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.proxy.v2.rpcs import RPCS, SERVICE
 
@@ -89,7 +88,7 @@ async def test_headers_are_bounded(world: World, client: GrpcClient) -> None:
     long = GrpcClient(client.channel, {"x-mq-client-id": "x" * 300})
     answer = await long.call("Heartbeat", pb.HeartbeatRequest())
     assert answer.status.code == pb.REQUEST_HEADER_FIELDS_TOO_LARGE
-    endless = await world.another("endless", padding="x" * (3 * MAX_METADATA_BYTES))
+    endless = await world.another("endless", padding="x" * (48 * 1024))
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await endless.call("Heartbeat", pb.HeartbeatRequest())
     assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -8,7 +8,6 @@ from rocketpipe.protocol.requests.callbacks import CheckTransactionState, Notify
 from rocketpipe.protocol.requests.running import GetClientOffsets, GetRunningInfo
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.sessions import Session, Sessions
-from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused
 from rocketpipe.proxy.streams import TelemetryStream
 from rocketpipe.testing import ManualClock
@@ -20,8 +19,7 @@ class Silent:
     async def write(self, told: object) -> None:
         return None
 
-    def peer(self) -> str:
-        return "ipv4:127.0.0.1:1"
+    address = "127.0.0.1:1"
 
 
 def visit(sessions: Sessions, user: str = "", client_id: str = "c") -> Session:
@@ -51,7 +49,7 @@ async def test_who_is_silent_and_has_no_stream_is_gone() -> None:
     sessions = Sessions(ProxyConfig(), clock)
     silent, listening = visit(sessions), visit(sessions, client_id="listens")
     config = ProxyConfig()
-    listening.opened(TelemetryStream(Silent(), config, SlowReaders(config), lambda: None))
+    listening.opened(TelemetryStream(Silent(), config, lambda: None))
     await clock.advance(30_001)
     assert sessions.silent() == [silent]
     assert sessions.find(lambda each: each.client_id == "listens") is listening
@@ -70,7 +68,7 @@ async def test_without_a_stream_nobody_can_be_asked() -> None:
 async def test_who_does_not_answer_is_late() -> None:
     session = visit(Sessions(ProxyConfig(), ManualClock()))
     config = ProxyConfig()
-    session.opened(TelemetryStream(Silent(), config, SlowReaders(config), lambda: None))
+    session.opened(TelemetryStream(Silent(), config, lambda: None))
     asked = GetRunningInfo(consumer_group="g", client_id="c", jstack_enable=True)
     with pytest.raises(CallTimeout):
         await session.answer(asked, 1)

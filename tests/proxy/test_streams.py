@@ -1,28 +1,30 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.waiting import until
 
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.slow_readers import SlowReaders
+from rocketpipe.proxy.rpc.call import Call, ReaderTooSlow
 from rocketpipe.proxy.streams import TelemetryStream
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 
 class Context:
-    def __init__(self) -> None:
+    address = "127.0.0.1:1"
+
+    def __init__(self, *, is_slow: bool = False) -> None:
         self.reads = asyncio.Event()
         self.taken: list[Any] = []
+        self._is_slow = is_slow
 
     async def write(self, told: Any) -> None:
+        if self._is_slow:
+            raise ReaderTooSlow("it takes nothing")
         await self.reads.wait()
         self.taken.append(told)
-
-    def peer(self) -> str:
-        return "ipv4:127.0.0.1:1"
 
 
 def command(nonce: str) -> pb.TelemetryCommand:
@@ -33,7 +35,7 @@ def command(nonce: str) -> pb.TelemetryCommand:
 
 def stream_on(context: Context, ended: list[int], **said: int) -> TelemetryStream:
     config = ProxyConfig(**said)
-    return TelemetryStream(context, config, SlowReaders(config), lambda: ended.append(1))
+    return TelemetryStream(cast("Call", context), config, lambda: ended.append(1))
 
 
 async def test_commands_leave_in_their_order() -> None:
@@ -65,9 +67,8 @@ async def test_a_client_that_leaves_too_much_unread_loses_its_stream(
 
 
 async def test_a_client_that_takes_too_long_loses_its_stream() -> None:
-    context, ended = Context(), list[int]()
-    stream = stream_on(context, ended, slow_reader_ms=1)
+    context, ended = Context(is_slow=True), list[int]()
+    stream = stream_on(context, ended)
     stream.put(command("1"))
     await until(lambda: stream.is_over)
     assert ended == [1]
-    context.reads.set()

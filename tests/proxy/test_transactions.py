@@ -100,7 +100,10 @@ async def test_a_place_where_no_half_message_is_decides_nothing(
     topic = await world.topic("nowhere", MessageType.TRANSACTION)
     entry = await begun(client, topic, b"half")
     key, broker, queue_offset, log_offset = entry.transaction_id.split(" ")
-    for forged in (f"{key} {broker} {queue_offset} 0", f"{key} {broker} 999 {log_offset}"):
+    for forged in (
+        f"{key} {broker} {queue_offset} {int(log_offset) + 1}",
+        f"{key} {broker} 999 {log_offset}",
+    ):
         entry.transaction_id = forged
         answer = await client.call("EndTransaction", ending(topic, entry, pb.COMMIT))
         assert answer.status.code == pb.INTERNAL_SERVER_ERROR

@@ -17,6 +17,7 @@ from rocketpipe.auth.subject import User, UserType
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.cli.main import main
 from rocketpipe.model.topic import MessageType
+from rocketpipe.proxy.front.front import Front
 from rocketpipe.proxy.remote.backend import RemoteBackend
 from rocketpipe.proxy.server import grpc_port
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
@@ -67,7 +68,7 @@ async def test_who_comes_to_a_proxy_is_judged_there(tmp_path: Path) -> None:
             await admin.topics.create(topic, queues=1, message_type=MessageType.TRANSACTION)
         async with (
             RemoteBackend.opened(servers.name_server, gate=gate()) as backend,
-            grpc_port(backend, "127.0.0.1", 0) as address,
+            grpc_port(backend, "127.0.0.1", 0, listen=Front(None).listen) as address,
             grpc.aio.insecure_channel(address) as channel,
         ):
             stranger = GrpcClient(channel, {"x-mq-client-id": "one", "x-mq-language": "PYTHON"})

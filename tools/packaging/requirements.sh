@@ -24,7 +24,8 @@ pin dev pyproject.toml --extra arrow --extra avro --extra celery --extra cluster
   --extra delta --extra fast --extra grpc --extra iceberg --extra otel --extra pipelines \
   --extra postgres --extra protobuf --extra spark --extra taskiq --extra tls \
   -c requirements/build.txt
-pin server pyproject.toml --extra cluster --extra compression --extra fast --extra tls -c requirements/dev.txt
+pin server pyproject.toml --extra cluster --extra compression --extra console --extra fast --extra grpc \
+  --extra tls -c requirements/dev.txt
 pin demo --no-deps
 pin java
 pin node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from rocketpipe.auth.gate import LoginRefused
 from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.codes import Language
 from rocketpipe.proxy.backend import Backend
+from rocketpipe.proxy.rpc.call import Call
 from rocketpipe.proxy.sessions import Session, Sessions
 from rocketpipe.proxy.status import Refused
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
@@ -44,33 +45,18 @@ class RpcCall:
 class Entrance:
     """Reads what calls come with, and says who is let in."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        sessions: Sessions,
-        client_address: Callable[[str], str],
-        login_failed: Callable[[str, bool], None] = lambda _, __: None,
-    ) -> None:
-        """``client_address`` makes an address of what grpcio says of a peer.
-
-        ``login_failed`` hears of a peer that nobody was let in by, and whether its address floods.
-        """
+    def __init__(self, backend: Backend, sessions: Sessions) -> None:
         self._backend = backend
         self._sessions = sessions
-        self._client_address = client_address
-        self._login_failed = login_failed
 
-    def enter(self, context: Any, rpc: str) -> RpcCall:
+    def enter(self, call: Call, rpc: str) -> RpcCall:
         """Let a call in.
 
         Raises:
             Refused: It does not say who it is, or nobody is let in so.
         """
-        metadata = {
-            name: value
-            for name, value in context.invocation_metadata() or ()
-            if isinstance(value, str)
-        }
+        # Not kept: calls may last, and be many.
+        metadata, call.metadata = call.metadata, {}
         client_id = metadata.get(CLIENT_ID, "").strip()
         if not client_id:
             raise Refused(pb.CLIENT_ID_REQUIRED, f"{CLIENT_ID} is missing: name this client")
@@ -79,12 +65,12 @@ class Entrance:
                 pb.REQUEST_HEADER_FIELDS_TOO_LARGE,
                 f"{CLIENT_ID} has {len(client_id)} characters, {MAX_CLIENT_ID} are the most",
             )
-        address = self._client_address(context.peer())
+        address = call.address
         try:
             by = self._backend.admit(metadata, address, rpc)
         except RequestRejected as error:
             if isinstance(error, LoginRefused):
-                self._login_failed(context.peer(), error.is_flood)
+                call.login_failed(error.is_flood)
             raise Refused(pb.UNAUTHORIZED, error.remark) from error
         namespace = metadata.get(NAMESPACE, "")
         session = self._sessions.visit(
@@ -94,7 +80,7 @@ class Entrance:
             namespace,
             _LANGUAGES.get(metadata.get(LANGUAGE, "").upper(), Language.OTHER),
         )
-        remaining = context.time_remaining()
+        remaining = call.time_remaining()
         return RpcCall(
             session,
             namespace,

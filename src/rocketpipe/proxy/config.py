@@ -16,6 +16,10 @@ class ProxyConfig:
 
     #: RPCs at a time, those of telemetry among them; whoever comes then is turned away.
     max_rpcs: int = 30_000
+    #: All headers of one call.
+    max_header_bytes: int = 16 * 1024
+    #: Requests of which a part has come, all together; at least two of the longest.
+    max_unfinished_bytes: int = 64 * 1024 * 1024
     #: Streams on one connection; more wait in the client.
     max_streams: int = 4096
     max_clients: int = 20_000
@@ -25,11 +29,10 @@ class ProxyConfig:
     max_renewed: int = 200_000
     #: What was told a client and it has not taken yet; whoever leaves more is dropped.
     max_unsent_commands: int = 64
-    #: How long a stream may take nothing of what is written to it.
+    #: How long a stream may take nothing of what is written to it, and a request may come.
     slow_reader_ms: int = 10_000
     #: What readers that take nothing may make us hold in all.
     max_unread_bytes: int = 64 * 1024 * 1024
-    idle_connection_ms: int = 120_000
     #: A client without a telemetry stream that says nothing for so long is gone.
     silent_client_ms: int = 30_000
     sweep_ms: int = 5_000

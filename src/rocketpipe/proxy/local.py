@@ -42,6 +42,7 @@ class ClientPeer(PeerConnection):
         super().__init__(_never_answers, limits=_LIMITS)
         self._client = client
         self.address = client.address
+        self._packed: tuple[str, bytes] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -53,7 +54,9 @@ class ClientPeer(PeerConnection):
 
     @property
     def packed_host(self) -> bytes:
-        return Host.parse(self.address).pack()
+        if self._packed is None or self._packed[0] != self.address:
+            self._packed = (self.address, Host.parse(self.address).pack())
+        return self._packed[1]
 
     async def drained(self) -> None:
         """Return at once: a stream waits for its own reader."""

@@ -5,7 +5,7 @@ RocketMQ's own proxy does not serve these; its protocol has them, and a client m
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.flags import PullFlag
@@ -24,7 +24,9 @@ from rocketpipe.protocol.requests.pulling import PullMessage
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.slow_readers import Answer, SlowReaders
+from rocketpipe.proxy.receiving import readable
+from rocketpipe.proxy.rpc.call import Call
+from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused, ok
 from rocketpipe.proxy.translation.incoming import stored
 from rocketpipe.proxy.translation.names import group_name, topic_name
@@ -44,7 +46,7 @@ class Pulling:
         self._backend = backend
         self._config = config
 
-    async def pull(self, request: pb.PullMessageRequest, call: RpcCall, context: Any) -> None:
+    async def pull(self, request: pb.PullMessageRequest, call: RpcCall, answer: Call) -> None:
         """Answer one pull on its stream: a status, the messages, and where to go on.
 
         Raises:
@@ -87,10 +89,11 @@ class Pulling:
             )
         elif reply.code != ResponseCode.SUCCESS:
             status = pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
-        answer = Answer(context, self._readers)
         await answer.write(pb.PullMessageResponse(status=status))
         for record in view_records(reply.messages):
-            message = stored(record, request.message_queue.topic)
+            message = await readable(record, stored, request.message_queue.topic)
+            if message is None:
+                continue
             await answer.write(pb.PullMessageResponse(message=message))
         await answer.write(pb.PullMessageResponse(next_offset=reply.next_begin_offset))
 

@@ -9,13 +9,15 @@ A message that was tried as often as its group allows goes to the dead letters a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from rocketpipe.client.consumer.popped import PoppedMessage, popped
 from rocketpipe.clock import Clock
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.errors import RecordError, RocketPipeError
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.ids import ReceiptHandle
 from rocketpipe.protocol.codes import ResponseCode
@@ -25,14 +27,20 @@ from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.handling import Handling
 from rocketpipe.proxy.receipts import GONE_MS, Held, Receipts
-from rocketpipe.proxy.slow_readers import Answer, ReaderTooSlow, SlowReaders
+from rocketpipe.proxy.rpc.call import Call
+from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused, ok
-from rocketpipe.proxy.translation.incoming import received
+from rocketpipe.proxy.translation.incoming import received, takes_long
 from rocketpipe.proxy.translation.names import group_name, topic_name
 from rocketpipe.proxy.translation.settings import expression_of
 from rocketpipe.proxy.translation.times import ms_of, set_ms
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
+from rocketpipe.record.codec import RecordView
+from rocketpipe.remoting.log_budget import LogBudget
 
+log = logging.getLogger(__name__)
+
+_unreadable = LogBudget()
 #: Clients know ILLEGAL_POLLING_TIME since then.
 _POLLING_CODE_SINCE: Final = (5, 0, 3)
 
@@ -57,7 +65,7 @@ class Receiving:
         self._handling = handling
         self._waiting = 0
 
-    async def receive(self, request: pb.ReceiveMessageRequest, call: RpcCall, context: Any) -> None:
+    async def receive(self, request: pb.ReceiveMessageRequest, call: RpcCall, told: Call) -> None:
         """Answer one receive on its stream.
 
         Raises:
@@ -87,7 +95,7 @@ class Receiving:
             raise Refused(pb.TOO_MANY_REQUESTS, reply.remark or "too many receives wait")
         messages = popped(reply, topic, broker)
         left = await self._without_spent(messages, group, topic, call)
-        await self._stream(left, request, call, group, topic, context)
+        await self._stream(left, request, call, group, topic, told)
 
     def _pop(
         self, request: pb.ReceiveMessageRequest, call: RpcCall, topic: str, group: GroupSettings
@@ -181,7 +189,7 @@ class Receiving:
         call: RpcCall,
         group: GroupSettings,
         topic: str,
-        context: Any,
+        answer: Call,
     ) -> None:
         status = ok()
         if not messages:
@@ -196,24 +204,27 @@ class Receiving:
             # Nobody waits for this: the call is over, or its reader takes nothing.
             self._handling.later(self._give_back(left, topic, group.name, call))
 
-        answer = Answer(context, self._readers, give_back)
         try:
             await answer.write(pb.ReceiveMessageResponse(status=status))
             for message in messages:
                 handle = replace(message.handle, log_offset=message.log_offset)
-                told = pb.ReceiveMessageResponse(
-                    message=received(message, request.message_queue.topic, str(handle))
+                translated = await readable(
+                    message, received, request.message_queue.topic, str(handle)
                 )
+                if translated is None:
+                    # It comes again in its time, and is a dead letter in the end.
+                    written += 1
+                    given.append("")
+                    continue
+                told = pb.ReceiveMessageResponse(message=translated)
+                given.append(str(handle))
                 if request.auto_renew:
                     self._renew(call, group, topic, handle, message)
-                    given.append(str(handle))
                 await answer.write(told)
                 written += 1
             last = pb.ReceiveMessageResponse()
             set_ms(last.delivery_timestamp, self._clock.now_ms())
             await answer.write(last)
-        except ReaderTooSlow:
-            return
         except BaseException:
             give_back()
             raise
@@ -251,6 +262,27 @@ class Receiving:
                 )
             except RocketPipeError:
                 continue  # it shows when its time is over
+
+
+async def readable(
+    message: RecordView, translate: Callable[..., pb.Message], *more: Any
+) -> pb.Message | None:
+    """A message as it is told; None if its body is not what it says, which others do not suffer."""
+    try:
+        if takes_long(message):
+            return await asyncio.to_thread(translate, message, *more)
+        return translate(message, *more)
+    except RecordError as error:
+        if _unreadable.allows():
+            log.warning(
+                "message not told to gRPC clients topic=%s queue=%d offset=%d reason=%s%s",
+                message.topic,
+                message.queue_id,
+                message.queue_offset,
+                error,
+                _unreadable.suppressed(),
+            )
+        return None
 
 
 def _version(text: str) -> tuple[int, ...]:

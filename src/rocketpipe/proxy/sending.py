@@ -29,8 +29,6 @@ from rocketpipe.record.batch import encode_batch
 
 #: In one request; the size of it is bounded as well.
 MOST_MESSAGES: Final = 1024
-#: A body in gzip that is longer would keep the loop for more than a moment.
-_LONG: Final = 32 * 1024
 _ANY_TYPE: Final = (MessageType.MIXED, MessageType.UNSPECIFIED)
 _TOGETHER: Final = (MessageType.NORMAL, MessageType.FIFO)
 
@@ -102,8 +100,10 @@ class Sending:
         translate = partial(
             outgoing, message, self._config, self._backend.max_body_bytes, self._clock.now_ms()
         )
-        if message.system_properties.body_encoding == pb.GZIP and len(message.body) > _LONG:
-            return await asyncio.to_thread(translate)  # it is inflated, and made anew
+        if message.system_properties.body_encoding == pb.GZIP:
+            return await asyncio.to_thread(
+                translate
+            )  # it is inflated, maybe a thousandfold, and made anew
         return translate()
 
     def _topic(self, messages: Sequence[pb.Message], call: RpcCall) -> str:

@@ -10,26 +10,28 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-import grpc
-
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import Entrance, RpcCall
 from rocketpipe.proxy.config import ProxyConfig
 from rocketpipe.proxy.handling import Handling
+from rocketpipe.proxy.http2.receiver import Unread
 from rocketpipe.proxy.pulling import Pulling
 from rocketpipe.proxy.receipts import Receipts
 from rocketpipe.proxy.receiving import Receiving
 from rocketpipe.proxy.routes import Routes
+from rocketpipe.proxy.rpc.call import Call, ReaderGone, ReaderTooSlow
+from rocketpipe.proxy.rpc.codes import StatusCode, abort
+from rocketpipe.proxy.rpc.server import Method
 from rocketpipe.proxy.sending import Sending
 from rocketpipe.proxy.sessions import Session, Sessions
-from rocketpipe.proxy.slow_readers import ReaderGone, ReaderTooSlow, SlowReaders
+from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused, ok, status_of
 from rocketpipe.proxy.telemetry import Telemetry
 from rocketpipe.proxy.transactions import Transactions
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
-from rocketpipe.proxy.v2.rpcs import RPCS, SERVICE, Rpc
+from rocketpipe.proxy.v2.rpcs import RPCS, Rpc
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -43,25 +45,25 @@ class Service:
         backend: Backend,
         config: ProxyConfig,
         clock: Clock,
-        client_address: Callable[[str], str],
-        login_failed: Callable[[str, bool], None] = lambda _, __: None,
+        unread: Unread,
     ) -> None:
+        """``unread`` is what clients have not taken yet of what was written to them."""
         self._backend = backend
         self._config = config
         self._clock = clock
         self.sessions = Sessions(config, clock)
-        self._entrance = Entrance(backend, self.sessions, client_address, login_failed)
+        self._entrance = Entrance(backend, self.sessions)
         self.receipts = Receipts(backend, config, clock)
         self._routes = Routes(backend)
         self._sending = Sending(backend, config, clock)
         self._handling = Handling(backend, config, clock, self.receipts)
-        self.readers = SlowReaders(config)
+        self.readers = SlowReaders(config, unread)
         self._receiving = Receiving(
             backend, config, clock, self.receipts, self._handling, self.readers
         )
         self._pulling = Pulling(backend, config, self.readers)
         self._transactions = Transactions(backend, config)
-        self._telemetry = Telemetry(backend, config, self.readers)
+        self._telemetry = Telemetry(backend, config)
         self._unary: dict[str, Callable[[Any, RpcCall], Awaitable[Any]]] = {
             "QueryRoute": self._routes.route,
             "Heartbeat": self._heartbeat,
@@ -83,11 +85,9 @@ class Service:
             "PullMessage": self._pulling.pull,
         }
 
-    def handlers(self) -> grpc.GenericRpcHandler:
-        """What grpcio is given to serve."""
-        return grpc.method_handlers_generic_handler(
-            SERVICE, {rpc.name: self._handler(rpc) for rpc in RPCS}
-        )
+    def methods(self) -> dict[str, Method]:
+        """What a server is given to serve."""
+        return {rpc.path: self._method(rpc) for rpc in RPCS}
 
     async def keep_current(self) -> None:
         """Let silent clients go and renew receipts, for as long as the port is open."""
@@ -101,61 +101,57 @@ class Service:
             await self._end(session)
         await self._handling.finish()
 
-    # How grpcio calls
+    # How it is called
 
-    def _handler(self, rpc: Rpc) -> grpc.RpcMethodHandler:
-        codec = {
-            "request_deserializer": rpc.request.FromString,
-            "response_serializer": rpc.response.SerializeToString,
-        }
+    def _method(self, rpc: Rpc) -> Method:
+        read = rpc.request.FromString
         if rpc.takes_stream:
-            return grpc.stream_stream_rpc_method_handler(self._serve_telemetry, **codec)
+            return Method(read, self._serve_telemetry, takes_stream=True)
         if rpc.gives_stream:
-            return grpc.unary_stream_rpc_method_handler(self._served_stream(rpc), **codec)
-        return grpc.unary_unary_rpc_method_handler(self._served(rpc), **codec)
+            return Method(read, self._served_stream(rpc), gives_stream=True)
+        return Method(read, self._served(rpc))
 
-    def _served(self, rpc: Rpc) -> Callable[[Any, Any], Awaitable[Any]]:
+    def _served(self, rpc: Rpc) -> Callable[[Any, Call], Awaitable[Any]]:
         method, response, name = self._unary[rpc.name], rpc.response, rpc.name
         enter = self._entrance.enter
 
-        async def serve(request: Any, context: Any) -> Any:
+        async def serve(request: Any, call: Call) -> Any:
             try:
-                return await method(request, enter(context, name))
+                return await method(request, enter(call, name))
             except Exception as error:  # whatever it is becomes an answer
                 return response(status=status_of(error, name))
 
         return serve
 
-    def _served_stream(self, rpc: Rpc) -> Callable[[Any, Any], Awaitable[None]]:
+    def _served_stream(self, rpc: Rpc) -> Callable[[Any, Call], Awaitable[None]]:
         method, response, name = self._streamed[rpc.name], rpc.response, rpc.name
 
-        async def serve(request: Any, context: Any) -> None:
+        async def serve(request: Any, call: Call) -> None:
             try:
-                await method(request, self._entrance.enter(context, name), context)
+                await method(request, self._entrance.enter(call, name), call)
             except (ReaderGone, ReaderTooSlow):
-                return
+                raise
             except Exception as error:  # whatever it is becomes an answer
-                await context.write(response(status=status_of(error, name)))
+                await call.write(response(status=status_of(error, name)))
                 if response is pb.ReceiveMessageResponse:  # its last word, whatever came before
                     last = pb.ReceiveMessageResponse()
                     last.delivery_timestamp.FromMilliseconds(self._clock.now_ms())
-                    await context.write(last)
+                    await call.write(last)
 
         return serve
 
-    async def _serve_telemetry(self, _: Any, context: Any) -> None:
+    async def _serve_telemetry(self, call: Call) -> None:
         try:
-            call = self._entrance.enter(context, "Telemetry")
+            entered = self._entrance.enter(call, "Telemetry")
         except RocketPipeError as error:
             told = status_of(error, "Telemetry")
-            code = grpc.StatusCode.INVALID_ARGUMENT
+            code = StatusCode.INVALID_ARGUMENT
             if told.code in (pb.UNAUTHORIZED, pb.FORBIDDEN):
-                code = grpc.StatusCode.UNAUTHENTICATED
+                code = StatusCode.UNAUTHENTICATED
             elif told.code == pb.TOO_MANY_REQUESTS:
-                code = grpc.StatusCode.RESOURCE_EXHAUSTED
-            await context.abort(code, f"{pb.Code.Name(told.code)}: {told.message}")
-            return
-        await self._telemetry.serve(context, call)
+                code = StatusCode.RESOURCE_EXHAUSTED
+            abort(code, f"{pb.Code.Name(told.code)}: {told.message}")
+        await self._telemetry.serve(call, entered)
 
     # What is about clients
 

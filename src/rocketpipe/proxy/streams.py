@@ -9,10 +9,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from rocketpipe.proxy.config import ProxyConfig
-from rocketpipe.proxy.slow_readers import Answer, ReaderGone, ReaderTooSlow, SlowReaders
+from rocketpipe.proxy.rpc.call import Call, ReaderGone, ReaderTooSlow
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.remoting.log_budget import LogBudget
 
@@ -24,14 +23,11 @@ _slow = LogBudget()
 class TelemetryStream:
     """Writes commands to one client, in their order."""
 
-    __slots__ = ("_answer", "_config", "_context", "_end", "_unsent", "_writing", "is_over")
+    __slots__ = ("_call", "_config", "_end", "_unsent", "_writing", "is_over")
 
-    def __init__(
-        self, context: Any, config: ProxyConfig, readers: SlowReaders, end: Callable[[], object]
-    ) -> None:
-        """Write to a call of grpc.aio; ``end`` ends it."""
-        self._answer = Answer(context, readers, lambda: self._drop("takes too long"))
-        self._context = context
+    def __init__(self, call: Call, config: ProxyConfig, end: Callable[[], object]) -> None:
+        """Write to a call; ``end`` ends it."""
+        self._call = call
         self._config = config
         self._end = end
         self._unsent: deque[pb.TelemetryCommand] = deque()
@@ -64,8 +60,10 @@ class TelemetryStream:
     async def _write(self) -> None:
         try:
             while self._unsent:
-                await self._answer.write(self._unsent.popleft())
-        except (ReaderGone, ReaderTooSlow) as error:
+                await self._call.write(self._unsent.popleft())
+        except ReaderTooSlow:
+            self._drop("takes too long")
+        except ReaderGone as error:
             log.debug("telemetry stream ended reason=%s", error)
             self.close()
         finally:
@@ -75,7 +73,7 @@ class TelemetryStream:
         if _slow.allows():
             log.warning(
                 "telemetry stream dropped peer=%s reason=%s%s",
-                self._context.peer(),
+                self._call.address,
                 reason,
                 _slow.suppressed(),
             )

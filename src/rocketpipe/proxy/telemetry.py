@@ -7,24 +7,25 @@ handled ends the stream, as RocketMQ's proxy does: with INVALID_ARGUMENT if the 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
-
-import grpc
+from typing import Final
 
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.proxy.backend import Backend
 from rocketpipe.proxy.calls import RpcCall
 from rocketpipe.proxy.config import ProxyConfig
+from rocketpipe.proxy.rpc.call import Call
+from rocketpipe.proxy.rpc.codes import RpcAborted, StatusCode, abort
 from rocketpipe.proxy.sessions import Session
-from rocketpipe.proxy.slow_readers import SlowReaders
 from rocketpipe.proxy.status import Refused, ok, status_of
 from rocketpipe.proxy.streams import TelemetryStream
 from rocketpipe.proxy.translation.settings import answer_to, heartbeat_of
 from rocketpipe.proxy.translation.times import ms_of
+from rocketpipe.proxy.turns import Turns
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 
 _FIRST_OF_OURS: Final = 50_000
+_AT_A_TURN: Final = 16
 _LEAST_TIMEOUT_MS: Final = 100
 _MOST_TIMEOUT_MS: Final = 60_000
 
@@ -32,28 +33,31 @@ _MOST_TIMEOUT_MS: Final = 60_000
 class Telemetry:
     """Serves telemetry streams."""
 
-    def __init__(self, backend: Backend, config: ProxyConfig, readers: SlowReaders) -> None:
-        self._readers = readers
+    def __init__(self, backend: Backend, config: ProxyConfig) -> None:
         self._backend = backend
         self._config = config
+        #: A client may have many streams, with many commands in each.
+        self._turns = Turns(_AT_A_TURN)
 
-    async def serve(self, context: Any, call: RpcCall) -> None:
+    async def serve(self, told: Call, call: RpcCall) -> None:
         """Read one stream until it ends."""
         session = call.session
         reading = asyncio.current_task()
         assert reading is not None
-        stream = TelemetryStream(context, self._config, self._readers, reading.cancel)
+        stream = TelemetryStream(told, self._config, reading.cancel)
         try:
-            while (command := await context.read()) is not grpc.aio.EOF:
+            while (command := await told.read()) is not None:
+                await self._turns.begin()
                 await self._take(command, call, stream)
         except asyncio.CancelledError:
             if not stream.is_over:
                 raise
-            # Ended here: grpcio would say nothing to the client of a handler that was cancelled.
             reading.uncancel()
-            await context.abort(grpc.StatusCode.CANCELLED, "this telemetry stream is over")
+            abort(StatusCode.CANCELLED, "this telemetry stream is over")
+        except RpcAborted:
+            raise
         except RocketPipeError as error:
-            await self._abort(context, error)
+            raise _aborted(error) from error
         finally:
             session.closed(stream)
             stream.is_over = True
@@ -94,9 +98,10 @@ class Telemetry:
             return None
         return await self._backend.group(session.data.consumers[0].group_name)
 
-    async def _abort(self, context: Any, error: Exception) -> None:
-        told = status_of(error, "Telemetry")
-        code = grpc.StatusCode.INVALID_ARGUMENT
-        if told.code >= _FIRST_OF_OURS:
-            code = grpc.StatusCode.INTERNAL
-        await context.abort(code, f"{pb.Code.Name(told.code)}: {told.message}")
+
+def _aborted(error: Exception) -> RpcAborted:
+    told = status_of(error, "Telemetry")
+    code = StatusCode.INVALID_ARGUMENT
+    if told.code >= _FIRST_OF_OURS:
+        code = StatusCode.INTERNAL
+    return RpcAborted(code, f"{pb.Code.Name(told.code)}: {told.message}")

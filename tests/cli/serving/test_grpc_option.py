@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib.metadata
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,15 @@ def test_strangers_are_not_let_in_by_chance() -> None:
 def test_what_is_missing_is_said_with_what_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match="pip install grpcio"):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "5.29.3")
+    with pytest.raises(ConfigError, match=r"protobuf 5\.29\.3 is too old"):
+        GrpcOption("127.0.0.1", 0, asked=True).beside(config(tmp_path))
+
+    def no_version(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", no_version)
+    with pytest.raises(ConfigError, match="pip install 'protobuf"):
         GrpcOption("127.0.0.1", 0, asked=True).beside(config(tmp_path))
     usual = GrpcOption("127.0.0.1", 0, asked=False)
     usual.beside(config(tmp_path))

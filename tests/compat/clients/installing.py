@@ -107,7 +107,9 @@ def java_program(name: str, artifact: str, version: str) -> tuple[Path, Path]:
             ("org.apache.rocketmq", artifact, version),
             ("com.google.code.gson", "gson", "2.9.0"),
         ]
-        if _version(version) < (5, 3, 3):  # what signs is the client's own since then
+        # What signs is the client's own since then; the one for gRPC never had it, and does not
+        # bear the messages that would come with it.
+        if name == "Client" and _version(version) < (5, 3, 3):
             artifacts.append(("org.apache.rocketmq", "rocketmq-acl", version))
         wanted = "".join(
             f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
@@ -125,7 +127,7 @@ def java_program(name: str, artifact: str, version: str) -> tuple[Path, Path]:
         javac = [str(java / "bin" / "javac"), "-cp", f"{into}/jars/*", "-d", str(into / "classes")]
         subprocess.run([*javac, "-Xlint:-deprecation", "-nowarn", source], check=True)
 
-    kind = "java" if name == "Client" else name.lower()
+    kind = "java" if name == "Client" else f"java-{name.lower()}"
     return java / "bin" / "java", kept(f"{kind}-{version}", [source], fetch)
 
 

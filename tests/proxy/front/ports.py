@@ -12,6 +12,9 @@ from typing import Any
 import grpc
 
 from rocketpipe.proxy.front.front import SPOKEN, Front, FrontLimits
+from rocketpipe.proxy.http2.receiver import Http2Limits
+from rocketpipe.proxy.rpc.call import Call
+from rocketpipe.proxy.rpc.server import Method, RpcLimits, RpcServer
 from rocketpipe.remoting.authority import Authority
 from rocketpipe.remoting.tls import ServerTls
 from rocketpipe.remoting.tls_settings import TlsConfig
@@ -21,34 +24,58 @@ LONG_S = 120.0
 ECHO = "/test.Service/Echo"
 WHO = "/test.Service/Who"
 FLOOD = "/test.Service/Flood"
+CHAT = "/test.Service/Chat"
+WAIT = "/test.Service/Wait"
 CHUNK = 1 << 20
 
 
-class Service(grpc.GenericRpcHandler):
+class Raw(bytes):
+    """Bytes as a message."""
+
+    def SerializeToString(self) -> bytes:  # noqa: N802 - as protobuf has it
+        return self
+
+
+class Service:
     """Says the same again, who asked, or more than anybody takes."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self) -> None:
         self.flooded = 0
+        self.reads: list[bytes] = []
+        #: What those who wait have to wait for.
+        self.waiting = 0
 
-    def service(self, details: Any) -> Any:
-        match details.method:
-            case "/test.Service/Echo":
-                return grpc.unary_unary_rpc_method_handler(self._echo)
-            case "/test.Service/Who":
-                return grpc.unary_unary_rpc_method_handler(self._who)
-        return grpc.unary_stream_rpc_method_handler(self._flood)
+    def methods(self) -> dict[str, Method]:
+        return {
+            ECHO: Method(Raw, self._echo),
+            WHO: Method(Raw, self._who),
+            FLOOD: Method(Raw, self._flood, gives_stream=True),
+            CHAT: Method(Raw, self._chat, takes_stream=True),
+            WAIT: Method(Raw, self._wait),
+        }
 
-    async def _echo(self, request: bytes, context: Any) -> bytes:
+    async def _echo(self, request: Raw, call: Call) -> Raw:
         return request
 
-    async def _who(self, request: bytes, context: Any) -> bytes:
-        return self._front.client_address(context.peer()).encode()
+    async def _who(self, request: Raw, call: Call) -> Raw:
+        return Raw(call.address.encode())
 
-    async def _flood(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+    async def _flood(self, request: Raw, call: Call) -> None:
         while True:
             self.flooded += 1
-            yield bytes(CHUNK)
+            await call.write(Raw(CHUNK))
+
+    async def _chat(self, call: Call) -> None:
+        while (said := await call.read()) is not None:
+            await call.write(said)
+
+    async def _wait(self, request: Raw, call: Call) -> Raw:
+        self.waiting += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.waiting -= 1
+        return request
 
 
 @dataclass(slots=True)
@@ -59,6 +86,7 @@ class Open:
     number: int
     front: Front
     service: Service
+    server: RpcServer
 
     @property
     def address(self) -> str:
@@ -87,19 +115,25 @@ def tls_of(authority: Authority, **settings: Any) -> ServerTls:
 
 
 @asynccontextmanager
-async def opened(tls: ServerTls | None = None, **limits: Any) -> AsyncIterator[Open]:
+async def opened(
+    tls: ServerTls | None = None, *, server_limits: RpcLimits | None = None, **limits: Any
+) -> AsyncIterator[Open]:
     """A port inside the block."""
     front = Front(tls, FrontLimits(**{"first_bytes_s": LONG_S, "stalled_s": LONG_S, **limits}))
-    server = grpc.aio.server()
-    service = Service(front)
-    server.add_generic_rpc_handlers((service,))
-    async with front.listen(server, "127.0.0.1", 0) as port:
-        await server.start()
-        host, _, number = port.address.rpartition(":")
+    service = Service()
+    server = RpcServer(service.methods(), server_limits or rpc_limits())
+    async with front.listen(server, "127.0.0.1", 0) as address:
+        host, _, number = address.rpartition(":")
         try:
-            yield Open(host, int(number), front, service)
+            yield Open(host, int(number), front, service, server)
         finally:
-            await server.stop(None)
+            await server.stop(0)
+
+
+def rpc_limits(*, streams: int = 100, **limits: Any) -> RpcLimits:
+    """Limits in which nobody is late, unless it is said."""
+    usual = {"patience_s": LONG_S, "message_bytes": 4 << 20}
+    return RpcLimits(**{**usual, **limits, "http2": Http2Limits(streams=streams)})
 
 
 def shaking(context_of: Authority) -> ssl.SSLContext:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import stat
 from pathlib import Path
 
 import grpc
@@ -46,7 +45,6 @@ def test_the_service_learns_where_each_client_comes_from(loop: str, authority: A
             for channel in channels:
                 await channel.close()
             await until(lambda: port.front.connections == 0)
-            assert port.front.client_address("unix:nobody") == "0.0.0.0:0"
 
     on(loop, test)
 
@@ -85,7 +83,7 @@ async def test_http_1_is_told_what_this_port_is(authority: Authority) -> None:
         await until(lambda: port.front.connections == 0)
 
 
-async def test_those_who_say_nothing_are_sent_away_and_cost_grpcio_nothing() -> None:
+async def test_those_who_say_nothing_are_sent_away_and_cost_nothing() -> None:
     async with opened(first_bytes_s=0.2) as port:
         silent = [await port.connect() for _ in range(200)]
         for reader, writer in silent:
@@ -121,21 +119,11 @@ async def test_one_too_many_is_sent_away_at_once() -> None:
             assert await channel.unary_unary(ECHO)(b"a") == b"a"
 
 
-async def test_nothing_is_left_behind_and_nobody_else_may_look(tmp_path: Path) -> None:
-    async with opened() as port:
-        inside = port.front.inside
-        assert stat.S_IMODE(inside.parent.stat().st_mode) == 0o700
-        async with port.channel() as channel:
-            await channel.unary_unary(ECHO)(b"a")
-            assert sorted(inside.parent.iterdir()) == [inside]
-    assert not inside.parent.exists()
-
-
 async def test_a_taken_port_is_named() -> None:
     async with opened() as port:
         other = Front(None)
         with pytest.raises(PortUnavailable, match=f"gRPC on {port.address}: the port is taken"):
-            async with other.listen(grpc.aio.server(), port.host, port.number):
+            async with other.listen(port.server, port.host, port.number):
                 pass
 
 

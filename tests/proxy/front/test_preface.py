@@ -7,7 +7,8 @@ import pytest
 from rocketpipe.protocol.frame import encode_frame
 from rocketpipe.protocol.request import to_command
 from rocketpipe.protocol.requests.offsets import GetMinOffset
-from rocketpipe.proxy.front.preface import PREFACE, stranger
+from rocketpipe.proxy.front.preface import stranger
+from rocketpipe.proxy.http2.frames import PREFACE
 
 
 @pytest.mark.parametrize("behind_tls", [True, False])

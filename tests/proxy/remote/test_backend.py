@@ -26,6 +26,7 @@ from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.model.topic import MessageType
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
+from rocketpipe.proxy.front.front import Front
 from rocketpipe.proxy.remote.backend import RemoteBackend
 from rocketpipe.proxy.server import grpc_port
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
@@ -47,7 +48,7 @@ async def proxied(data: Path) -> AsyncIterator[tuple[str, Asking]]:
             transaction_check_every_ms=200,
         )
         async with broker(config), RemoteBackend.opened(names) as backend:
-            async with grpc_port(backend, "127.0.0.1", 0) as address:
+            async with grpc_port(backend, "127.0.0.1", 0, listen=Front(None).listen) as address:
                 async with Asking.connected(address, "one") as asking:
                     yield names, asking
 

@@ -26,8 +26,10 @@ from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.groups import UpdateAndCreateGroup
 from rocketpipe.protocol.requests.topics import UpdateAndCreateTopic
 from rocketpipe.proxy.config import ProxyConfig
+from rocketpipe.proxy.front.front import Front
+from rocketpipe.proxy.http2.receiver import Unread
 from rocketpipe.proxy.local import LocalBackend
-from rocketpipe.proxy.server import Listen, grpc_port, plain_port
+from rocketpipe.proxy.server import Listen, grpc_port
 from rocketpipe.proxy.service import Service
 from rocketpipe.proxy.v2 import messaging_pb2 as pb
 from rocketpipe.proxy.v2.rpcs import RPCS
@@ -130,6 +132,8 @@ class World:
     inside: Inside
     client: GrpcClient
     service: Service
+    #: What clients have not taken of what was written to them.
+    unread: Unread
     caller: Caller
     stack: AsyncExitStack
 
@@ -179,13 +183,13 @@ async def grpc_world(
     proxy: ProxyConfig | None = None,
     clock: Clock | None = None,
     sign: Sign | None = None,
-    listen: Listen = plain_port,
+    listen: Listen | None = None,
     **settings: Any,
 ) -> AsyncIterator[World]:
     """Run a broker with a gRPC port inside the block."""
     found: list[tuple[str, Inside]] = []
     services: list[Service] = []
-    usual = Service.handlers
+    usual = Service.methods
 
     def noted(service: Service) -> Any:
         services.append(service)
@@ -194,8 +198,9 @@ async def grpc_world(
     @asynccontextmanager
     async def beside(inside: Inside) -> AsyncIterator[None]:
         backend = LocalBackend(inside)
+        brought = listen or Front(None).listen
         async with grpc_port(
-            backend, "127.0.0.1", 0, config=proxy, clock=clock, listen=listen
+            backend, "127.0.0.1", 0, listen=brought, config=proxy, clock=clock
         ) as address:
             found.append((address, inside))
             yield
@@ -203,7 +208,7 @@ async def grpc_world(
     config = BrokerConfig(
         data=data, name=BROKER, port=0, store=StoreConfig.embedded(data), **settings
     )
-    Service.handlers = noted  # type: ignore[method-assign]
+    Service.methods = noted  # type: ignore[method-assign]
     try:
         async with AsyncExitStack() as stack:
             at = await stack.enter_async_context(broker(config, clock=clock, beside=beside))
@@ -212,9 +217,18 @@ async def grpc_world(
             channel = grpc.aio.insecure_channel(address)
             stack.push_async_callback(channel.close)
             client = GrpcClient(channel, {"x-mq-client-id": "tester"})
-            yield World(address, at, inside, client, services[-1], caller, stack)
+            yield World(
+                address,
+                at,
+                inside,
+                client,
+                services[-1],
+                services[-1].readers.unread,
+                caller,
+                stack,
+            )
     finally:
-        Service.handlers = usual  # type: ignore[method-assign]
+        Service.methods = usual  # type: ignore[method-assign]
 
 
 def signed(client: GrpcClient, user: str, secret: str, stamp: str | None = None) -> GrpcClient:

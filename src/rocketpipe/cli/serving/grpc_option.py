@@ -7,7 +7,7 @@ asks for it has it, or is told why not.
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib.metadata
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -23,11 +23,13 @@ from rocketpipe.errors import ConfigError, PortUnavailable
 from rocketpipe.metrics import Family
 from rocketpipe.remoting.tls_settings import Mode
 
-#: As RocketMQ's proxy has it; not imported from there, which takes grpcio.
+#: As RocketMQ's proxy has it; not imported from there, which takes protobuf.
 USUAL: Final = ("127.0.0.1", 8081)
 #: Where a certificate of its own is, in the directory of its data.
 CERTIFICATES: Final = "grpc-tls"
-INSTALL: Final = "pip install grpcio protobuf cryptography"
+INSTALL: Final = "pip install 'protobuf>=6.31' cryptography"
+#: What the extra has, and since which version it will do: others bring an older protobuf.
+_NEEDED: Final = {"protobuf": (6, 31), "cryptography": (44,)}
 
 
 def add_flag(parser: argparse.ArgumentParser, usual: str) -> None:
@@ -61,8 +63,8 @@ class GrpcOption:
         Raises:
             ConfigError: It was asked for, and cannot be had here.
         """
-        if importlib.util.find_spec("grpc") is None:
-            self.reason = f"not served: grpcio is not installed ({INSTALL})"
+        if (lacking := missing()) is not None:
+            self.reason = f"not served: {lacking}"
         if self.reason is not None and self.asked:
             raise ConfigError("--grpc", self.reason)
         return partial(self._serving, config)
@@ -72,7 +74,7 @@ class GrpcOption:
         if self.reason is not None:
             yield
             return
-        # Here, as grpcio is an extra, and takes a while to load.
+        # Here, as protobuf is an extra, and takes a while to load.
         from rocketpipe.proxy.front.front import Front
         from rocketpipe.proxy.local import LocalBackend
         from rocketpipe.proxy.server import grpc_port
@@ -105,6 +107,18 @@ class GrpcOption:
     def ready(self) -> dict[str, str]:
         """What the last line names."""
         return {} if self.address is None else {"grpc": self.address}
+
+
+def missing() -> str | None:
+    """What of the extra is not installed, and what installs it; None if all is."""
+    for name, least in _NEEDED.items():
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return f"{name} is not installed ({INSTALL})"
+        if tuple(int(part) for part in found.split(".")[:2] if part.isdigit()) < least:
+            return f"{name} {found} is too old ({INSTALL})"
+    return None
 
 
 def fact(address: str, mode: Mode) -> Fact:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
@@ -67,9 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal says stop."""
     process.set_up_log(options.log_level, options.log_format)
-    if importlib.util.find_spec("grpc") is None:
-        raise ConfigError("proxy", f"grpcio is not installed: {grpc_option.INSTALL}")
-    # Here, as grpcio is an extra.
+    if (lacking := grpc_option.missing()) is not None:
+        raise ConfigError("proxy", lacking)
+    # Here, as protobuf is an extra.
     from rocketpipe.proxy.remote.config import load_proxy, proxy_items, proxy_settings
 
     host, port = options.grpc or (None, None)

@@ -1,22 +1,17 @@
-"""The gRPC port in front of grpcio: TLS and plaintext on one port, told apart by the first byte.
+"""The gRPC port: TLS and plaintext on one port, told apart by the first byte.
 
     0x16 ──▶ Door: a handshake, when there is room for one ──▶ TlsStream ──┐
-    else ──▶ Door: permissive or disabled                                  ├─▶ Relay ──▶ grpcio
+    else ──▶ Door: permissive or disabled                                  ├─▶ Peer ──▶ calls
              enforcing: the end                                            ┘
 
-TLS ends here, with what the remoting port uses for it, so all settings of TLS hold here too and
-grpcio needs one plain socket: a unix one in a directory that nobody else may enter. A client's end
-of it has a name, and by that name the service asks here where the client really comes from.
+TLS is what the remoting port uses, so all settings of TLS hold here too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-import shutil
 import socket
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -24,16 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import grpc
-
-from rocketpipe.auth.failures import MAX_ON_CONNECTION
+from rocketpipe.background import running
 from rocketpipe.clock import Clock
 from rocketpipe.descriptors import shares
-from rocketpipe.errors import ConfigError, PortUnavailable
+from rocketpipe.errors import PortUnavailable
 from rocketpipe.metrics import Family, Kind, Series, single
 from rocketpipe.proxy.front.certificate import port_tls
-from rocketpipe.proxy.front.relay import Relay
-from rocketpipe.proxy.server import Port, client_address
+from rocketpipe.proxy.front.peer import Peer
+from rocketpipe.proxy.rpc.server import RpcServer
 from rocketpipe.remoting.accepting import Accepting, address_text, prepare
 from rocketpipe.remoting.door import Door
 from rocketpipe.remoting.log_budget import LogBudget
@@ -45,11 +38,10 @@ log = logging.getLogger(__name__)
 #: What is agreed upon behind TLS; some clients hang up without it.
 SPOKEN: Final = ("h2",)
 _BACKLOG: Final = 1024
-#: The client's, ours towards grpcio, and grpcio's own.
-_DESCRIPTORS_EACH: Final = 3
-#: The longest name that a unix socket has everywhere, and what comes behind the directory's.
-_SOCKET_NAME: Final = 103
-_NAME_ROOM: Final = 20
+#: How often it is looked who is idle or silent.
+_SWEEP_S: Final = 5.0
+#: Of them are looked at before others have a turn.
+_AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +52,12 @@ class FrontLimits:
     connections: int | None = None
     first_bytes_s: float = 10.0
     stalled_s: float = 60.0
+    idle_s: float = 120.0
+    silent_s: float = 60.0
 
     @property
     def most(self) -> int:
-        room = max(1, shares().connections // 2 // _DESCRIPTORS_EACH)
+        room = max(1, shares().connections // 2)
         return room if self.connections is None else min(self.connections, room)
 
 
@@ -76,15 +70,13 @@ class Front:
         self._limits = limits or FrontLimits()
         self.first_bytes_s = self._limits.first_bytes_s
         self.stalled_s = self._limits.stalled_s
-        self.inside = Path()
+        self.idle_s = self._limits.idle_s
+        self.silent_s = self._limits.silent_s
+        self.server: RpcServer
         self._most = self._limits.most
-        self._numbers = itertools.count()
         self._doors: set[Door] = set()
-        self._relays: set[Relay] = set()
+        self._peers: set[Peer] = set()
         self._arriving: set[asyncio.Task[None]] = set()
-        #: Who has which name towards grpcio.
-        self._by_name: dict[str, Relay] = {}
-        self._names: dict[Relay, str] = {}
         self._results: Counter[str] = Counter()
         self._said = LogBudget()
 
@@ -110,24 +102,20 @@ class Front:
         return "disabled" if self._tls is None else self._tls.mode
 
     @asynccontextmanager
-    async def listen(self, server: grpc.aio.Server, host: str, port: int) -> AsyncIterator[Port]:
-        """Bind a server that has not started yet, and bring it clients inside the block.
+    async def listen(self, server: RpcServer, host: str, port: int) -> AsyncIterator[str]:
+        """Bring a server clients inside the block, which is given the address they come to.
 
         Raises:
             PortUnavailable: If the port is taken, or the address is not this machine's.
         """
+        self.server = server
         at = address_text((host, port))
-        with _listening(host, port, at) as listening, _private_directory() as directory:
-            self.inside = directory / "grpc"
-            try:
-                server.add_insecure_port(f"unix:{self.inside}")
-            except RuntimeError as error:
-                raise PortUnavailable(OSError(str(error)), str(self.inside), "for gRPC ") from error
+        with _listening(host, port, at) as listening:
             accepting = Accepting(listening, self._take, self._wait)
             accepting.on()
             try:
-                address = address_text(listening.getsockname())
-                yield Port(address, self.client_address, self.login_failed)
+                async with running(self._look(), "gRPC connections"):
+                    yield address_text(listening.getsockname())
             finally:
                 accepting.off()
                 listening.close()
@@ -136,21 +124,7 @@ class Front:
     @property
     def connections(self) -> int:
         """How many there are, those among them of whom nothing is known yet."""
-        return len(self._relays)
-
-    def client_address(self, peer: str) -> str:
-        """Where a client comes from, by what grpcio calls it: ``unix:`` and its name here."""
-        relay = self._by_name.get(peer.removeprefix("unix:"))
-        return client_address(peer) if relay is None else relay.address
-
-    def login_failed(self, peer: str, is_flood: bool) -> None:
-        """Send a client away whose calls nobody is let in by, as the remoting port does."""
-        relay = self._by_name.get(peer.removeprefix("unix:"))
-        if relay is None:
-            return
-        relay.failed_logins += 1
-        if is_flood or relay.failed_logins >= MAX_ON_CONNECTION:
-            relay.dismiss("too many of its logins, or of its address, failed")
+        return len(self._peers)
 
     def families(self) -> Iterator[Family]:
         """What is measured here."""
@@ -167,13 +141,7 @@ class Front:
             [Series(count, {"why": word}) for word, count in sorted(self._results.items())],
         )
 
-    # What relays ask for
-
-    def name(self, relay: Relay) -> Path:
-        name = self.inside.with_name(f"c{next(self._numbers)}")
-        self._by_name[str(name)] = relay
-        self._names[relay] = str(name)
-        return name
+    # What peers ask for
 
     def refused(self, address: str, word: str, reason: str) -> None:
         self._results[word] += 1
@@ -185,11 +153,8 @@ class Front:
                 self._said.suppressed(),
             )
 
-    def ended(self, relay: Relay) -> None:
-        self._relays.discard(relay)
-        name = self._names.pop(relay, None)
-        if name is not None:
-            del self._by_name[name]
+    def ended(self, peer: Peer) -> None:
+        self._peers.discard(peer)
 
     # Who comes and goes
 
@@ -199,9 +164,9 @@ class Front:
             self.refused(address_text(address), "full", f"{self._most} connections are the most")
             return
         prepare(connected)
-        relay = Relay(self)
-        self._relays.add(relay)
-        arriving = asyncio.get_running_loop().create_task(self._welcome(connected, relay))
+        peer = Peer(self)
+        self._peers.add(peer)
+        arriving = asyncio.get_running_loop().create_task(self._welcome(connected, peer))
         self._arriving.add(arriving)
         arriving.add_done_callback(self._arriving.discard)
 
@@ -209,24 +174,24 @@ class Front:
         if self._said.allows():
             log.warning("gRPC clients wait reason=%s%s", reason, self._said.suppressed())
 
-    async def _welcome(self, connected: socket.socket, relay: Relay) -> None:
-        first = relay if self._tls is None else self._door(self._tls, relay)
+    async def _welcome(self, connected: socket.socket, peer: Peer) -> None:
+        first = peer if self._tls is None else self._door(self._tls, peer)
         try:
             loop = asyncio.get_running_loop()
             await loop.connect_accepted_socket(lambda: first, connected)
         except OSError as error:  # it has left already
             log.debug("gRPC client lost on arrival reason=%s", error)
             connected.close()
-            self.ended(relay)
+            self.ended(peer)
             if isinstance(first, Door):
                 self._doors.discard(first)
 
-    def _door(self, tls: ServerTls, relay: Relay) -> Door:
+    def _door(self, tls: ServerTls, peer: Peer) -> Door:
         def left(door: Door) -> None:
             self._doors.discard(door)
-            self.ended(relay)
+            self.ended(peer)
 
-        door = Door(tls, relay, entered=self._doors.discard, left=left)
+        door = Door(tls, peer, entered=self._doors.discard, left=left)
         self._doors.add(door)
         return door
 
@@ -236,8 +201,19 @@ class Front:
             await asyncio.wait(self._arriving)
         for door in list(self._doors):
             door.abort()
-        for relay in list(self._relays):
-            relay.abort()
+        for peer in list(self._peers):
+            peer.close()
+        await asyncio.sleep(0)  # what was written last goes out
+        for peer in list(self._peers):
+            peer.abort()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            for number, peer in enumerate(list(self._peers)):
+                if number % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                peer.look(asyncio.get_running_loop().time())
 
 
 @contextmanager
@@ -250,20 +226,3 @@ def _listening(host: str, port: int, at: str) -> Iterator[socket.socket]:
     with listening:
         listening.setblocking(False)
         yield listening
-
-
-@contextmanager
-def _private_directory() -> Iterator[Path]:
-    """A directory for sockets: of this user alone, and short, as names of sockets have to be."""
-    for parent in (None, "/tmp"):  # noqa: S108 - what is made there is nobody else's
-        try:
-            made = Path(tempfile.mkdtemp(prefix="rocketpipe-", dir=parent))
-        except OSError as error:
-            raise ConfigError("TMPDIR", f"no directory can be made there ({error})") from error
-        if len(str(made)) + _NAME_ROOM <= _SOCKET_NAME:
-            break
-        made.rmdir()
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+from rocketpipe.proxy.http2.frames import PREFACE
 
 _TEXT: Final = (
     "This port speaks gRPC (HTTP/2), for RocketMQ's clients of version 5. "

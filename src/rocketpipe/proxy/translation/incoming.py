@@ -66,6 +66,12 @@ def received(message: PoppedMessage, topic: pb.Resource, handle: str) -> pb.Mess
     return found
 
 
+def takes_long(record: RecordView) -> bool:
+    """Whether its body has to be inflated."""
+    sys_flag = record.sys_flag
+    return bool(sys_flag & flags.COMPRESSED) and not _is_zlib(sys_flag)
+
+
 def kind_of(properties: Mapping[str, str]) -> pb.MessageType:
     """What kind of message it was sent as."""
     if properties.get(well_known.TRANSACTION_PREPARED, "").lower() == "true":
@@ -78,9 +84,13 @@ def kind_of(properties: Mapping[str, str]) -> pb.MessageType:
 def _body(record: RecordView) -> tuple[bytes, pb.Encoding]:
     """The body as it travels: clients inflate zlib where gzip is announced, and nothing else."""
     sys_flag = record.sys_flag
-    if sys_flag & flags.COMPRESSED and flags.compression_of(sys_flag) is flags.Compression.ZLIB:
+    if sys_flag & flags.COMPRESSED and _is_zlib(sys_flag):
         return record.stored_body, pb.GZIP
     return record.body, pb.IDENTITY
+
+
+def _is_zlib(sys_flag: int) -> bool:
+    return flags.compression_of(sys_flag) is flags.Compression.ZLIB
 
 
 def _add_named(said: pb.SystemProperties, properties: Mapping[str, str]) -> None:

@@ -1,15 +1,17 @@
-"""Bytes between a client and grpcio: slow ones, too many of them, and their end."""
+"""Connections to the gRPC port: slow ones, too many of them, and their end."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 
-from tests.proxy.front.ports import ECHO, FLOOD, opened
+from tests.proxy.front.ports import ECHO, FLOOD, WAIT, opened
+from tests.proxy.support.raw_http2 import RawClient
 from tests.waiting import until
 
 from rocketpipe.metrics import render
-from rocketpipe.proxy.front.preface import PREFACE
+from rocketpipe.proxy.http2 import frames
+from rocketpipe.proxy.http2.frames import PREFACE, ErrorCode
 
 #: An empty SETTINGS frame, by which a client goes on.
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"
@@ -23,7 +25,7 @@ async def test_a_preface_that_comes_byte_by_byte_is_one() -> None:
             await writer.drain()
             await asyncio.sleep(0)
         writer.write(SETTINGS)
-        assert (await reader.readexactly(4))[3] == 4  # grpcio's own SETTINGS
+        assert (await reader.readexactly(4))[3] == 4  # the server's own SETTINGS
         writer.close()
 
 
@@ -48,6 +50,45 @@ async def test_what_a_client_does_not_take_is_not_kept_for_it_and_then_it_goes()
         assert port.service.flooded < 64
         stalled.close()
         await until(lambda: port.front.connections == 0)
+
+
+async def test_a_client_without_a_call_is_let_go_though_it_says_something_all_the_time() -> None:
+    async with opened(idle_s=50.0) as port:
+        client = await RawClient.opened(port.host, port.number)
+        client.call(1, ECHO)
+        await client.status(1)
+        (peer,) = port.front._peers
+        now_s = asyncio.get_running_loop().time()
+        peer.look(now_s + 40)  # it had a call since
+        peer._heard_s = now_s + 85  # a ping, say
+        peer.look(now_s + 85)
+        assert port.front.connections == 1
+        peer._heard_s = now_s + 95
+        peer.look(now_s + 95)
+        assert await client.goodbye() == ErrorCode.NO_ERROR
+        client.close()
+
+
+async def test_a_client_that_says_nothing_is_asked_and_then_sent_away() -> None:
+    async with opened(idle_s=1e9, silent_s=60.0) as port:
+        client = await RawClient.opened(port.host, port.number)
+        client.call(1, WAIT)
+        await until(lambda: port.service.waiting)
+        (peer,) = port.front._peers
+        now_s = asyncio.get_running_loop().time()
+        peer.look(now_s + 61)
+        while (await client.next())[0] != frames.PING:
+            pass
+        peer.look(now_s + 100)
+        assert port.service.waiting
+        client.writer.write(frames.frame(frames.PING, frames.ACK, 0, bytes(8)))
+        await until(lambda: peer._heard_s > now_s)
+        now_s = peer._heard_s
+        peer.look(now_s + 61)
+        peer.look(now_s + 121)
+        await until(lambda: not port.service.waiting)
+        assert '{why="silent"} 1' in render(port.front.families())
+        client.close()
 
 
 async def test_a_client_that_sends_no_more_is_let_go() -> None:
