@@ -26,6 +26,7 @@ from taskiq import AckableMessage, AsyncBroker, BrokerMessage
 
 from rocketpipe import (
     Admin,
+    PartlyDone,
     PoppedMessage,
     Producer,
     RocketPipeError,
@@ -301,7 +302,15 @@ class RocketPipeBroker(AsyncBroker):
             try:
                 await self._session.routes.get(topic)
             except NoRoute:
-                await self._admin.topics.create(topic, queues=self._topic_queues, if_missing=True)
+                try:
+                    await self._admin.topics.create(
+                        topic, queues=self._topic_queues, if_missing=True
+                    )
+                except PartlyDone as error:
+                    if not error.done:
+                        raise
+                    # Those that have it are enough to begin with.
+                    log.warning("topic not at all brokers topic=%s reason=%s", topic, error)
             self._there.add(topic)
 
     def _check_topics(self, priorities: int) -> None:
