@@ -26,6 +26,7 @@ from taskiq import AckableMessage, AsyncBroker, BrokerMessage
 
 from rocketpipe import (
     Admin,
+    Message,
     PartlyDone,
     PoppedMessage,
     Producer,
@@ -37,7 +38,6 @@ from rocketpipe.background import running
 from rocketpipe.errors import NoRoute, SessionClosed
 from rocketpipe.integrations.held import HeldMessages, Ticket, is_passing
 from rocketpipe.integrations.taskiq_labels import TaskOptions
-from rocketpipe.model.names import check_topic
 
 log = logging.getLogger(__name__)
 
@@ -320,7 +320,7 @@ class RocketPipeBroker(AsyncBroker):
                 self._topic(queue, 0, ordered=True),
                 *(self._topic(queue, each) for each in range(priorities)),
             ):
-                check_topic(topic)
+                Message(topic, b"")  # it may have this name, or says so
                 if topic in seen:
                     raise ValueError(
                         f"queues: {queue!r} and {seen[topic]!r} would both use the topic "
