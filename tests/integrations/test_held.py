@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketpipe import Producer, Session, SimpleConsumer
+from rocketpipe import NoBroker, Producer, Session, SimpleConsumer
 from rocketpipe.background import running
 from rocketpipe.errors import AccessDenied, ConnectionLost, NoRoute
 from rocketpipe.integrations.held import HeldMessages, is_passing
@@ -116,5 +116,6 @@ async def test_a_broker_that_was_away_is_told_when_it_is_back(servers: Kit) -> N
 
 def test_only_what_others_may_mend_is_waited_for() -> None:
     assert is_passing(NoRoute("t", "a:1"))
+    assert is_passing(NoBroker("no broker", "start one"))
     assert is_passing(ConnectionLost("a:1", "gone"))
     assert not is_passing(AccessDenied(16, "no"))

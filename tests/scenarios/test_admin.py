@@ -45,6 +45,7 @@ async def test_a_topic_lives_at_both_brokers_and_two_name_servers(tmp_path: Path
         }
         admin = await start(Admin(f"{one};{two}"))
         assert {each.name: each.leader for each in await admin.brokers.all()} == addresses
+        assert await admin.brokers.answering() == sorted(addresses)
 
         await admin.topics.create("orders", queues=4)
         await admin.groups.create("billing", max_attempts=3)

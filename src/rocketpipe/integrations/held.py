@@ -19,7 +19,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Final
 
-from rocketpipe import PoppedMessage, RocketPipeError, SimpleConsumer
+from rocketpipe import NoBroker, PoppedMessage, RocketPipeError, SimpleConsumer
 from rocketpipe.clock import Clock
 from rocketpipe.errors import NoRoute, ReceiptExpired
 
@@ -35,7 +35,7 @@ TOGETHER: Final = 16
 
 def is_passing(error: RocketPipeError) -> bool:
     """Whether the same may succeed once brokers and NameServers are back."""
-    return error.retryable or error.stale_route or isinstance(error, NoRoute)
+    return error.retryable or error.stale_route or isinstance(error, NoRoute | NoBroker)
 
 
 @dataclass(eq=False, slots=True)

@@ -26,6 +26,8 @@ from taskiq import AckableMessage, AsyncBroker, BrokerMessage
 
 from rocketpipe import (
     Admin,
+    Message,
+    PartlyDone,
     PoppedMessage,
     Producer,
     RocketPipeError,
@@ -36,7 +38,6 @@ from rocketpipe.background import running
 from rocketpipe.errors import NoRoute, SessionClosed
 from rocketpipe.integrations.held import HeldMessages, Ticket, is_passing
 from rocketpipe.integrations.taskiq_labels import TaskOptions
-from rocketpipe.model.names import check_topic
 
 log = logging.getLogger(__name__)
 
@@ -301,7 +302,15 @@ class RocketPipeBroker(AsyncBroker):
             try:
                 await self._session.routes.get(topic)
             except NoRoute:
-                await self._admin.topics.create(topic, queues=self._topic_queues, if_missing=True)
+                try:
+                    await self._admin.topics.create(
+                        topic, queues=self._topic_queues, if_missing=True
+                    )
+                except PartlyDone as error:
+                    if not error.done:
+                        raise
+                    # Those that have it are enough to begin with.
+                    log.warning("topic not at all brokers topic=%s reason=%s", topic, error)
             self._there.add(topic)
 
     def _check_topics(self, priorities: int) -> None:
@@ -311,7 +320,7 @@ class RocketPipeBroker(AsyncBroker):
                 self._topic(queue, 0, ordered=True),
                 *(self._topic(queue, each) for each in range(priorities)),
             ):
-                check_topic(topic)
+                Message(topic, b"")  # it may have this name, or says so
                 if topic in seen:
                     raise ValueError(
                         f"queues: {queue!r} and {seen[topic]!r} would both use the topic "
