@@ -342,6 +342,26 @@ def test_an_answer_finds_the_queue_of_who_asked(url: str) -> None:
         assert not channel._is_transient("me.answers")
 
 
+def test_a_queue_of_one_reader_keeps_no_more_than_its_backlog(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketpipe.integrations.kombu.transient.BACKLOG", 3)
+    monkeypatch.setattr("rocketpipe.integrations.kombu.channel.BACKLOG", 3)
+    queue = Queue("small", exclusive=True)
+    with consuming(url, queue, no_ack=True, acks=False) as (connection, taken, _):
+        link = connection.connection.link
+        publish(url, *range(10), routing_key="small")
+        kept = link.transient.get("small").backlog
+        wait_s = time.monotonic() + PATIENCE_S
+        while not kept or kept[-1][1]["body"] != "9":
+            assert time.monotonic() < wait_s
+            time.sleep(0.01)
+        assert len(connection.transport.arrivals) <= 3
+        drain(connection, lambda: len(taken.bodies) == 3)
+        assert taken.bodies == [7, 8, 9]
+        nothing_comes(connection)
+
+
 def test_a_queue_of_one_reader_has_nothing_to_acknowledge(url: str) -> None:
     queue = Queue("mine", exclusive=True)
     with Connection(url) as connection, pytest.raises(ChannelError, match="one reader"):

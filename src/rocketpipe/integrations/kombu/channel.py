@@ -20,15 +20,16 @@ from rocketpipe.integrations.kombu.holding import Held
 from rocketpipe.integrations.kombu.link import Link
 from rocketpipe.integrations.kombu.qos import QoS
 from rocketpipe.integrations.kombu.routing import fits
-from rocketpipe.integrations.kombu.transient import tag_of_exchange
+from rocketpipe.integrations.kombu.transient import BACKLOG, tag_of_exchange
 
 log = logging.getLogger(__name__)
 
 #: How many messages wait for a consumer that says no limit.
 AHEAD: Final = 1000
 
-#: A channel, the queue, the message, and what is held of it, if anything.
-Arrival = tuple["Channel", str, Payload, Held | None]
+#: A channel, the queue, the message, and what is held of it; neither, where the queue is of one
+#: reader and keeps the message until it is taken.
+Arrival = tuple["Channel", str, Payload | None, Held | None]
 
 
 class Connected(Protocol):
@@ -56,6 +57,7 @@ class Channel(virtual.Channel):
         self._arrivals = connection.arrivals
         #: How many messages stand in line, for which there has to be room as well.
         self._in_line = 0
+        self._announced = 0
         self._counting = threading.Lock()
         #: Whose queues of one reader go with this channel.
         self._owner = object()
@@ -265,7 +267,13 @@ class Channel(virtual.Channel):
     def _consume_transient(self, queue: str) -> None:
         if found := self.link.transient.get(queue):
             found.owners.add(self._owner)
-            found.consume(lambda name, message: self._arrived(name, message, None))
+            found.consume(self._announce)
+
+    def _announce(self, queue: str) -> None:
+        """Put it in line that a queue has a message; on the loop."""
+        if self._announced < BACKLOG:  # it does not keep more
+            self._count(announced=1)
+            self._arrivals.add((self, queue, None, None))
 
     def basic_cancel(self, consumer_tag: str) -> None:
         """Consume from a queue no longer."""
@@ -284,7 +292,7 @@ class Channel(virtual.Channel):
         """Give back what stands in line for a consumer that is gone."""
         left = self._arrivals.withdraw(lambda each: each[0] is self and each[1] == queue)
         held = [each for _, _, _, each in left if each is not None]
-        self._count(-len(held))
+        self._count(-len(held), len(held) - len(left))
         self._hand_back(held)
 
     def _hand_back(self, held: list[Held]) -> None:
@@ -341,27 +349,33 @@ class Channel(virtual.Channel):
         prefetch, in_hand = self.qos.prefetch_count, self.qos.in_hand
         return (prefetch - in_hand if prefetch else AHEAD) - self._in_line
 
-    def _count(self, change: int) -> None:
+    def _count(self, in_line: int = 0, announced: int = 0) -> None:
         with self._counting:
-            self._in_line += change
+            self._in_line += in_line
+            self._announced += announced
 
-    def _arrived(self, queue: str, message: Payload, held: Held | None) -> None:
+    def _arrived(self, queue: str, message: Payload, held: Held) -> None:
         """Put a message in line for the consumer; on the loop."""
-        self._count(held is not None)
+        self._count(1)
         if not self._arrivals.add((self, queue, message, held)):
-            self._count(-(held is not None))
-            self._hand_back([held] if held is not None else [])
+            self._count(-1)
+            self._hand_back([held])
         elif queue not in self._active_queues:
             self._withdraw(queue)  # it was cancelled meanwhile, by another thread
 
-    def deliver(self, queue: str, message: Payload, held: Held | None) -> None:
-        """Hand a message to its consumer, or give it back if that has gone."""
-        self._count(-(held is not None))
+    def deliver(self, queue: str, message: Payload | None, held: Held | None) -> bool:
+        """Hand a message to its consumer, or give it back if that has gone: then it is False."""
         link = self.link
+        self._count(-1) if held is not None else self._count(announced=-1)
         callback = None if self.closed else self.connection.callback_of(queue)
         if callback is None or queue not in self._active_queues:
             self._hand_back([held] if held is not None else [])
-            return
+            return False
+        if message is None:
+            found = link.transient.get(queue)
+            message = None if found is None else found.next()
+            if message is None:
+                return False
         message["properties"]["delivery_tag"] = tag = self._next_delivery_tag()
         if held is not None:
             if queue in self._without_acks:
@@ -370,6 +384,7 @@ class Channel(virtual.Channel):
                 self.qos.hold(tag, held)
         callback(message)
         self.fetching.look()
+        return True
 
     # Its end
 

@@ -30,7 +30,8 @@ BACKLOG: Final = 10_000
 LOOK_S: Final = 30
 AGAIN_S: Final = 1.0
 
-Deliver = Callable[[str, Payload], None]
+#: Told that a queue has one message more to take.
+Announce = Callable[[str], None]
 
 
 def tag_of_queue(queue: str) -> str:
@@ -60,7 +61,7 @@ class TransientQueue:
     bindings: set[tuple[str, str, str]] = field(default_factory=set)
     #: Who declared it, or consumes from it: it goes with the last of them.
     owners: set[Hashable] = field(default_factory=set)
-    deliver: Deliver | None = None
+    announce: Announce | None = None
     backlog: deque[tuple[int, Payload]] = field(default_factory=lambda: deque(maxlen=BACKLOG))
     used_s: float = field(default_factory=time.monotonic)
 
@@ -73,14 +74,13 @@ class TransientQueue:
         )
 
     def add(self, sent_ms: int, message: Payload) -> None:
-        """Give a message to the consumer, or keep it for the one that comes."""
-        if self.deliver is None:
-            self.backlog.append((sent_ms, message))
-        elif not self._is_old(sent_ms):
-            self.deliver(self.name, message)
+        """Keep a message until it is taken, and tell the consumer if there is one."""
+        self.backlog.append((sent_ms, message))
+        if self.announce is not None:
+            self.announce(self.name)
 
     def next(self) -> Payload | None:
-        """The oldest message that is kept."""
+        """Take the oldest message that is kept; from any thread."""
         self.used_s = time.monotonic()
         while self.backlog:
             sent_ms, message = self.backlog.popleft()
@@ -88,20 +88,20 @@ class TransientQueue:
                 return message
         return None
 
-    def consume(self, deliver: Deliver) -> None:
-        """Give all that is kept, and what comes, to a consumer."""
-        while (message := self.next()) is not None:
-            deliver(self.name, message)
-        self.deliver = deliver
+    def consume(self, announce: Announce) -> None:
+        """Tell a consumer of all that is kept, and of what comes."""
+        self.announce = announce
+        for _ in range(len(self.backlog)):
+            announce(self.name)
 
     def cancel(self) -> None:
-        """Give nothing more."""
-        self.deliver, self.used_s = None, time.monotonic()
+        """Tell nobody any more."""
+        self.announce, self.used_s = None, time.monotonic()
 
     @property
     def is_expired(self) -> bool:
         """Whether nobody has asked for anything for too long."""
-        if self.expires_s is None or self.deliver is not None:
+        if self.expires_s is None or self.announce is not None:
             return False
         return time.monotonic() - self.used_s > self.expires_s
 

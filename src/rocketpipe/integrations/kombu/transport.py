@@ -153,8 +153,7 @@ class Transport(virtual.Transport):
         if arrival is None:
             return False
         channel, queue, message, held = arrival
-        channel.deliver(queue, message, held)
-        return True
+        return channel.deliver(queue, message, held)
 
     def register_with_event_loop(self, connection: Transport, loop: Any) -> None:
         """Have Kombu's hub told when there is something: nothing is polled for."""
@@ -167,5 +166,5 @@ class Transport(virtual.Transport):
     def on_readable(self, fileno: int, loop: Any = None) -> None:
         """Deliver what there is."""
         for _ in range(AT_ONCE):
-            if not self._deliver_next():
+            if not self._deliver_next() and not len(self.arrivals):
                 return
