@@ -15,7 +15,7 @@ from rocketpipe.auth.failures import MAX_FROM_ADDRESS, MAX_ON_CONNECTION
 from rocketpipe.auth.gate import Gate, host_of
 from rocketpipe.auth.policy import Action, Entry, Part, Policy, Resource
 from rocketpipe.auth.secret import Secret
-from rocketpipe.auth.subject import UserStatus
+from rocketpipe.auth.subject import UserStatus, UserType
 from rocketpipe.errors import RequestRejected
 from rocketpipe.protocol.codes import RequestCode, ResponseCode
 from rocketpipe.protocol.command import Command
@@ -369,3 +369,15 @@ def test_a_seal_is_of_one_user_and_one_place() -> None:
         assert by is not None
         assert by.host == "10.9.9.9"
         assert not gate.may_publish(by, "orders")
+
+
+def test_names_that_nobody_has_are_remembered_in_bounds_and_until_somebody_has_them(
+    peer: PeerConnection,
+) -> None:
+    gate = make_gate()
+    for number in range(3000):
+        assert not clears(gate, signed(SEND, f"nobody-{number}"), peer)
+    assert len(gate.signers) <= 1024
+    assert not clears(gate, signed(SEND, "new"), peer)
+    gate.users.put(user("new", type=UserType.SUPER))
+    assert clears(gate, signed(SEND, "new"), peer)

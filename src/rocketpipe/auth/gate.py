@@ -38,7 +38,7 @@ from rocketpipe.auth.signature import (
     sign_date,
     verifies,
 )
-from rocketpipe.auth.subject import SUBJECT_PREFIX, User
+from rocketpipe.auth.subject import MAX_NAME, SUBJECT_PREFIX, User
 from rocketpipe.auth.users import PolicyTable, UserTable
 from rocketpipe.clock import Clock, SystemClock
 from rocketpipe.errors import RequestRejected
@@ -52,6 +52,8 @@ from rocketpipe.remoting.router import NotGuarded
 
 #: So much of a name that was not known is said again.
 _MAX_SHOWN: Final = 64
+#: So many names are remembered that nobody has.
+_MAX_STRANGERS: Final = 1024
 #: So many grants are remembered of one connection.
 _MAX_GRANTS: Final = 1024
 _SENDS: Final = frozenset(
@@ -155,6 +157,8 @@ class Gate:
         self._known: dict[str, _Known] = {}
         #: The same for the frames of a fast path.
         self.signers: dict[str, Signer] = {}
+        #: Names among these that nobody has.
+        self._strangers: set[str] = set()
         self._known_by: object = None
         self._nobody = SigningKey(Secret.generate())
         self._unknown = Signer(Secret.generate(), lets_in=False, does_all=False)
@@ -321,6 +325,14 @@ class Gate:
         """Give who signs by this name; of a name that nobody has one who is not let in."""
         user = self.users.get(name)
         if user is None:
+            # Remembered as others are, or the time that it takes would tell who there is.
+            if len(self._strangers) >= _MAX_STRANGERS:
+                for stranger in self._strangers:
+                    self.signers.pop(stranger, None)
+                self._strangers.clear()
+            if len(name) <= MAX_NAME:
+                self._strangers.add(name)
+                self.signers[name] = self._unknown
             return self._unknown
         old = user.old
         signer = self.signers[name] = Signer(
@@ -422,6 +434,7 @@ class Gate:
         self._known_by = self.users.version
         self._known = {}
         self.signers = {}
+        self._strangers = set()
 
 
 def _visit_of(peer: PeerConnection) -> _Visit:

@@ -80,7 +80,7 @@ async def opened_beside(
     told: Told,
     tls: TlsSettings | bool | None,
     is_https: bool,
-    inner: Credentials | None,
+    inner: Credentials | None = None,
 ) -> list[Fact]:
     """Open the console of servers that have an HTTP port; gives what to say of it."""
     if http is None:
