@@ -34,6 +34,8 @@ APACHES = {
     "transactionTimeOut": 5000,
     "transactionCheckInterval": 5000,
     "transactionOpBatchInterval": 100,
+    # An acknowledgement that is found before what it is of keeps all retries for so long: 3 minutes.
+    "reviveAckWaitMs": 5000,
 }
 PATIENCE_S = 180
 #: Whose port, and whose broker is behind it.
