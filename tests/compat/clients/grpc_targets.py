@@ -34,7 +34,7 @@ APACHES = {
     "transactionTimeOut": 5000,
     "transactionCheckInterval": 5000,
     "transactionOpBatchInterval": 100,
-    # An acknowledgement that is found before what it is of keeps all retries for so long: 3 minutes.
+    # So long retries wait for what an acknowledgement is of, if it is missed; 3 minutes by itself.
     "reviveAckWaitMs": 5000,
 }
 PATIENCE_S = 180
