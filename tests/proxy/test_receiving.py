@@ -271,7 +271,7 @@ async def test_too_many_that_wait_are_turned_away(world: World, client: GrpcClie
 async def test_a_reader_that_takes_nothing_is_dropped_and_others_have_the_rest(
     tmp_path: Path,
 ) -> None:
-    proxy = ProxyConfig(min_polling_ms=1, slow_reader_ms=50)
+    proxy = ProxyConfig(min_polling_ms=1, slow_reader_ms=3000)
     async with grpc_world(tmp_path, proxy=proxy) as world:
         client = world.client
         topic = await world.topic("slow")

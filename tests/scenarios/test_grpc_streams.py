@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.scenario, pytest.mark.soak]
 
 CLIENTS = 10_000
 CONNECTIONS = 20
-#: For one client with its stream and its settings; measured were 31 KiB.
-MOST_KIB = 64
+#: For one client with its stream and its settings; measured were 10 KiB.
+MOST_KIB = 24
 
 
 def resident_kib(servers: Servers) -> int:

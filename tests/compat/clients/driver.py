@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 #: Clients look for new routes every 30 s by default, and some cannot be told otherwise.
-PATIENCE_S = 90
+PATIENCE_S = 240
 LOOK_AGAIN_S = 0.1
 SOON_S = 1
 NOTED_S = 0.3

@@ -34,6 +34,8 @@ APACHES = {
     "transactionTimeOut": 5000,
     "transactionCheckInterval": 5000,
     "transactionOpBatchInterval": 100,
+    # So long retries wait for what an acknowledgement is of, if it is missed; 3 minutes by itself.
+    "reviveAckWaitMs": 5000,
 }
 PATIENCE_S = 180
 #: Whose port, and whose broker is behind it.
