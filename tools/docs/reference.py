@@ -98,7 +98,9 @@ format. Names that begin with `rocketmq_` are RocketMQ's own. A series is there 
 the group that it tells of is; what cannot be found out is left out, never told as zero. Of one name
 at most 10,000 series are told, and `rocketpipe_series_left_out` says how many were not. They are
 collected a few at a time, so that nobody waits for a scrape, and told again to whoever asks within
-two seconds: 8,000 pairs of group and queue take about half a second.
+two seconds: 10,000 topics with 10,000 groups are 30 MB of text, two thirds of a second of CPU, and
+no piece of it longer than some milliseconds (`python -m benchmarks.metrics scrape`). Counting costs
+half a microsecond for all sends that are stored together.
 
 Lag is told for every topic that a group has a place in, or subscribes to, whoever the group is:
 push, pull and simple consumers, and Spark's jobs; by topic under RocketMQ's names, by queue under
