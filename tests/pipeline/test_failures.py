@@ -11,6 +11,8 @@ def test_our_own_words_go_before_sparks() -> None:
     said = "Py4JError: x\nrocketpipe.errors.NoRoute: topic 'a' is not known\n  at org.apache"
     assert first_words(said) == "topic 'a' is not known"
     assert first_words("\nplain\nmore") == "plain"
+    bare = "An exception was raised. Return Message: Traceback\n  File x\nException: no such\n"
+    assert first_words(bare) == "Exception: no such"
 
 
 @pytest.mark.parametrize(

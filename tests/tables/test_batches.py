@@ -160,6 +160,19 @@ def test_new_columns_are_added_and_later_rows_fill_them(tmp_path: Path, messages
     assert len(files) == again.rows.figures()["files"]  # those without the columns are gone
 
 
+@pytest.mark.parametrize("form", ["delta", "parquet", "iceberg"])
+def test_of_new_fields_that_differ_by_case_alone_one_is_a_column(
+    tmp_path: Path, messages: Messages, form: str
+) -> None:
+    fill = writer(tmp_path, new_columns="add", format=form)
+    fill(Frame(messages([b'{"Note": 1}']), messages([b'{"note": 2}', b'{"NOTE": 3}'], first=1)), 0)
+    assert FollowedTable.open(tmp_path).spec.added == "`NOTE` BIGINT"
+    assert [(row["queue_offset"], row["NOTE"]) for row in read(tmp_path, form)] == [(2, 3)]
+    bad = read(tmp_path / "_rocketpipe" / "bad_rows", form)
+    assert sorted(row["queue_offset"] for row in bad) == [0, 1]
+    assert all("note" in row["error"].lower() for row in bad)
+
+
 def test_a_death_between_the_column_and_its_rows_changes_nothing(
     tmp_path: Path, messages: Messages, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_PYTHONS: Final = re.compile(r"^((?:\w+\.)*[A-Z]\w*(?:Error|Exception): [^\n]+)", re.M)
+_PYTHONS: Final = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception): [^\n]+)", re.M)
 _OURS: Final = re.compile(r"rocketpipe\.[\w.]+\.\w+: ([^\n]+)")
 _INSTALL: Final = (
     "install rocketpipe with its extra spark for the Python of every node, or name another one "

@@ -138,7 +138,7 @@ class BatchWriter:
                 f"bodies have more than {MOST_COLUMNS} fields, so their names are rather values: "
                 "choose --new-columns quarantine or ignore",
             )
-        spec = widened(table.spec, {name: each.kind for name, each in new.items()})
+        spec = widened(table.spec, {name: new[name].kind for name in _told_apart(new)})
         self.table = FollowedTable(table.directory, spec)
         self.table.note_columns()
         table.directory.write(spec)
@@ -156,3 +156,14 @@ class BatchWriter:
                 log.warning("upkeep failed table=%s", self.table.directory, exc_info=True)
             else:
                 log.info("upkeep done table=%s done=%s", self.table.directory, done)
+
+
+def _told_apart(names: Iterable[str]) -> Iterable[str]:
+    """Of names that differ by case alone one, as tables do not tell them apart.
+
+    Rows that have another of them are bad, when the batch is written again.
+    """
+    kept: dict[str, str] = {}
+    for name in sorted(names):
+        kept.setdefault(name.lower(), name)
+    return kept.values()

@@ -60,7 +60,7 @@ def killed(verb: str, step: str, when: str, **asked: Any) -> None:
     done = subprocess.run(
         [sys.executable, "-c", DIES, verb, f"{TABLES}.{step}", when, json.dumps(asked)],
         check=False,
-        timeout=400,
+        timeout=1200,
         env={**os.environ, "PYTHONPATH": ""},
     )
     assert done.returncode == -signal.SIGKILL
