@@ -365,8 +365,15 @@ class Channel(virtual.Channel):
 
     def deliver(self, queue: str, message: Payload | None, held: Held | None) -> bool:
         """Hand a message to its consumer, or give it back if that has gone: then it is False."""
+        try:
+            return self._handed_over(queue, message, held)
+        finally:
+            # Not before it is in hand: in between there would seem to be room for another.
+            self._count(0 if held is None else -1, -1 if held is None else 0)
+            self.fetching.look()
+
+    def _handed_over(self, queue: str, message: Payload | None, held: Held | None) -> bool:
         link = self.link
-        self._count(-1) if held is not None else self._count(announced=-1)
         callback = None if self.closed else self.connection.callback_of(queue)
         if callback is None or queue not in self._active_queues:
             self._hand_back([held] if held is not None else [])
@@ -383,7 +390,6 @@ class Channel(virtual.Channel):
             else:
                 self.qos.hold(tag, held)
         callback(message)
-        self.fetching.look()
         return True
 
     # Its end
