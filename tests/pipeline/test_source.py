@@ -177,7 +177,7 @@ def test_what_is_wrong_with_options_shows_at_load(load: Any, send: Any, tmp_path
         (there | {"groupIdd": "g"}, "option 'groupidd' is unknown: did you mean"),
         ({"subscribe": "source-ther"}, "topic 'source-ther' is not known to NameServer"),
         (there | {"nameServer": "127.0.0.1:1"}, "no NameServer answers"),
-        (there | {"path": str(tmp_path), "groupId": "g"}, "option 'path'"),
+        (there | {"path": str(tmp_path), "groupId": "g"}, "no log to read"),
         (there | {"startingOffsets": "{"}, "option 'startingOffsets' is no JSON"),
         (there | {"columns": "colour"}, "column 'colour' is unknown: there are topic,"),
     ]

@@ -8,7 +8,7 @@ changes is found by halving. What Arrow cannot tell is read, and looked at then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -25,7 +25,6 @@ _FORMAT: Final = ds.IpcFileFormat()
 _STORED: Final = SCHEMA.field("store_timestamp").type
 #: Times that are asked about: the years that are shown, in milliseconds.
 _MOMENTS_MS: Final[Span] = (0, 253_402_300_800_000)
-_OFFSETS: Final[Span] = (0, 1 << 62)
 #: Of which a condition leaves everything.
 _ANY: Final[Span] = (-1 << 62, ALL[1])
 #: Of a moment that is not shown nothing is known, but that it may be any.
@@ -38,14 +37,17 @@ def columns_of(condition: pc.Expression, schema: pa.Schema) -> list[str]:
 
 
 def narrowed(
-    wanted: RowFilter, condition: pc.Expression, schema: pa.Schema, ranges: Iterable[QueueRange]
+    wanted: RowFilter, condition: pc.Expression, schema: pa.Schema, ranges: Sequence[QueueRange]
 ) -> tuple[RowFilter, list[QueueRange]]:
     """What of some ranges can be needed if this condition is to hold too."""
+    if not ranges:
+        return wanted, []
     asked = set(columns_of(condition, schema))
+    offsets = min(each.start for each in ranges), max(each.end for each in ranges) + 1
     if asked & {"topic", "broker", "queue_id"}:
         ranges = [each for each in ranges if _may_hold(condition, schema, _of_queue(each))]
     if "queue_offset" in asked:
-        span = _span(lambda known: _may_hold(condition, schema, known), _offset, _OFFSETS)
+        span = _span(lambda known: _may_hold(condition, schema, known), _offset, offsets)
         wanted = replace(wanted, offsets=_overlap(wanted.offsets, span))
     if "store_timestamp" in asked and not _may_hold(condition, schema, _UNSHOWN):
         span = _span(lambda known: _may_hold(condition, schema, known), _moment, _MOMENTS_MS)
