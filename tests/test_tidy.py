@@ -70,6 +70,11 @@ NO_TEST_OF_THEIR_OWN = {
 # What tests are made of is tested by tests that must turn red, or by whoever is built on it.
 TESTED_BY = {
     "broker/delivery/single_sends.py": "broker/handlers/test_sending.py",
+    "broker/features/popping/measures.py": "broker/metrics/test_families.py",
+    "broker/features/popping/note_counts.py": "broker/metrics/test_families.py",
+    "broker/features/timers/measures.py": "broker/metrics/test_families.py",
+    "client/admin/access/explanation.py": "client/admin/access/test_policies.py",
+    "console/sight.py": "console/test_masking.py",
     "broker/fast_path/outbox.py": "broker/fast_path/test_fast_path.py",
     "broker/fast_path/pulling.py": "broker/fast_path/test_fast_path.py",
     "broker/fast_path/sending.py": "broker/fast_path/test_fast_path.py",

@@ -354,7 +354,7 @@ cdef class Turn:
     cdef object encode_within(self, appender, int64_t start, int64_t stored):
         """Make records of all messages; None if they go beyond the next segment."""
         cdef int64_t segment = appender.segment_bytes, end, following_segment
-        cdef Py_ssize_t cut = -1, used
+        cdef Py_ssize_t cut = -1, used = 0
         cdef uint8_t *behind_cut = NULL
         cdef Draft draft
         cdef Tables tables = Tables(self.request_count, self.topics, appender.head_of)
@@ -366,18 +366,20 @@ cdef class Turn:
         draft.reconsumed = draft.prepared = 0
         end = place_all(
             self.requests, self.request_count, self.messages, self.texts, tables.topics, &draft,
-            start, segment, &cut,
+            start, segment, &cut, &used,
         )
         if end < 0:
             return None
-        following = self.count_queues(appender.next_offset, tables.counts, tables.places)
+        following = count_queues(
+            self.requests, self.request_count, self.topics, appender.next_offset, tables.counts,
+            tables.places,
+        )
         if cut < 0:
             data = PyBytes_FromStringAndSize(NULL, end - start)
             chunks = [(start, data)]
         else:
             # The first segment is closed behind its last record.
             following_segment = start - start % segment + segment
-            used = self.used_before(&draft, tables, cut, start)
             data = PyBytes_FromStringAndSize(NULL, used + FILLER_BYTES)
             closing = filler(following_segment - start - used)
             memcpy(PyBytes_AS_STRING(data) + used, PyBytes_AS_STRING(closing), FILLER_BYTES)
@@ -397,41 +399,6 @@ cdef class Turn:
         ]
         last = self.messages[self.message_count - 1].at
         return Encoded(chunks, None, end, last, following)
-
-    cdef Py_ssize_t used_before(
-        self, Draft *draft, Tables tables, Py_ssize_t cut, int64_t start
-    ) noexcept:
-        """How many bytes the records before ``cut`` have, which begin at ``start``."""
-        cdef Py_ssize_t number = self.request_count - 1
-        if not cut:
-            return 0
-        while self.requests[number].first >= cut:
-            number -= 1
-        draft_of(
-            &self.requests[number], &self.messages[cut - 1], self.texts, tables.topics, draft
-        )
-        return self.messages[cut - 1].at + record_bytes(draft) - start
-
-    cdef dict count_queues(self, next_offset, QueueCount *counts, Py_ssize_t places):
-        """Give each send its place in its queue; says where queues go on."""
-        cdef QueueCount *count
-        cdef Py_ssize_t number
-        cdef dict following = {}
-        for number in range(self.request_count):
-            count = count_of(
-                counts, places, self.requests[number].topic, self.requests[number].queue
-            )
-            if not count.used:
-                count.topic, count.queue = self.requests[number].topic, self.requests[number].queue
-                count.next = next_offset(self.topics[count.topic], count.queue)
-                count.used = True
-            self.requests[number].queue_offset = count.next
-            count.next += self.requests[number].count
-        for number in range(places):
-            if counts[number].used:
-                queues = following.setdefault(self.topics[counts[number].topic], {})
-                queues[counts[number].queue] = counts[number].next
-        return following
 
     def tally(self):
         return self.counts if self.slow is None else self.slow.tally()

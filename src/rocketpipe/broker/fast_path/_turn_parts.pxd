@@ -94,6 +94,29 @@ cdef inline QueueCount *count_of(
     return &counts[place]
 
 
+cdef inline dict count_queues(
+    Request *requests, Py_ssize_t count, list topics, next_offset, QueueCount *counts,
+    Py_ssize_t places,
+):
+    """Give each send its place in its queue; says where queues go on."""
+    cdef QueueCount *counted
+    cdef Py_ssize_t number
+    cdef dict following = {}
+    for number in range(count):
+        counted = count_of(counts, places, requests[number].topic, requests[number].queue)
+        if not counted.used:
+            counted.topic, counted.queue = requests[number].topic, requests[number].queue
+            counted.next = next_offset(topics[counted.topic], counted.queue)
+            counted.used = True
+        requests[number].queue_offset = counted.next
+        counted.next += requests[number].count
+    for number in range(places):
+        if counts[number].used:
+            queues = following.setdefault(topics[counts[number].topic], {})
+            queues[counts[number].queue] = counts[number].next
+    return following
+
+
 cdef inline void draft_of(
     const Request *request, const Message *message, const uint8_t *texts, const Topic *topics,
     Draft *draft,
@@ -115,13 +138,16 @@ cdef inline void draft_of(
 cdef inline int64_t place_all(
     const Request *requests, Py_ssize_t count, Message *messages, const uint8_t *texts,
     const Topic *topics, Draft *draft, int64_t at, int64_t segment, Py_ssize_t *cut,
+    Py_ssize_t *used,
 ) noexcept:
     """Give each message its place in the log, from ``at`` on; says where the last one ends.
 
-    ``cut`` is the first that goes into the next segment, −1 if none does. The result is −1 if one
-    fits into no segment, or they go beyond the next.
+    ``cut`` is the first that goes into the next segment, −1 if none does, and ``used`` how many
+    bytes those before it have. The result is −1 if one fits into no segment, or they go beyond the
+    next.
     """
     cdef Py_ssize_t number, size
+    cdef int64_t start = at
     cdef int64_t limit = at - at % segment + segment - FILLER_BYTES
     cdef int each
     cut[0] = -1
@@ -132,7 +158,7 @@ cdef inline int64_t place_all(
             if at + size > limit:
                 if cut[0] >= 0 or size > segment - FILLER_BYTES:
                     return -1
-                cut[0] = each
+                cut[0], used[0] = each, at - start
                 at = limit + FILLER_BYTES
                 limit += segment
             messages[each].at = at

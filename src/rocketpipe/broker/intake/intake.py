@@ -117,7 +117,7 @@ class Intake:
             placed = [each for group in groups for each in group]
             if self._stats is not None:
                 self._stats.stored_in(self._stats.now_ms - began_ms)
-            code = await self._visibility.settled(_end(placed[-1]), wait=wait)
+            code = await self._visibility.settled(placed[-1].end, wait=wait)
         except UNSTORABLE as error:
             raise RequestRejected(
                 ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {error}"
@@ -144,7 +144,7 @@ class Intake:
         except RequestRejected as error:
             raise StoreError(error.remark) from error
         placed = self._store.append([[put] for put in puts])
-        end = _end(placed[-1][-1])
+        end = placed[-1][-1].end
         self._count(puts, [each for (each,) in placed])
         await self._visibility.settled(end, wait=False)
         return end
@@ -186,7 +186,3 @@ def unreadable(error: RocketPipeError) -> RequestRejected:
     """The refusal of a read: to be asked again where the store is about to put it right."""
     code = ResponseCode.SYSTEM_BUSY if error.retryable else ResponseCode.SYSTEM_ERROR
     return RequestRejected(code, str(error))
-
-
-def _end(last: Appended) -> LogOffset:
-    return LogOffset(last.log_offset + last.size)

@@ -65,7 +65,7 @@ class Run:
     def _append(self, puts: Sequence[Put]) -> LogOffset:
         """Store records of the broker's own as one group, before it takes anything from others."""
         ((*_, last),) = self.core.store.append([puts])
-        return LogOffset(last.log_offset + last.size)
+        return last.end
 
     @classmethod
     @asynccontextmanager

@@ -75,6 +75,11 @@ class Appended(NamedTuple):
     sys_flag: int = 0
     properties: bytes = b""
 
+    @property
+    def end(self) -> LogOffset:
+        """Where the log goes on behind it."""
+        return LogOffset(self.log_offset + self.size)
+
 
 class Encoded(NamedTuple):
     """What to write for some groups, and what will be true once it is written."""

@@ -14,6 +14,7 @@ acknowledged. RocketMQ's brokers find nothing in it to show again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import msgspec
@@ -21,7 +22,7 @@ import msgspec
 from rocketpipe.errors import BodyError
 from rocketpipe.model import properties
 from rocketpipe.model.body import Body, Int32, Int64
-from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.offsets import LogOffset, QueueOffset
 from rocketpipe.protocol import fastjson
 from rocketpipe.record.codec import RecordView
 from rocketpipe.store.log.puts import Put
@@ -35,6 +36,7 @@ MAX_MESSAGES: Final = 32
 #: RocketMQ has a check point delivered so long before its messages show again.
 _EARLIER_MS: Final = 1000
 _NO_OFFSET: Final = -1
+_IN_ORDER: Final = -1
 
 #: Topic, group, queue, start offset and time of a pop: what its acknowledgements name it by.
 Key: TypeAlias = tuple[str, str, int, int, int]
@@ -68,6 +70,11 @@ class CheckPoint(Body, frozen=True, kw_only=True):
         return (self.topic, self.group, self.queue_id, self.start_offset, self.pop_ms)
 
     @property
+    def order_key(self) -> Key:
+        """The key of what is popped in order from a queue: one thing at a time."""
+        return (self.topic, self.group, self.queue_id, _IN_ORDER, _IN_ORDER)
+
+    @property
     def due_ms(self) -> int:
         """When the messages show again that were not acknowledged, the last of them."""
         usual = self.pop_ms + self.invisible_ms
@@ -93,6 +100,17 @@ class CheckPoint(Body, frozen=True, kw_only=True):
     def acked(self) -> int:
         """The bits as a number that is not negative."""
         return self.bits & 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A check point that is in the log, or is not: one knows when all before ``end`` is shown."""
+
+    key: Key
+    queue_id: int
+    start: QueueOffset
+    next_offset: QueueOffset
+    end: LogOffset
 
 
 class Ack(Body, frozen=True, kw_only=True):

@@ -18,14 +18,14 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from rocketpipe.broker.counts import ACK, CHECK_POINT, Counts
+from rocketpipe.broker.counts import Counts
 from rocketpipe.broker.features.popping.check_points import (
     CheckPoint,
+    Doubt,
     Key,
     ack_of,
     java_int,
@@ -35,6 +35,7 @@ from rocketpipe.broker.features.popping.check_points import (
     was_timed,
 )
 from rocketpipe.broker.features.popping.in_flight import Acked, Flight, InFlight
+from rocketpipe.broker.features.popping.note_counts import NoteCounts
 from rocketpipe.broker.features.popping.pop_offsets import (
     NOTED_GROUP,
     REVIVE_GROUP,
@@ -64,18 +65,6 @@ MAX_AGE_MS: Final = 3600_000
 _RENEWED_AT_ONCE: Final = 64
 _READ_COUNT: Final = 512
 _READ_BYTES: Final = 1 << 20
-_IN_ORDER: Final = -1
-
-
-@dataclass(frozen=True, slots=True)
-class _Doubt:
-    """A check point that is in the log, or is not: one knows when all before ``end`` is shown."""
-
-    key: Key
-    queue_id: int
-    start: QueueOffset
-    next_offset: QueueOffset
-    end: LogOffset
 
 
 class ReviveLog:
@@ -94,7 +83,7 @@ class ReviveLog:
         counts: Counts | None = None,
     ) -> None:
         """Write to ``topic``; ``host`` is this broker as records name it."""
-        self._counts = counts or Counts(0)
+        self._counted = NoteCounts(counts or Counts(0))
         self._store = store
         self._intake = intake
         self._offsets = offsets
@@ -113,7 +102,7 @@ class ReviveLog:
         self._read_back: set[LogOffset] = set()
         self._revived = [-1] * REVIVE_QUEUES
         self._strange: set[int] = set()
-        self._doubts: dict[Place, _Doubt] = {}
+        self._doubts: dict[Place, Doubt] = {}
 
     def next_queue(self) -> int:
         """The revive queue for the next pop."""
@@ -136,13 +125,12 @@ class ReviveLog:
             end = self._store.positions.written
             if end != written:
                 start = QueueOffset(point.start_offset)
-                self._doubts[place] = _Doubt(point.key, queue_id, start, next_offset, end)
+                self._doubts[place] = Doubt(point.key, queue_id, start, next_offset, end)
             raise
         self._add(point.key, point, queue_id, placed)
-        self._counts.pop_note(point.group, point.topic, CHECK_POINT)
-        end = _end(placed)
-        self.places.advance(*place, next_offset, end)
-        self._note(queue_id, end)
+        self._counted.noted(point)
+        self.places.advance(*place, next_offset, placed.end)
+        self._note(queue_id, placed.end)
 
     def is_sure(self, group: str, topic: str, queue_id: int) -> bool:
         """Whether it is known what of a queue a group was given; else it is given nothing now."""
@@ -169,18 +157,17 @@ class ReviveLog:
         Raises:
             RequestRejected: The store takes nothing now.
         """
-        key = order_key(point)
+        key = point.order_key
         before = self.flights.get(key)
         queue_id = self.next_queue() if before is None else before.revive_queue
         (placed,) = await self._write([self._point(point, queue_id)], wait=wait)
         flight = self.flights.add(key, point, queue_id, placed.queue_offset)
-        self._counts.pop_note(point.group, point.topic, CHECK_POINT)
+        self._counted.noted(point)
         if flight.is_finished:
             self.flights.forget(key)
-            self._counts.pop_note_done(point.group, point.topic, CHECK_POINT, queue_id)
-        end = _end(placed)
-        self.places.advance(point.group, point.topic, point.queue_id, next_offset, end)
-        self._note(queue_id, end)
+            self._counted.finished(flight)
+        self.places.advance(point.group, point.topic, point.queue_id, next_offset, placed.end)
+        self._note(queue_id, placed.end)
 
     async def acked(self, flight: Flight, offsets: Sequence[QueueOffset]) -> None:
         """Note that messages were acknowledged; they never show again once this is over.
@@ -200,7 +187,7 @@ class ReviveLog:
                 acked.take_back()
             raise
         for acked in turn:
-            self._count_ack(acked.flight)
+            self._counted.acked(acked.flight)
             self._close(acked.flight)
 
     async def moved(self, flight: Flight, offset: QueueOffset, point: CheckPoint) -> None:
@@ -213,8 +200,8 @@ class ReviveLog:
         renewed = self._point(point, queue_id)
         placed = await self._write_ack([renewed], flight, [offset], wait=True)
         self._add(point.key, point, queue_id, placed[0])
-        self._counts.pop_note(point.group, point.topic, CHECK_POINT)
-        self._count_ack(flight)
+        self._counted.noted(point)
+        self._counted.acked(flight)
         self._close(flight)
 
     async def revived(self, flight: Flight, offset: QueueOffset, copy: Put | None) -> None:
@@ -224,10 +211,10 @@ class ReviveLog:
             RequestRejected: The store takes nothing now; neither was stored.
         """
         await self._write_ack([] if copy is None else [copy], flight, [offset], wait=False)
-        self._count_ack(flight)
+        self._counted.acked(flight)
         if flight.is_finished:
             self.flights.forget(flight.point.key)
-            self._count_done(flight)
+            self._counted.finished(flight)
 
     async def store(self, copy: Put) -> None:
         """Store a message that shows again, by itself.
@@ -256,17 +243,7 @@ class ReviveLog:
             current.acked |= flight.acked
             if current.is_finished:
                 self.flights.finish(key)
-                self._count_done(current)
-
-    def _count_ack(self, flight: Flight) -> None:
-        """Count an acknowledgement: it counts at once, so it is done with as it is written."""
-        point = flight.point
-        self._counts.pop_note(point.group, point.topic, ACK)
-        self._counts.pop_note_done(point.group, point.topic, ACK, flight.revive_queue)
-
-    def _count_done(self, flight: Flight) -> None:
-        point = flight.point
-        self._counts.pop_note_done(point.group, point.topic, CHECK_POINT, flight.revive_queue)
+                self._counted.finished(current)
 
     def _point(self, point: CheckPoint, queue_id: int) -> Put:
         return put_point(point, self._topic, queue_id, self._host, self._clock.now_ms())
@@ -394,7 +371,7 @@ class ReviveLog:
                 self._move(note, note.end)
 
     def _take_in_ordered(self, note: CheckPoint, record: RecordView, *, is_new: bool) -> None:
-        key = order_key(note)
+        key = note.order_key
         flight = self.flights.add(key, note, record.queue_id, record.queue_offset)
         pop = self._orders.popped(
             note.topic,
@@ -467,16 +444,7 @@ class ReviveLog:
                 return
             point = msgspec.structs.replace(flight.point, bits=java_int(flight.acked))
             (placed,) = await self._write([self._point(point, queue_id)], wait=False, adds=True)
-            key = order_key(point) if point.is_ordered else point.key
+            key = point.order_key if point.is_ordered else point.key
             renewed = self._add(key, point, queue_id, placed)
             if renewed is not None:
                 renewed.noted_ms = now_ms
-
-
-def order_key(point: CheckPoint) -> Key:
-    """What is popped in order from a queue: one thing at a time."""
-    return (point.topic, point.group, point.queue_id, _IN_ORDER, _IN_ORDER)
-
-
-def _end(placed: Appended) -> LogOffset:
-    return LogOffset(placed.log_offset + placed.size)

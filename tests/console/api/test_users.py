@@ -146,7 +146,9 @@ async def test_the_last_who_may_do_everything_stays(root: Asker) -> None:
     for row in (await root.get("users"))["rows"]:
         if row["super"] and row["name"] not in ("root", "rocketpipe-inner"):
             await root.post(f"users/{row['name']}/delete", {"confirm": row["name"]})
-    assert (await root.post("users/root/disable", {"confirm": "root"}, 409))["error"]["next"]
+    assert (await root.post("users/{}/disable".format("root"), {"confirm": "root"}, 409))["error"][
+        "next"
+    ]
     assert (await root.get("console"))["who"] == "root"
 
 
