@@ -68,6 +68,7 @@ class BrokerAdmin(Blocking[AsyncBrokerAdmin]):
     load = blocking(AsyncBrokerAdmin.load)
     stats = blocking(AsyncBrokerAdmin.stats)
     settings = blocking(AsyncBrokerAdmin.settings)
+    settings_and_live = blocking(AsyncBrokerAdmin.settings_and_live)
     change = blocking(AsyncBrokerAdmin.change)
     clean_queues = blocking(AsyncBrokerAdmin.clean_queues)
     clean_topics = blocking(AsyncBrokerAdmin.clean_topics)

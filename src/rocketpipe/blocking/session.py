@@ -32,8 +32,9 @@ class Session(Client[AsyncSession]):
         access_key: str | None = None,
         secret_key: str | Secret | None = None,
         secret_key_file: str | Path | None = None,
-        observers: Iterable[Observer] = (),
         anonymous: bool = False,
+        said: tuple[tuple[str, str], ...] = (),
+        observers: Iterable[Observer] = (),
     ) -> None:
         """Prepare a client of these NameServers; nothing is asked yet.
 
@@ -45,7 +46,8 @@ class Session(Client[AsyncSession]):
         ``access_key`` and a secret, given or in the first line of a file, sign all requests; what
         is left out is asked of ``ROCKETPIPE_ACCESS_KEY``, ``ROCKETPIPE_SECRET_KEY`` and
         ``ROCKETPIPE_SECRET_KEY_FILE``. One that is ``anonymous`` signs nothing, whatever the
-        environment says. ``observers`` are told of all that its clients send and handle.
+        environment says. ``said`` are header fields that go with all that is signed: a console's,
+        of where its person is. ``observers`` are told of all that its clients send and handle.
 
         Raises:
             ValueError: If ``name_servers`` is no list such as ``a:9876;b:9876``, or there is no
@@ -64,8 +66,9 @@ class Session(Client[AsyncSession]):
             access_key=access_key,
             secret_key=secret_key,
             secret_key_file=secret_key_file,
-            observers=observers,
             anonymous=anonymous,
+            said=said,
+            observers=observers,
         )
         super().__init__(inner, Life("the session"))
 

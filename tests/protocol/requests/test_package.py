@@ -79,7 +79,7 @@ WITHOUT_HEADER_CLASS = {
     },
 }
 # Fields that RocketMQ does not have: its brokers ignore them.
-OURS_ALONE = {"bulk"}
+OURS_ALONE = {"bulk", "live_keys"}
 BROKER_NAME_ONLY = {RequestCode.BATCH_ACK_MESSAGE}
 # Requests that RocketMQ does not have.
 OUR_CODES = {
