@@ -42,7 +42,7 @@ def test_what_no_broker_can_judge_is_told_when_it_is_used(admin: Admin) -> None:
             Catalogue(admin).bodies("my-notes")
         found = Catalogue(admin, registry=registry.url).bodies("my-notes")
     assert found is not None
-    assert (found.columns, found.insertable) == (("text",), "struct<text:string>")
+    assert (found.columns, found.insertable) == (("text",), "text string")
     admin.topics.update("my-notes", attributes={"body.schema": None})
 
 

@@ -42,6 +42,7 @@ OPTIONAL = {
     "kazoo",
     "opentelemetry",
     "airflow",
+    "kombu",
     "taskiq",
     "starlette",
     "uvicorn",
