@@ -78,6 +78,7 @@ class NameServerAdmin(Blocking[AsyncNameServerAdmin]):
     """Reads and changes what NameServers keep beside routes."""
 
     addresses = blocking(AsyncNameServerAdmin.addresses)
+    topics = blocking(AsyncNameServerAdmin.topics)
     settings = blocking(AsyncNameServerAdmin.settings)
     change = blocking(AsyncNameServerAdmin.change)
     put = blocking(AsyncNameServerAdmin.put)
