@@ -12,12 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kombu import Connection, Producer, Queue
+from kombu import Connection, Consumer, Exchange, Producer, Queue
+from kombu.common import Broadcast
 from tests.waiting import PATIENCE_S
 
 import rocketpipe.integrations.kombu  # noqa: F401
 
 pytestmark = pytest.mark.scenario
+
+#: With them a connection has another client, as if it were another process's.
+OTHER: dict[str, Any] = {"transport_options": {"visibility_timeout": 61}}
+ANOTHER: dict[str, Any] = {"transport_options": {"visibility_timeout": 62}}
 
 
 def until(holds: Callable[[], object]) -> Any:
@@ -129,12 +134,78 @@ def test_a_queue_is_gone_when_another_process_has_deleted_it(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rocketpipe.integrations.kombu.topics.TOPICS_S", 0.0)
-    # Another link: what one process sees of another.
-    other = {"transport_options": {"visibility_timeout": 61}}
-    with Connection(url) as connection, Connection(url, **other) as deleting:
+    with Connection(url) as connection, Connection(url, **OTHER) as deleting:
         Producer(connection).publish("x", routing_key="short", declare=[Queue("short")])
         link = connection.connection.link
         assert link.run(link.topics_of("short"))
         assert deleting.connect().link is not link
         Queue("short")(deleting.default_channel).delete()
         assert link.run(link.topics_of("short")) == []
+
+
+def bindings_of(connection: Connection, exchange: str) -> list[str]:
+    return [queue for _, _, queue in connection.default_channel.get_table(exchange)]
+
+
+def test_bindings_outlast_a_name_server_that_keeps_none(cluster: Cluster, url: str) -> None:
+    exchange = Exchange("work", "topic")
+    queue = Queue("bound", exchange, "a.*")
+    with Connection(url) as binding, Connection(url, **OTHER) as knowing:
+        queue(binding.default_channel).declare()
+        assert bindings_of(knowing, "work") == ["bound"]
+        cluster.empty(cluster.name_servers[0])
+        Producer(binding).publish(1, exchange=exchange, routing_key="a.b", retry=True)
+        Producer(knowing).publish(2, exchange=exchange, routing_key="a.b", retry=True)
+        with Connection(url, **ANOTHER) as new:
+            until(lambda: bindings_of(new, "work"))
+            Producer(new).publish(3, exchange=exchange, routing_key="a.b", retry=True)
+            assert bodies(new, "bound", 3) == [1, 2, 3]
+
+
+def test_what_was_unbound_stays_so_when_name_servers_lose_all(cluster: Cluster, url: str) -> None:
+    exchange = Exchange("less", "topic")
+    with Connection(url) as binding, Connection(url, **OTHER) as unbinding:
+        link = binding.connect().link
+        for name in ("kept", "unbound"):
+            Queue(name, exchange, "a")(binding.default_channel).declare()
+        unbinding.default_channel.queue_unbind("unbound", "less", "a")
+        # Neither the one who bound it has looked since, nor is there anything to look at.
+        cluster.empty(cluster.name_servers[0])
+        assert bindings_of(unbinding, "less") == ["kept"]
+        until(lambda: len(link.run(link.admin.name_servers.values(link.names.namespace))) > 1)
+        until(lambda: bindings_of(binding, "less") == ["kept"])
+        Queue("unbound", exchange, "a")(binding.default_channel).declare()  # a later word
+        assert sorted(bindings_of(unbinding, "less")) == ["kept", "unbound"]
+
+
+def test_one_of_several_name_servers_is_told_what_it_has_lost(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketpipe.integrations.kombu.bindings.EVERY_S", 0.1)
+    one, other = cluster.name_servers
+    both = {"transport_options": {"name_servers": f"{one};{other}"}}
+    with Connection(f"rocketpipe://{one}//", **both) as connection:
+        Queue("two", Exchange("pair"), "a")(connection.default_channel).declare()
+        link = connection.connection.link
+        namespace, servers = link.names.namespace, link.admin.name_servers
+        before = link.run(servers.values(namespace, server=one))
+        assert before
+        for emptied in (one, other):
+            cluster.empty(emptied)
+            until(lambda at=emptied: link.run(servers.values(namespace, server=at)) == before)
+
+
+def test_a_queue_stays_that_others_consume_from_when_leases_are_lost(
+    cluster: Cluster, url: str
+) -> None:
+    queue = Broadcast("all", queue="shared", exchange=Exchange("all", "fanout"))
+    with Connection(url) as staying, Consumer(staying, [queue]):
+        with Connection(url, **OTHER) as leaving, Consumer(leaving, [queue]):
+            cluster.empty(cluster.name_servers[0])
+            link = leaving.connection.link
+            until(lambda: link.run(link.admin.topics.names()))
+        queue(staying.default_channel).queue_declare(passive=True)
+        link = staying.connection.link
+        assert link.run(link.admin.brokers.topics(link.run(link.admin.brokers.answering())[0]))[
+            link.names.topic("shared")
+        ]

@@ -180,7 +180,7 @@ class Link:
             self.bindings = Bindings(self.admin, self.names.namespace)
             self.leases = Leases(self.admin, self.names, session.client_id, self.delete)
             stack.push_async_callback(self._end_spawned)
-            for part in (self.holding, self.transient, self.leases):
+            for part in (self.holding, self.transient, self.bindings, self.leases):
                 self.spawn(_kept_running(part.run))
             self._stack = stack.pop_all()
 
