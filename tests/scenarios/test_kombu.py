@@ -210,6 +210,44 @@ def test_urgent_messages_come_first_where_a_queue_has_priorities(url: str) -> No
     assert taken.bodies == [9, 3, 5, 0, 1]  # 3 to 5 and 0 to 2 are one step each
 
 
+def test_a_further_queue_does_not_wait_for_the_question_under_way(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketpipe.integrations.kombu.fetching.WAIT_MS", 600_000)
+    with consuming(url, Queue("first"), prefetch_count=3) as (connection, taken, consumer):
+        publish(url, "one", routing_key="first")
+        drain(connection, lambda: taken.bodies)
+        fetching = consumer.channel.fetching
+        for name in ("second", "ü third/with.dots", "_t", "a_p3", "x" * 200):
+            until_s = time.monotonic() + PATIENCE_S
+            while not fetching._asked or fetching._is_more.is_set():  # a question is under way
+                assert time.monotonic() < until_s
+                time.sleep(0.01)
+            consumer.add_queue(Queue(name, max_priority=9))
+            consumer.consume()
+            publish(url, name, routing_key=name, priority=4)
+            drain(connection, lambda name=name: taken.bodies[-1] == name)
+        publish(url, "two", routing_key="first")
+        drain(connection, lambda: taken.bodies[-1] == "two")
+        assert len(taken.bodies) == 7
+
+
+def test_several_questions_bring_no_more_than_was_asked_for(url: str) -> None:
+    with consuming(url, Queue("left"), acks=False, prefetch_count=1) as (connection, taken, one):
+        for name in ("left-b", "left-c"):
+            one.add_queue(Queue(name))
+            one.consume()
+        for name in ("left", "left-b", "left-c"):
+            publish(url, name, routing_key=name)
+        drain(connection, lambda: taken.bodies)
+        nothing_comes(connection)
+        for count in (2, 3):
+            taken.messages[-1].ack()
+            drain(connection, lambda count=count: len(taken.bodies) == count)
+        taken.messages[-1].ack()
+        assert sorted(taken.bodies) == ["left", "left-b", "left-c"]
+
+
 def test_a_queue_is_purged_deleted_and_gone(url: str) -> None:
     queue = Queue("purged", Exchange("purged", "direct"), routing_key="purged")
     publish(url, *range(40), routing_key="purged", declare=[queue])
