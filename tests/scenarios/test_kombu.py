@@ -150,6 +150,26 @@ def test_what_a_closed_connection_had_in_hand_comes_at_once_to_another(url: str)
     assert sorted(taken.bodies) == [1, 2]
 
 
+def test_an_acknowledgement_that_is_refused_keeps_no_other(
+    url: str, servers: Servers, caplog: pytest.LogCaptureFixture
+) -> None:
+    doomed, alive = Queue("doomed"), Queue("alive")
+    with consuming(url, doomed, alive, acks=False) as (connection, taken, _):
+        link = connection.connection.link
+        for name in ("doomed", "alive", "alive"):
+            publish(url, name, routing_key=name)
+        drain(connection, lambda: len(taken.bodies) == 3)
+        with blocking.Admin(servers.name_server) as admin:
+            admin.topics.delete(link.names.topic("doomed"))
+        for message in sorted(taken.messages, key=lambda each: each.decode(), reverse=True):
+            message.ack()
+            link.run(link.holding.settle(5))
+        assert not [each for each in caplog.messages if "not told" in each]
+        assert len([each for each in caplog.messages if "comes again all the same" in each]) == 1
+        assert not link.holding._held
+        assert link.run(link.size("alive")) == 0
+
+
 def test_work_that_takes_longer_than_the_invisible_time_is_given_once(url: str) -> None:
     queue = Queue("long")
     publish(url, "work", routing_key="long", declare=[queue])

@@ -240,6 +240,7 @@ class Link:
                 await self._consumer.unsubscribe(topic)
             await self.admin.topics.delete(topic)
             self.topics.discard(topic)
+            self.holding.forget(topic)
         await self.bindings.remove_queue(queue)
 
     async def size(self, queue: str) -> int:
