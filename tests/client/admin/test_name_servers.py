@@ -50,6 +50,6 @@ async def test_one_of_them_can_be_asked_and_told(admin: Admin, servers: Cluster)
     assert await admin.name_servers.values("one", server=one) == {"k": "v"}
     assert await admin.name_servers.values("nothing", server=one) == {}
     await admin.topics.create("here")
-    assert "here" in await admin.name_servers.topics(one)
+    assert "here" in await admin.name_servers.known_topics(one)
     with pytest.raises(ConnectionLost):
-        await admin.name_servers.topics("127.0.0.1:1")
+        await admin.name_servers.known_topics("127.0.0.1:1")

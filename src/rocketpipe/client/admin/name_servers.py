@@ -33,7 +33,7 @@ class NameServerAdmin:
         """Where they are, as far as this client was told."""
         return list(self._fleet.name_servers.values())
 
-    async def topics(self, server: str) -> list[str]:
+    async def known_topics(self, server: str) -> list[str]:
         """The topics that one of them knows of, all kinds, in order.
 
         One that was started a moment ago knows those of brokers that have registered since.

@@ -89,7 +89,7 @@ class Topics:
             return listed
         for server in servers:
             try:
-                listed.update(await self._admin.name_servers.topics(server))
+                listed.update(await self._admin.name_servers.known_topics(server))
             except (ConnectionLost, CallTimeout) as error:
                 log.debug("topics not listed server=%s reason=%s", server, error)
         return listed
