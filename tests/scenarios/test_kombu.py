@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -150,6 +151,26 @@ def test_what_a_closed_connection_had_in_hand_comes_at_once_to_another(url: str)
     assert sorted(taken.bodies) == [1, 2]
 
 
+def test_an_acknowledgement_that_is_refused_keeps_no_other(
+    url: str, servers: Servers, caplog: pytest.LogCaptureFixture
+) -> None:
+    doomed, alive = Queue("doomed"), Queue("alive")
+    with consuming(url, doomed, alive, acks=False) as (connection, taken, _):
+        link = connection.connection.link
+        for name in ("doomed", "alive", "alive"):
+            publish(url, name, routing_key=name)
+        drain(connection, lambda: len(taken.bodies) == 3)
+        with blocking.Admin(servers.name_server) as admin:
+            admin.topics.delete(link.names.topic("doomed"))
+        for message in sorted(taken.messages, key=lambda each: each.decode(), reverse=True):
+            message.ack()
+            link.run(link.holding.settle(5))
+        assert not [each for each in caplog.messages if "not told" in each]
+        assert len([each for each in caplog.messages if "comes again all the same" in each]) == 1
+        assert not link.holding._held
+        assert link.run(link.size("alive")) == 0
+
+
 def test_work_that_takes_longer_than_the_invisible_time_is_given_once(url: str) -> None:
     queue = Queue("long")
     publish(url, "work", routing_key="long", declare=[queue])
@@ -208,6 +229,49 @@ def test_urgent_messages_come_first_where_a_queue_has_priorities(url: str) -> No
     with consuming(url, Queue("urgent"), prefetch_count=1) as (connection, taken, _):
         drain(connection, lambda: len(taken.bodies) == 5)
     assert taken.bodies == [9, 3, 5, 0, 1]  # 3 to 5 and 0 to 2 are one step each
+
+
+def test_a_further_queue_does_not_wait_for_the_question_under_way(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketpipe.integrations.kombu.fetching.WAIT_MS", 600_000)
+    with consuming(url, Queue("first"), prefetch_count=3) as (connection, taken, consumer):
+        publish(url, "one", routing_key="first")
+        drain(connection, lambda: taken.bodies)
+        fetching = consumer.channel.fetching
+
+        def is_last(body: str) -> bool:
+            return bool(taken.bodies[-1] == body)
+
+        for name in ("second", "ü third/with.dots", "_t", "a_p3", "x" * 200):
+            until_s = time.monotonic() + PATIENCE_S
+            while not fetching._asked or fetching._is_more.is_set():  # a question is under way
+                assert time.monotonic() < until_s
+                time.sleep(0.01)
+            consumer.add_queue(Queue(name, max_priority=9))
+            consumer.consume()
+            publish(url, name, routing_key=name, priority=4)
+            drain(connection, partial(is_last, name))
+        publish(url, "two", routing_key="first")
+        drain(connection, partial(is_last, "two"))
+        assert len(taken.bodies) == 7
+
+
+def test_several_questions_bring_no_more_than_was_asked_for(url: str) -> None:
+    with consuming(url, Queue("left"), acks=False, prefetch_count=1) as (connection, taken, one):
+        for name in ("left-b", "left-c"):
+            one.add_queue(Queue(name))
+            one.consume()
+        for name in ("left", "left-b", "left-c"):
+            publish(url, name, routing_key=name)
+        drain(connection, lambda: taken.bodies)
+        nothing_comes(connection)
+        taken.messages[0].ack()
+        drain(connection, lambda: len(taken.bodies) == 2)
+        taken.messages[1].ack()
+        drain(connection, lambda: len(taken.bodies) == 3)
+        taken.messages[2].ack()
+        assert sorted(taken.bodies) == ["left", "left-b", "left-c"]
 
 
 def test_a_queue_is_purged_deleted_and_gone(url: str) -> None:

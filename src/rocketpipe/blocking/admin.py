@@ -79,6 +79,7 @@ class NameServerAdmin(Blocking[AsyncNameServerAdmin]):
     """Reads and changes what NameServers keep beside routes."""
 
     addresses = blocking(AsyncNameServerAdmin.addresses)
+    known_topics = blocking(AsyncNameServerAdmin.known_topics)
     settings = blocking(AsyncNameServerAdmin.settings)
     change = blocking(AsyncNameServerAdmin.change)
     put = blocking(AsyncNameServerAdmin.put)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketpipe.client.admin.admin import Admin
-from rocketpipe.errors import InvalidName, RequestRejected
+from rocketpipe.errors import ConnectionLost, InvalidName, RequestRejected
 from rocketpipe.testing import Cluster
 
 
@@ -42,3 +42,14 @@ async def test_an_ordered_topic_keeps_its_queues_when_brokers_come_and_go(admin:
     assert await admin.name_servers.get("ORDER_TOPIC_CONFIG", "orders") == "a:4;b:2"
     await admin.name_servers.set_order("orders", None)
     assert await admin.name_servers.get("ORDER_TOPIC_CONFIG", "orders") is None
+
+
+async def test_one_of_them_can_be_asked_and_told(admin: Admin, servers: Cluster) -> None:
+    one = servers.name_server
+    await admin.name_servers.put("one", "k", "v", server=one)
+    assert await admin.name_servers.values("one", server=one) == {"k": "v"}
+    assert await admin.name_servers.values("nothing", server=one) == {}
+    await admin.topics.create("here")
+    assert "here" in await admin.name_servers.known_topics(one)
+    with pytest.raises(ConnectionLost):
+        await admin.name_servers.known_topics("127.0.0.1:1")

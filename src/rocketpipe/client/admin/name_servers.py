@@ -20,6 +20,7 @@ from rocketpipe.protocol.requests.kv import (
     PutKeyValue,
     UpdateNamesrvConfig,
 )
+from rocketpipe.protocol.requests.routes import GetAllTopics
 
 
 class NameServerAdmin:
@@ -31,6 +32,17 @@ class NameServerAdmin:
     async def addresses(self) -> list[str]:
         """Where they are, as far as this client was told."""
         return list(self._fleet.name_servers.values())
+
+    async def known_topics(self, server: str) -> list[str]:
+        """The topics that one of them knows of, all kinds, in order.
+
+        One that was started a moment ago knows those of brokers that have registered since.
+
+        Raises:
+            ConnectionLost: If it does not answer.
+            RequestRejected: If it is set not to list topics.
+        """
+        return sorted((await self._fleet.call(server, GetAllTopics())).names.topics)
 
     async def settings(self) -> dict[str, dict[str, str]]:
         """Every setting of each NameServer, by its address.
@@ -56,14 +68,16 @@ class NameServerAdmin:
         request = UpdateNamesrvConfig(properties="".join(lines).encode())
         await self._fleet.tell(self._fleet.name_servers, request)
 
-    async def put(self, namespace: str, key: str, value: str) -> None:
-        """Keep a value, in the place of the last one.
+    async def put(self, namespace: str, key: str, value: str, *, server: str | None = None) -> None:
+        """Keep a value, in the place of the last one; at this NameServer alone, if one is given.
 
         Raises:
             PartlyDone: If some NameServers keep it, and others do not.
         """
         request = PutKeyValue(namespace=namespace, key=key, value=value)
-        await self._fleet.tell(self._fleet.name_servers, request)
+        await self._fleet.tell(
+            self._fleet.name_servers if server is None else {server: server}, request
+        )
 
     async def get(self, namespace: str, key: str) -> str | None:
         """The value that is kept, if there is one, by the NameServer that answers.
@@ -79,15 +93,17 @@ class NameServerAdmin:
                 raise
             return None
 
-    async def values(self, namespace: str) -> dict[str, str]:
-        """Every value of a namespace, by the NameServer that answers.
+    async def values(self, namespace: str, *, server: str | None = None) -> dict[str, str]:
+        """Every value of a namespace, by the NameServer that answers, or by this one.
 
         Raises:
-            ConnectionLost: If none of them answers.
+            ConnectionLost: If none of them answers, or this one does not.
         """
+        request = GetKeyValues(namespace=namespace)
         try:
-            request = GetKeyValues(namespace=namespace)
-            return dict((await self._fleet.session.directory.ask(request)).values.table)
+            if server is None:
+                return dict((await self._fleet.session.directory.ask(request)).values.table)
+            return dict((await self._fleet.call(server, request)).values.table)
         except RequestRejected as error:
             if error.code != ResponseCode.QUERY_NOT_FOUND:
                 raise

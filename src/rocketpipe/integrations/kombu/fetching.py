@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from rocketpipe import RocketPipeError
@@ -23,6 +24,10 @@ LOOK_S: Final = 1.0
 #: How long brokers may be away before the connection counts as lost.
 PATIENCE_S: Final = 10.0
 AGAIN_S: Final = 0.5
+#: How long further queues are waited for when one has come: a worker has them one by one.
+MORE_S: Final = 0.02
+#: How many questions may be under way that are not waited for.
+MOST_LEFT: Final = 16
 
 Deliver = Callable[[str, Payload, Held], None]
 Fail = Callable[[BaseException], object]
@@ -39,6 +44,11 @@ class Fetching:
         self._fail = fail
         self._queues: list[str] = []
         self._has_room = asyncio.Event()
+        #: What the question under way asks for, and whether there is a queue beside.
+        self._asked: set[str] = set()
+        self._is_more = asyncio.Event()
+        #: Questions that were not waited for to the end.
+        self._left: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._turn = 0
 
@@ -48,7 +58,7 @@ class Fetching:
         """Fetch from this queue as well."""
         if queue not in self._queues:
             self._queues = [*self._queues, queue]
-        self._link.tell(self._begin)
+        self._link.tell(self._begin, queue)
 
     def remove(self, queue: str) -> None:
         """Fetch from this queue no longer; what is asked for already is given back."""
@@ -66,8 +76,10 @@ class Fetching:
 
     # On the loop
 
-    def _begin(self) -> None:
+    def _begin(self, queue: str) -> None:
         self._has_room.set()
+        if queue not in self._asked:
+            self._is_more.set()
         if self._task is None and self._queues:
             self._task = self._link.spawn(self._run())
 
@@ -102,11 +114,43 @@ class Fetching:
         self._task = None
 
     async def _fetch(self, room: int) -> None:
+        self._asked = set(self._queues)
+        self._is_more.clear()
         by_topic = await self._by_topic()
         if not by_topic:
-            await asyncio.sleep(LOOK_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._is_more.wait()
             return
-        for held in await self._link.receive(list(by_topic), min(room, POPPED), WAIT_MS):
+        asking = self._link.spawn(self._ask(by_topic, min(room, POPPED)))
+        if not await self._unless_more(asking):
+            # A broker may be about to answer it: what it brings is taken, and the next one asks
+            # for the new queue as well.
+            self._left.add(asking)
+            asking.add_done_callback(self._leave)
+
+    async def _unless_more(self, asking: asyncio.Task[None]) -> bool:
+        """Wait for the end of a question, or until there is more to ask for: then it is False."""
+        more = asyncio.create_task(self._is_more.wait())
+        try:
+            await asyncio.wait({asking, more}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                await asyncio.sleep(MORE_S)
+                while len(self._left) >= MOST_LEFT and not asking.done():
+                    await asyncio.wait({asking, *self._left}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            more.cancel()
+        if asking.done():
+            await asking
+        return asking.done()
+
+    def _leave(self, asking: asyncio.Task[None]) -> None:
+        self._left.discard(asking)
+        if not asking.cancelled() and (error := asking.exception()):
+            log.debug("nothing received reason=%s", error)
+
+    async def _ask(self, by_topic: Mapping[str, str], most: int) -> None:
+        for held in await self._link.receive(list(by_topic), most, WAIT_MS):
             await self._take(by_topic[held.message.topic], held)
 
     async def _by_topic(self) -> dict[str, str]:
@@ -121,7 +165,7 @@ class Fetching:
         }
 
     async def _take(self, queue: str, held: Held) -> None:
-        if queue not in self._queues:
+        if queue not in self._queues or self._room() <= 0:  # nobody wants it any more, or now
             await self._link.holding.give_back([held])
             return
         try:

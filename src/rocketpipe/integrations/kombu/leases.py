@@ -13,7 +13,8 @@ import json
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
+from math import inf
 from typing import Final
 
 from rocketpipe import Admin, RocketPipeError
@@ -22,8 +23,11 @@ from rocketpipe.integrations.kombu.names import Names
 log = logging.getLogger(__name__)
 
 EVERY_S: Final = 60
+LOOK_S: Final = 10
 #: Who was not heard of for so long, and is no member, is gone.
 GONE_S: Final = 300
+#: No client's id.
+NOBODY: Final = ""
 
 
 class Leases:
@@ -43,6 +47,8 @@ class Leases:
         self._delete = delete
         #: How many consumers this process has.
         self._taken: Counter[str] = Counter()
+        #: When it was seen last that a NameServer had lost what was said.
+        self._lost_s = -inf
 
     async def take(self, queue: str) -> None:
         """Note that this process consumes from a queue; look after those of others."""
@@ -59,24 +65,38 @@ class Leases:
         if self._taken[queue] > 0:
             return
         del self._taken[queue]
-        servers = self._admin.name_servers
-        await servers.delete(self._namespace, self._key(queue))
-        left = (json.loads(value) for value in (await servers.values(self._namespace)).values())
-        if all(each["queue"] != queue for each in left):
+        servers, key = self._admin.name_servers, self._key(queue)
+        found = await servers.values(self._namespace)
+        if found.pop(key, None) is None or time.monotonic() - self._lost_s < 2 * LOOK_S:
+            # What was said is lost, or was a moment ago, that of others as well. They say it
+            # again; if there are none, whoever sweeps finds a lease of nobody's.
+            await self._write(queue, NOBODY)
+            return
+        await servers.delete(self._namespace, key)
+        if all(json.loads(value)["queue"] != queue for value in found.values()):
             await self._delete(queue)
 
     async def run(self) -> None:
-        """Say again what is consumed from, until cancelled."""
+        """Say again what is consumed from, until cancelled; soon, if that was lost."""
+        said_s = time.monotonic()
         while True:
-            await asyncio.sleep(EVERY_S)
-            for queue in list(self._taken):
-                try:
-                    await self._write(queue)
-                except RocketPipeError as error:
-                    log.debug("not said again queue=%s reason=%s", queue, error)
+            await asyncio.sleep(min(LOOK_S, EVERY_S))
+            try:
+                found: Container[str] = ()
+                if is_due := time.monotonic() - said_s > EVERY_S:
+                    said_s = time.monotonic()
+                elif self._taken:
+                    found = await self._admin.name_servers.values(self._namespace)
+                for queue in list(self._taken):
+                    if self._key(queue) not in found:
+                        self._lost_s = self._lost_s if is_due else time.monotonic()
+                        await self._write(queue)
+            except RocketPipeError as error:
+                log.debug("not said again what is consumed from reason=%s", error)
 
-    async def _write(self, queue: str) -> None:
-        value = {"queue": queue, "client": self._client_id, "said_s": int(time.time())}
+    async def _write(self, queue: str, client_id: str | None = None) -> None:
+        client = self._client_id if client_id is None else client_id
+        value = {"queue": queue, "client": client, "said_s": int(time.time())}
         servers = self._admin.name_servers
         await servers.put(self._namespace, self._key(queue), json.dumps(value))
 

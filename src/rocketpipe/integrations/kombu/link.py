@@ -27,13 +27,14 @@ from rocketpipe import (
     TlsSettings,
 )
 from rocketpipe.blocking import Background
-from rocketpipe.errors import CallTimeout, ConnectionLost, NoRoute, ProcessForked, SessionClosed
+from rocketpipe.errors import NoRoute, ProcessForked, SessionClosed
 from rocketpipe.integrations.kombu.bindings import Bindings
 from rocketpipe.integrations.kombu.envelope import Payload, due_ms, packed, task_id
 from rocketpipe.integrations.kombu.holding import Held, Holding
 from rocketpipe.integrations.kombu.leases import Leases
 from rocketpipe.integrations.kombu.names import Names
 from rocketpipe.integrations.kombu.options import Options
+from rocketpipe.integrations.kombu.topics import Topics
 from rocketpipe.integrations.kombu.transient import TransientQueues, tag_of_queue
 
 log = logging.getLogger(__name__)
@@ -44,8 +45,6 @@ T = TypeVar("T")
 CLOSE_S: Final = 5.0
 #: How many messages a pop may bring.
 POPPED: Final = 32
-#: How long what was found out about topics is believed.
-TOPICS_S: Final = 10.0
 #: How long after a mishap something is begun again.
 AGAIN_S: Final = 1.0
 #: A message that is due by then is left to the worker to wait for.
@@ -81,8 +80,6 @@ class Link:
         #: As they are to be asked.
         self.name_servers = address.name_servers
         self._spawned: set[asyncio.Task[None]] = set()
-        self._topics: set[str] = set()
-        self._listed_s: float | None = None
         self._subscribed: set[str] = set()
         self._subscribing = asyncio.Lock()
 
@@ -179,10 +176,11 @@ class Link:
             )
             self.holding = Holding(self._consumer, options.visibility_timeout)
             self.transient = TransientQueues(session, self.names)
+            self.topics = Topics(self.admin, self.names, self.name_servers)
             self.bindings = Bindings(self.admin, self.names.namespace)
             self.leases = Leases(self.admin, self.names, session.client_id, self.delete)
             stack.push_async_callback(self._end_spawned)
-            for part in (self.holding, self.transient, self.leases):
+            for part in (self.holding, self.transient, self.bindings, self.leases):
                 self.spawn(_kept_running(part.run))
             self._stack = stack.pop_all()
 
@@ -219,30 +217,20 @@ class Link:
         """Have the topics of a queue that lasts."""
         for step in steps:
             topic = self.names.topic(queue, step)
-            if topic not in self._topics:
+            if topic not in self.topics:
                 await self.admin.topics.create(
                     topic, queues=self.options.topic_queues, if_missing=True
                 )
-                self._topics.add(topic)
+                self.topics.add(topic)
 
     async def topics_of(self, queue: str) -> list[str]:
-        """The topics of a queue that are there, the most urgent one first."""
-        wanted = [self.names.topic(queue, step) for step in self.options.priority_steps]
-        is_old = self._listed_s is None or time.monotonic() - self._listed_s > TOPICS_S
-        is_known = wanted[0] in self._topics
-        if is_old or not is_known:
-            try:
-                await self._list()
-            except (ConnectionLost, CallTimeout) as error:
-                if not is_known:
-                    raise
-                # Brokers can be asked while no NameServer can.
-                log.debug("topics not listed reason=%s", error)
-        return [topic for topic in reversed(wanted) if topic in self._topics]
+        """The topics of a queue that are there, the most urgent one first.
 
-    async def _list(self) -> None:
-        self._topics = set(await self.admin.topics.names())
-        self._listed_s = time.monotonic()
+        Raises:
+            ConnectionLost, CallTimeout: If nobody can say whether there are any.
+        """
+        wanted = [self.names.topic(queue, step) for step in self.options.priority_steps]
+        return (await self.topics.among(wanted))[::-1]
 
     async def delete(self, queue: str) -> None:
         """Delete a queue with all that is in it."""
@@ -251,7 +239,8 @@ class Link:
                 self._subscribed.discard(topic)
                 await self._consumer.unsubscribe(topic)
             await self.admin.topics.delete(topic)
-            self._topics.discard(topic)
+            self.topics.discard(topic)
+            self.holding.forget(topic)
         await self.bindings.remove_queue(queue)
 
     async def size(self, queue: str) -> int:

@@ -60,13 +60,14 @@ class Names:
     def __init__(self, prefix: str, virtual_host: str) -> None:
         """Take what all names begin with, and the virtual host, of which ``/`` is the usual one."""
         host = virtual_host.strip("/")
-        self._front = f"{prefix}-{escaped(host)}_v" if host else f"{prefix}-"
-        if len(self._front) > MAX_TOPIC // 2:
+        #: What all topics begin with.
+        self.front = f"{prefix}-{escaped(host)}_v" if host else f"{prefix}-"
+        if len(self.front) > MAX_TOPIC // 2:
             raise ValueError(f"virtual host {virtual_host!r}: its name is too long for topics")
         #: Whom all workers of the virtual host consume for.
         self.group = f"{prefix}-{escaped(host)}" if host else prefix
         #: Where messages go whose queue has one reader that keeps nothing.
-        self.transient_topic = f"{self._front}_t"
+        self.transient_topic = f"{self.front}_t"
         #: Whom these are read for; nobody's place in it is kept.
         self.transient_group = f"{self.group}_t"
         #: Where NameServers keep bindings.
@@ -76,13 +77,13 @@ class Names:
 
     def topic(self, queue: str, step: int = 0) -> str:
         """The topic of a queue, or of its messages of one step of priority."""
-        return _topic(self._front, queue, step)
+        return _topic(self.front, queue, step)
 
     def queue(self, topic: str) -> tuple[str, int] | None:
         """The queue and the step of a topic; None if it is no queue's, or its name was too long."""
-        if not topic.startswith(self._front):
+        if not topic.startswith(self.front):
             return None
-        name, step = topic.removeprefix(self._front), 0
+        name, step = topic.removeprefix(self.front), 0
         if found := _STEP.search(name):
             name, step = name[: found.start()] + found[1], int(found[2])
         if _ESCAPED.sub("", name).count("_"):  # a mark of ours is left
