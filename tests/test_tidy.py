@@ -102,6 +102,7 @@ TESTED_BY = {
     "integrations/kombu/leases.py": "scenarios/test_kombu.py",
     "integrations/kombu/link.py": "scenarios/test_kombu.py",
     "integrations/kombu/qos.py": "scenarios/test_kombu.py",
+    "integrations/kombu/topics.py": "scenarios/test_kombu.py",
     "integrations/kombu/transient.py": "scenarios/test_kombu.py",
     "integrations/kombu/transport.py": "scenarios/test_kombu.py",
     "pipeline/columns/byte_runs.py": "pipeline/columns/test_records.py",

@@ -41,7 +41,7 @@ def test_what_is_not_there_is_said_at_once(servers: Cluster, send_raw: Any, tmp_
         check_offsets(ReadOptions.parse(given | {"subscribe": "open-nowhere"}))
     with pytest.raises(OptionError, match="'assign' names queue 9"):
         check_offsets(ReadOptions.parse(given | {"assign": '{"open-there": {"broker-a": [9]}}'}))
-    with pytest.raises(LogNotFound, match="no log to read: .*no is not a directory"):
+    with pytest.raises(LogNotFound, match=r"no log to read: .*no is not a directory"):
         check_offsets(ReadOptions.parse({"path": str(tmp_path / "no"), "subscribe": "a"}))
     with pytest.raises(ConnectionLost, match="no NameServer answers"):
         check_offsets(ReadOptions.parse({"nameServer": "127.0.0.1:1", "subscribe": "a"}))
