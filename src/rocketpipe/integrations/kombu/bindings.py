@@ -248,7 +248,6 @@ class Bindings:
                 await self._servers.put(self._namespace, word.binding.key, word.text, server=server)
             if lacking:
                 log.info("bindings written again server=%s of=%d", server, len(lacking))
-        self._is_lacking.clear()
         least_ms = time.time() * 1000 - GONE_MS
         for key, word in list(self._words.items()):
             if not word.is_bound and word.said_ms < least_ms:
