@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable
+from dataclasses import replace
 
 import pytest
 
 from rocketpipe.broker.tables.consumer_group import Client, ConsumerGroup, Consuming
-from rocketpipe.model.subscription import MessageModel, Subscription
+from rocketpipe.model.subscription import ConsumeType, MessageModel, Subscription
 
 
 def client(connection: Hashable, client_id: str | None = None) -> Client:
@@ -74,6 +75,15 @@ def test_one_that_pulls_without_a_subscription_takes_nothing_from_the_others() -
     group.join(client(1), consuming(wants("t")), 0)
     group.join(client(2), consuming(), 0)
     assert group.subscriptions().keys() == {"t"}
+    assert group.mismatches() == {}
+
+
+def test_those_who_pop_may_each_have_topics_of_their_own() -> None:
+    group = ConsumerGroup("g")
+    for number, topic in ((1, "t"), (2, "u")):
+        popping = replace(consuming(wants(topic)), consume_type=ConsumeType.CONSUME_POP)
+        group.join(client(number), popping, 0)
+    assert group.subscriptions().keys() == {"t", "u"}
     assert group.mismatches() == {}
 
 

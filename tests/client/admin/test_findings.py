@@ -134,6 +134,14 @@ def test_members_that_want_different_things_are_a_problem() -> None:
     assert apart.level is Level.PROBLEM
     assert apart.detail == "a wants orders where *; b wants orders where paid"
     assert findings.subscriptions("shop", {"a": paid, "b": paid}).level is Level.OK
+    other: findings.Wants = frozenset({("stock", "TAG", "*")})
+    nothing: findings.Wants = frozenset()
+    popping = {"a": everything, "b": other, "c": nothing}
+    assert findings.subscriptions("shop", popping, pops=True).level is Level.OK
+    assert findings.subscriptions("shop", popping).level is Level.PROBLEM
+    torn = findings.subscriptions("shop", popping | {"d": paid}, pops=True)
+    assert torn.level is Level.PROBLEM
+    assert "stock" not in torn.detail
     assert findings.subscriptions("shop", {"a": paid, "b": None}).level is Level.UNKNOWN
 
 

@@ -163,8 +163,12 @@ class ConsumerGroup:
                 self._subscriptions[topic] = offered
             elif chosen is wanted_before.get(topic):
                 self._choose(topic)
+        # Who pops says with each question what it wants, and may have topics of its own.
+        pops = member.consume_type is ConsumeType.CONSUME_POP
         wishes = frozenset(
-            (each.topic, each.expression_type, each.expression) for each in wanted.values()
+            (each.topic, each.expression_type, each.expression)
+            for each in wanted.values()
+            if not pops
         )
         if wishes != member.wishes:
             self._count(member.wishes, -1)

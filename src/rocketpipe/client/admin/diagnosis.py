@@ -24,7 +24,7 @@ from rocketpipe.config.conf_file import read_conf
 from rocketpipe.errors import ConnectionLost, RocketPipeError
 from rocketpipe.model.names import SELF_TEST_TOPIC
 from rocketpipe.model.route import ClusterBrokers, TopicRoute
-from rocketpipe.model.subscription import MessageModel
+from rocketpipe.model.subscription import ConsumeType, MessageModel
 from rocketpipe.model.topic import Perm
 from rocketpipe.protocol.request import Request
 from rocketpipe.protocol.requests.brokers import GetBrokerConfig, GetBrokerRuntimeInfo
@@ -322,7 +322,9 @@ class Diagnosis:
             )
         ]
         if connected is not None and len(connected.members) > 1:
-            found.append(findings.subscriptions(name, await self._wants(connected)))
+            pops = connected.consume_type == ConsumeType.CONSUME_POP
+            wants = await self._wants(connected)
+            found.append(findings.subscriptions(name, wants, pops=pops))
         return found
 
     async def _wants(self, group: ConnectedGroup) -> dict[str, Wants | None]:

@@ -7,6 +7,7 @@ never taken for zero.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -264,11 +265,24 @@ def topic_permissions(
 # Groups
 
 
-def subscriptions(group: str, wants: Mapping[str, Wants | None]) -> Finding:
-    """Whether all members of a group want the same; None is a member that did not say."""
+def subscriptions(group: str, wants: Mapping[str, Wants | None], *, pops: bool = False) -> Finding:
+    """Whether all members of a group want the same; None is a member that did not say.
+
+    Those of one that ``pops`` may each have topics of their own: they say with each question what
+    they want, and only of one topic they have to want the same.
+    """
     what = f"subscriptions of {group}"
     told = {member: wanted for member, wanted in wants.items() if wanted is not None}
     silent = sorted(set(wants) - set(told))
+    if pops:
+        topics = Counter(
+            topic for topic, *_ in frozenset[tuple[str, str, str]]().union(*told.values())
+        )
+        told = {
+            member: shared
+            for member, wanted in told.items()
+            if (shared := frozenset(each for each in wanted if topics[each[0]] > 1))
+        }
     if len(set(told.values())) > 1:
         common = frozenset.intersection(*told.values())
         own = [f"{name} wants {_wanted(each - common)}" for name, each in sorted(told.items())]
@@ -280,7 +294,7 @@ def subscriptions(group: str, wants: Mapping[str, Wants | None]) -> Finding:
         )
     if silent:
         return unknown(what, f"{len(silent)} of {len(wants)} members did not say: {_names(silent)}")
-    return ok(what, f"the same at {counted(len(told), 'member')}")
+    return ok(what, f"the same at {counted(len(wants), 'member')}")
 
 
 def wants_of(subscribed: Collection[tuple[str, str, str]]) -> Wants:
