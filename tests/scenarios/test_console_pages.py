@@ -48,3 +48,27 @@ def test_a_browser_opens_it_shows_hostile_bodies_as_text_and_makes_a_topic(
         page.get_by_role("button", name="Create").click()
         page.get_by_role("heading", name="made-here").wait_for()
         assert watch.said == []
+
+
+#: Goes to the topics the moment the page shows who is there, before anything else of it runs.
+GONE_AT_ONCE = """
+new MutationObserver((_, watch) => {
+  if (!document.querySelector(".who")) return;
+  watch.disconnect();
+  location.hash = "#/topics";
+}).observe(document, { childList: true, subtree: true });
+"""
+
+
+def test_who_goes_elsewhere_as_the_login_ends_is_not_brought_back(
+    console: tuple[str, str],
+) -> None:
+    root, token = console
+    with browsing() as browser:
+        page = browser.new_page()
+        watch = Watch(page)
+        page.add_init_script(GONE_AT_ONCE)
+        page.goto(f"{root}#/login?token={token}")
+        page.get_by_role("button", name="New topic").wait_for()
+        assert page.url == f"{root}#/topics"
+        assert watch.said == []

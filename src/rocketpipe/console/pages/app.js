@@ -1,5 +1,5 @@
 // The frame around the views: where one can go, who is here, what was said, and the keys.
-import { html, render, useState, useEffect, useRef, t, api, post, go, link, useRoute, setLanguage, firstLanguage, language, clock, say } from "./lib/core.js";
+import { html, render, useState, useEffect, useRef, t, api, post, go, link, readRoute, useRoute, setLanguage, firstLanguage, language, clock, say } from "./lib/core.js";
 import { Icon, Dialog, Problem, Field, Loading } from "./lib/ui.js";
 import { Overview } from "./views/overview.js";
 import { Topics } from "./views/topics.js";
@@ -116,7 +116,7 @@ function Login({ who, onDone }) {
   useEffect(() => {
     if (!query.token) return;
     // A secret does not stay in the address.
-    history.replaceState(null, "", "#/login");
+    if (readRoute().query.token) history.replaceState(null, "", "#/login");
     if (!users) enter(query.token);
   }, [query.token]);
   const set = (name) => (event) => setGiven({ ...given, [name]: event.target.value });
@@ -195,7 +195,8 @@ function App() {
   const place = VIEWS[route.parts[0]] ? route.parts[0] : "overview";
   const isLogin = route.parts[0] === "login";
   useEffect(() => {
-    if (isLogin && who?.who) go(["overview"], {}, { replace: true });
+    // Effects run after the page is shown: whoever has gone elsewhere by then stays there.
+    if (isLogin && who?.who && readRoute().parts[0] === "login") go(["overview"], {}, { replace: true });
   }, [isLogin, who]);
   const changeTheme = () => {
     const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

@@ -30,7 +30,8 @@ export function t(name, values) {
 
 // The address
 
-function readRoute() {
+/** Where the person is now, which what was rendered may not have heard of yet. */
+export function readRoute() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   let parts;
   try {
