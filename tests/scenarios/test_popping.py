@@ -28,13 +28,14 @@ from rocketpipe import (
 from rocketpipe.broker.broker import broker
 from rocketpipe.broker.config.config import BrokerConfig
 from rocketpipe.clock import Clock, SystemClock
-from rocketpipe.errors import ReceiptExpired
+from rocketpipe.errors import ReceiptExpired, SessionClosed
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.subscription import MessageRequestMode
 from rocketpipe.namesrv.config import NamesrvConfig
 from rocketpipe.namesrv.server import name_server
 from rocketpipe.protocol.requests.clients import RequestMode, SetMessageRequestMode
 from rocketpipe.protocol.requests.groups import UpdateAndCreateGroup
+from rocketpipe.protocol.requests.popping import PollingInfo
 from rocketpipe.remoting.caller import Caller
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.testing import Cluster, cluster
@@ -377,3 +378,73 @@ async def test_a_topic_may_be_subscribed_to_before_it_is_there(tmp_path: Path) -
         await send(servers.name_server, b"first")
         (message,) = await waiting
         assert message.body == b"first"
+
+
+# Questions that nobody waits for any more
+
+
+@asynccontextmanager
+async def asking(root: Path) -> AsyncIterator[tuple[Session, SimpleConsumer, SimpleConsumer]]:
+    """Two consumers, and a client of which the first is a part."""
+    async with (
+        brokers(root, "broker-a") as servers,
+        Session(servers) as session,
+        Admin(session) as admin,
+        SimpleConsumer(session, group="left") as one,
+        SimpleConsumer(servers, group="left") as other,
+    ):
+        await admin.topics.create("orders")
+        for consumer in (one, other):
+            await consumer.subscribe("orders")
+        yield session, one, other
+
+
+async def waits(consumer: SimpleConsumer, wait_ms: int = 20_000) -> asyncio.Task[list[bytes]]:
+    """Have a consumer ask; its question waits at the broker."""
+
+    async def receive() -> list[bytes]:
+        found = await consumer.receive(invisible_ms=LONG_MS, wait_ms=wait_ms)
+        return [bytes(each.body) for each in found]
+
+    before = await waiting(consumer)
+    task = asyncio.create_task(receive())
+    async with asyncio.timeout(PATIENCE_S):
+        while await waiting(consumer) == before:  # a question to the broker, each time
+            pass
+    return task
+
+
+async def waiting(consumer: SimpleConsumer) -> int:
+    """How many questions of a group wait at its broker."""
+    route = await consumer.session.routes.get("orders")
+    asked = PollingInfo(consumer_group=consumer.group, topic="orders", queue_id=-1)
+    async with Caller() as caller:
+        reply = await caller.call(route.brokers[0].addresses[0], asked)
+    return reply.polling_num
+
+
+async def test_a_message_is_not_hidden_for_one_who_was_cancelled(tmp_path: Path) -> None:
+    async with asking(tmp_path) as (session, one, other):
+        left = await waits(one)
+        left.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await left
+        taken = await waits(other)
+        async with Producer(session) as producer:
+            await producer.send("orders", b"for whoever waits")
+        async with asyncio.timeout(PATIENCE_S):
+            assert await taken == [b"for whoever waits"]
+
+
+async def test_a_message_is_not_hidden_for_one_who_left(tmp_path: Path) -> None:
+    async with asking(tmp_path) as (session, one, other):
+        left = await waits(one)
+        await one.close()
+        with pytest.raises(SessionClosed):
+            await left
+        assert await waiting(other) == 0
+        taken = await waits(other)
+        async with Producer(session) as producer:
+            await producer.send("orders", b"for who is there")
+        async with asyncio.timeout(PATIENCE_S):
+            assert await taken == [b"for who is there"]

@@ -17,6 +17,8 @@ from __future__ import annotations
 from typing import Final
 
 from rocketpipe.broker.delivery.delay import DelayLevels
+from rocketpipe.broker.delivery.filtering import EVERYTHING, Choice, Expression
+from rocketpipe.broker.delivery.sieve import Sieve
 from rocketpipe.broker.intake.room import Room
 from rocketpipe.broker.intake.topic_provider import TopicProvider
 from rocketpipe.broker.stats import Stats
@@ -26,6 +28,7 @@ from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError, RequestRejected, StoreError
 from rocketpipe.model import properties
 from rocketpipe.model.group import DELAYS_MS, GroupSettings, RetryPolicy, RetryPolicyType
+from rocketpipe.model.ids import RetryKind
 from rocketpipe.model.names import (
     HALF_OP_TOPIC,
     HALF_TOPIC,
@@ -216,3 +219,22 @@ def _copy(message: RecordView, topic: str, queue_id: int, changes: dict[str, str
 def _origin(message: RecordView) -> str:
     """The topic that a message was sent to at first."""
     return message.properties.get(properties.RETRY_TOPIC) or message.topic
+
+
+def of_group(group: str, topic: str, sieve: Sieve) -> Choice:
+    """What of a retry topic is a group's own.
+
+    Names of the first form can be those of several groups, with a topic each, and that of what a
+    group sends back. Messages without a mark were stored before there were marks.
+    """
+    if RetryKind.of(topic) is not RetryKind.RETRY_V1:
+        return EVERYTHING
+
+    def accepts(raw: bytes) -> bool:
+        given = properties.decode_bytes(raw)
+        origin = given.get(properties.ORIGIN_GROUP)
+        if origin is not None:
+            return origin == group
+        return properties.FIRST_POP_TIME in given or properties.RETRY_TOPIC not in given
+
+    return Choice(EVERYTHING.matches, Expression(accepts, 1, sieve))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Final
 
 from rocketpipe.broker.tables.consumer_group import (
@@ -32,6 +32,8 @@ class ClientTable:
         self._producers: dict[str, dict[Hashable, Member]] = {}
         #: Grows with every change of a member, a model or a subscription.
         self.changes = 0
+        #: Told of the group and the connection of each consumer that says that it leaves.
+        self.on_left: list[Callable[[str, Hashable], None]] = []
         self._consumes: dict[Hashable, set[str]] = {}
         self._produces: dict[Hashable, set[str]] = {}
 
@@ -69,6 +71,8 @@ class ClientTable:
             del self._groups[group]
         _drop(self._consumes, connection, group)
         self.changes += 1
+        for told in self.on_left:
+            told(group, connection)
         return True
 
     def fingerprint(self, group: str, client: Client) -> int | None:

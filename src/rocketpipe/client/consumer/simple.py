@@ -9,6 +9,9 @@
 A message that was received is hidden from everybody else in the group for a while. Who does not
 acknowledge it in time has it come again, to whoever asks next. However many consumers a group has,
 they share the work: nobody owns a queue.
+
+Who is cancelled while it receives, or is closed meanwhile, has received nothing: a broker may be
+about to answer, and what it gives then is given back at once.
 """
 
 from __future__ import annotations
@@ -52,6 +55,8 @@ MAX_WAIT_MS: Final = 600_000
 RECEIVED: Final = 16
 #: How often topics are looked for while none is there.
 MISSING_MS: Final = 1000
+#: How long the end waits for answers. Our brokers answer who leaves; RocketMQ's go on waiting.
+LEAVE_S: Final = 0.5
 
 
 class SimpleConsumer(Lifetime):
@@ -87,6 +92,9 @@ class SimpleConsumer(Lifetime):
         self._popper = Popper(self._session, group, self._start, ordered=ordered)
         self._running: AsyncExitStack | None = None
         self._turn = 0
+        #: Pops under way, and what is done with those that nobody waits for any more.
+        self._pops: set[asyncio.Task[list[PoppedMessage]]] = set()
+        self._returns: set[asyncio.Task[None]] = set()
 
     # Its life
 
@@ -107,6 +115,7 @@ class SimpleConsumer(Lifetime):
         stack = AsyncExitStack()
         try:
             session = await stack.enter_async_context(self._session)
+            stack.push_async_callback(self._settle)
             session.join(self)
             stack.push_async_callback(session.leave, self)
         except BaseException:
@@ -121,7 +130,10 @@ class SimpleConsumer(Lifetime):
         await self.close()
 
     async def close(self) -> None:
-        """Leave the group; what was received and not acknowledged comes again in its time."""
+        """Leave the group; what was received and not acknowledged comes again in its time.
+
+        Who still waits for a ``receive`` gets SessionClosed.
+        """
         if self._session.is_of_parent:
             return
         stack, self._running = self._running, None
@@ -178,6 +190,7 @@ class SimpleConsumer(Lifetime):
                 range.
             ConnectionLost, CallTimeout: If no broker could be reached.
             RequestRejected: If one refuses.
+            SessionClosed: If the consumer is not open, or is closed meanwhile.
         """
         _check("max_messages", max_messages, 1, MAX_COUNT)
         _check("invisible_ms", invisible_ms, 1, MAX_INVISIBLE_MS)
@@ -197,6 +210,7 @@ class SimpleConsumer(Lifetime):
         clock = self._session.clock
         until_ms = clock.monotonic_ms() + wait_ms
         while True:
+            self._check_open()
             sources = await self._sources(topics)
             alone = len(sources) == 1
             left_ms = max(0, until_ms - clock.monotonic_ms())
@@ -279,26 +293,76 @@ class SimpleConsumer(Lifetime):
             wanted = self._wanted.get(source.topic)
             if wanted is None:
                 continue
-            try:
-                found += await self._popper.pop(
+            if found and source.broker_name != found[-1].queue.broker_name:
+                continue  # what there is does not wait for another broker, which may be away
+            asking = asyncio.create_task(
+                self._popper.pop(
                     source,
                     wanted,
                     count=count - len(found),
                     invisible_ms=invisible_ms,
                     wait_ms=wait_ms,
                 )
+            )
+            self._pops.add(asking)
+            asking.add_done_callback(self._pops.discard)
+            try:
+                found += await asyncio.shield(asking)
                 answered = True
+            except asyncio.CancelledError:
+                if asking.cancelled():  # with the consumer, whoever waits for it
+                    self._check_open()
+                self._return(found, asking)
+                raise
             except RocketPipeError as error:
                 failure = failure or error
-                if error.stale_route or error.retryable:
-                    continue
-                if not found:
+                if found:
+                    break
+                if not (error.stale_route or error.retryable):
                     raise
+            if self._running is None:
+                self._return(found)
+                self._check_open()
             if len(found) >= count:
                 break
         if failure is not None and not answered:
             raise failure
         return found
+
+    def _return(
+        self, found: list[PoppedMessage], asking: asyncio.Task[list[PoppedMessage]] | None = None
+    ) -> None:
+        """Have what nobody waits for any more come again at once, also what is yet to be given."""
+        returning = asyncio.create_task(self._give_back(found, asking))
+        self._returns.add(returning)
+        returning.add_done_callback(self._returns.discard)
+
+    async def _give_back(
+        self, found: list[PoppedMessage], asking: asyncio.Task[list[PoppedMessage]] | None
+    ) -> None:
+        try:
+            messages = found if asking is None else found + await asking
+        except RocketPipeError as error:
+            log.debug("left alone before it failed group=%s reason=%s", self.group, error)
+            messages = found
+        for message in messages:
+            try:
+                await self._popper.hide(message, 0)
+            except RocketPipeError as error:
+                log.info("not given back, it comes again later reason=%s", error)
+
+    async def _settle(self) -> None:
+        """Wait for the answers to what was asked before it left, and give back what they bring."""
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                while left := self._pops | self._returns:
+                    await asyncio.wait(left)
+        except TimeoutError:
+            log.debug("left before it was answered group=%s", self.group)
+        ending = self._pops | self._returns
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
 
     async def _wait(self, sources: Sequence[Source], wait_ms: int) -> None:
         """Wait until one of several has something; who cannot be asked is left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,32 @@ async def test_a_queue_that_fails_does_not_keep_back_what_another_gave(
         await parts.pop()
     monkeypatch.undo()
     assert bodies(first + await parts.pop()) == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("ordered", [False, True], ids=["any order", "in order"])
+@pytest.mark.parametrize("stored", [False, True], ids=["before it is noted", "after it is noted"])
+async def test_what_a_pop_took_whose_asker_went_away_comes_again_at_once(
+    parts: PopParts, monkeypatch: pytest.MonkeyPatch, *, ordered: bool, stored: bool
+) -> None:
+    await parts.send(b"0")
+    take, reached, forever = parts.intake.take, asyncio.Event(), asyncio.Event()
+
+    async def stuck(*given: Any, **more: Any) -> Any:
+        if stored:
+            await take(*given, **more)
+        reached.set()
+        await forever.wait()
+
+    monkeypatch.setattr(parts.intake, "take", stuck)
+    asking = asyncio.create_task(parts.pop(queue_id=0, ordered=ordered))
+    await reached.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    monkeypatch.undo()
+    await parts.pass_time(1)
+    await parts.pass_time(1)
+    assert bodies(await parts.pop(ordered=ordered)) == [b"0"]
 
 
 @pytest.mark.parametrize("step_ms", [-HOUR_MS, HOUR_MS])

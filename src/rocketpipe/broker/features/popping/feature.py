@@ -15,6 +15,7 @@ from rocketpipe.broker.features.popping.pop import PopRules, Pops
 from rocketpipe.broker.features.popping.revive import Revivals
 from rocketpipe.broker.features.popping.revive_log import ReviveLog
 from rocketpipe.broker.features.popping.waiting_pops import WaitingPops
+from rocketpipe.broker.tables.clients import ClientTable
 from rocketpipe.broker.tables.order import OrderTable
 from rocketpipe.model.names import revive_topic
 
@@ -40,6 +41,7 @@ def popping(core: Core) -> Feature:
     revive_log.recover()
     waiting = WaitingPops(clock, limit=config.max_waiting_pops)
 
+    core.connected.on_left.append(waiting.dismiss)
     core.arrivals.listen(
         lambda topic, queue_id, offset, *_: revive_log.arrived(topic, queue_id, offset),
         topic=revive_topic(config.cluster),
@@ -105,9 +107,15 @@ def popping(core: Core) -> Feature:
         unfinished={"unfinishedPops": revive_log.flights.__len__},
         in_flight=revive_log.flights.by_topic,
         families=partial(measures.families, revive_log, core.stats.counts),
-        on_close=waiting.wake_all,
+        on_close=partial(_close, waiting, core.connected),
         lane=AckLane(ack_handlers, acks),
     )
+
+
+def _close(waiting: WaitingPops, connected: ClientTable) -> None:
+    if waiting.dismiss in connected.on_left:  # a broker that was killed closes what is closed
+        connected.on_left.remove(waiting.dismiss)
+    waiting.wake_all()
 
 
 def _assignments(core: Core) -> AssignmentHandlers:

@@ -105,6 +105,8 @@ class PopHandlers:
         looks = 0
         while True:
             popped = await self._pops.pop(ask)
+            if popped.count and not call.peer.is_open:
+                self._pops.put_back(ask, popped)  # nobody is there to be given it
             if popped.count:
                 if popped.rest > 0:
                     self._waiting.wake(*line)
@@ -124,11 +126,13 @@ class PopHandlers:
             if self._waiting.is_full(*line):
                 return _reply(ResponseCode.POLLING_FULL, popped, request)
             call.waited = True
-            found = await self._waiting.wait(*line, until_ms, ask.choice)
-            await call.peer.drained()  # others of its waits were answered meanwhile
+            found = await self._waiting.wait(*line, until_ms, ask.choice, call.peer)
+            if found is None:
+                return _reply(ResponseCode.POLLING_TIMEOUT, popped, request)
             try:
+                await call.peer.drained()  # others of its waits were answered meanwhile
                 call.check_again(request)
-            except RequestRejected:
+            except (RequestRejected, asyncio.CancelledError):
                 self._waiting.wake(*line)  # what came is not for this one: the next, then
                 raise
             if found:
@@ -192,7 +196,7 @@ class PopHandlers:
             if self._waiting.is_full(*line):
                 return NotificationReply(has_msg=False, polling_full=True)
             call.waited = True
-            if not await self._waiting.wait(*line, until_ms):
+            if not await self._waiting.wait(*line, until_ms, asker=call.peer):
                 return NotificationReply(has_msg=self._pops.has_some(ask))
         # It took nothing: a pop that waits for the same is to have a look as well.
         self._waiting.wake(*line)

@@ -238,7 +238,7 @@ class InFlight:
                 yield key, flight
 
     def put_off(self, key: Key, until_ms: int) -> None:
-        """Have a flight fall due later, as it could not be dealt with."""
+        """Have a flight fall due at another time."""
         flight = self._flights.get(key)
         if flight is not None:
             flight.due_ms = until_ms

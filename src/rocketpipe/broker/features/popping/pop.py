@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from rocketpipe.broker.delivery.filtering import EVERYTHING, Choice, Expression
+from rocketpipe.broker.delivery.filtering import EVERYTHING, Choice
+from rocketpipe.broker.delivery.retry import of_group
 from rocketpipe.broker.delivery.sieve import Sieve
 from rocketpipe.broker.features.popping.check_points import MAX_MESSAGES, check_point
 from rocketpipe.broker.features.popping.revive_log import ReviveLog
@@ -155,6 +156,8 @@ class Pops:
     async def pop(self, ask: PopAsk) -> Popped:
         """Take what is there, nothing if nothing is.
 
+        Who is cancelled has taken nothing: it comes again at once.
+
         Raises:
             RequestRejected: Too much is in flight, or the store takes nothing now.
         """
@@ -171,6 +174,14 @@ class Pops:
         turn = self._chance.randrange(100)
         queue_id = ORDER_REVIVE_QUEUE if ask.ordered else self._revive_log.next_queue()
         popped = Popped(self._clock.now_ms(), queue_id)
+        try:
+            await self._take(ask, popped, turn)
+        except asyncio.CancelledError:
+            self.put_back(ask, popped)
+            raise
+        return popped
+
+    async def _take(self, ask: PopAsk, popped: Popped, turn: int) -> None:
         retry_first = turn < self.rules.retry_first
         if retry_first and not ask.ordered:
             await self._from_retries(ask, popped, turn)
@@ -182,7 +193,18 @@ class Pops:
                 await self._keep()
             except StoreError as error:
                 log.warning("where a group begins could not be saved, is tried again: %s", error)
-        return popped
+
+    def put_back(self, ask: PopAsk, popped: Popped) -> None:
+        """Have all that a pop took come again at once: nobody was given it."""
+        now_ms = self._clock.now_ms()
+        for at, offsets in popped.taken.items():
+            place = (RetryKind(at.retry).topic(ask.topic.name, ask.group), ask.group, at.queue_id)
+            if ask.ordered:
+                for offset in offsets:
+                    self._orders.hide(*place, offset, popped.pop_ms, now_ms)
+            else:
+                key = (*place, popped.starts[at], popped.pop_ms)
+                self._revive_log.flights.put_off(key, now_ms)
 
     async def _from_retries(self, ask: PopAsk, popped: Popped, turn: int) -> None:
         # What the form that is not written now has left is looked at too, first every other time.
@@ -224,7 +246,7 @@ class Pops:
         if room <= 0 or popped.size >= MAX_POP_BYTES:
             popped.rest += max(0, self._store.max_offset(topic, queue_id) - start)
             return
-        choice = _of_group(ask.group, topic, self._sieve) if is_retry_topic(topic) else ask.choice
+        choice = of_group(ask.group, topic, self._sieve) if is_retry_topic(topic) else ask.choice
         for _ in range(_MAX_SCANS):
             found, wanted = await self._read(topic, queue_id, start, room, choice)
             if wanted.offsets:
@@ -324,7 +346,7 @@ class Pops:
             )
             try:
                 await self._revive_log.ordered(point, start, wait=False)
-            except RequestRejected:
+            except (RequestRejected, asyncio.CancelledError):
                 self._orders.put_back(topic, ask.group, queue_id, before)
                 raise
             popped.order_counts.update(_order_counts(at, pop))
@@ -411,25 +433,6 @@ class Pops:
 
 
 _RETRIES: Final = (RetryKind.RETRY_V1, RetryKind.RETRY_V2)
-
-
-def _of_group(group: str, topic: str, sieve: Sieve) -> Choice:
-    """What of a retry topic is a group's own.
-
-    Names of the first form can be those of several groups, with a topic each, and that of what a
-    group sends back. Messages without a mark were stored before there were marks.
-    """
-    if RetryKind.of(topic) is not RetryKind.RETRY_V1:
-        return EVERYTHING
-
-    def accepts(raw: bytes) -> bool:
-        given = properties.decode_bytes(raw)
-        origin = given.get(properties.ORIGIN_GROUP)
-        if origin is not None:
-            return origin == group
-        return properties.FIRST_POP_TIME in given or properties.RETRY_TOPIC not in given
-
-    return Choice(EVERYTHING.matches, Expression(accepts, 1, sieve))
 
 
 def _order_counts(at: PoppedQueue, pop: OrderedPop) -> dict[PoppedQueue | PoppedMessage, int]:

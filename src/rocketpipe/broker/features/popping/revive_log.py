@@ -145,10 +145,10 @@ class ReviveLog:
         if self._store.positions.dispatched < doubt.end:
             return
         self._read_on(doubt.queue_id, None)
-        is_there = self.flights.get(doubt.key) is not None
-        if is_there and self.places.next(*place) == doubt.start:  # or an operator moved it
+        if self.flights.get(doubt.key) and self.places.next(*place) == doubt.start:  # not moved
             self.places.advance(*place, doubt.next_offset, doubt.end)
             self._note(doubt.queue_id, doubt.end)
+        self.flights.put_off(doubt.key, self._clock.now_ms())  # nobody was given it
         del self._doubts[place]
 
     async def ordered(self, point: CheckPoint, next_offset: QueueOffset, *, wait: bool) -> None:

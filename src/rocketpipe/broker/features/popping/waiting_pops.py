@@ -35,13 +35,16 @@ _SLACK: Final = 1000
 
 
 class _Waiting:
-    __slots__ = ("choice", "due_ms", "woken")
+    __slots__ = ("asker", "choice", "due_ms", "woken")
 
-    def __init__(self, choice: Choice, due_ms: int, woken: asyncio.Future[bool]) -> None:
+    def __init__(
+        self, choice: Choice, due_ms: int, woken: asyncio.Future[bool | None], asker: object
+    ) -> None:
         self.choice = choice
         self.due_ms = due_ms
-        #: True when there may be something, False when the time is up.
+        #: True when there may be something, False when the time is up, None when its asker left.
         self.woken = woken
+        self.asker = asker
 
 
 class WaitingPops:
@@ -77,16 +80,22 @@ class WaitingPops:
         return self._count >= self._limit or alike >= self._max_alike
 
     async def wait(
-        self, topic: str, group: str, queue_id: int, until_ms: int, choice: Choice = EVERYTHING
-    ) -> bool:
+        self,
+        topic: str,
+        group: str,
+        queue_id: int,
+        until_ms: int,
+        choice: Choice = EVERYTHING,
+        asker: object = None,
+    ) -> bool | None:
         """Return True when it is worth another look, False at ``until_ms`` of the monotonic clock.
 
-        The caller has seen that this is not full.
+        None says that ``asker`` has left the group. The caller has seen that this is not full.
         """
         if self._closing or until_ms <= self._clock.monotonic_ms():
             return False
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(choice, until_ms, loop.create_future())
+        waiting = _Waiting(choice, until_ms, loop.create_future(), asker)
         line = (topic, group, queue_id)
         self._join(line, waiting)
         try:
@@ -160,7 +169,14 @@ class WaitingPops:
             if here:
                 self._wake(line, next(iter(here)), found=True)
 
-    def _wake(self, line: Line, waiting: _Waiting, *, found: bool) -> None:
+    def dismiss(self, group: str, asker: object) -> None:
+        """Have nobody wait any longer for one who has left a group."""
+        for line, here in list(self._lines.items()):
+            if line[1] == group:
+                for waiting in [each for each in here if each.asker is asker]:
+                    self._wake(line, waiting, found=None)
+
+    def _wake(self, line: Line, waiting: _Waiting, *, found: bool | None) -> None:
         self._leave(line, waiting)
         if not waiting.woken.done():
             waiting.woken.set_result(found)
