@@ -109,7 +109,9 @@ class Receiving:
         return PopMessage(
             consumer_group=group.name,
             topic=topic,
-            queue_id=queue.id,
+            # Of all that its broker has, as at RocketMQ's proxy: clients go round the queues of a
+            # route, and would wait at one while messages lie in another.
+            queue_id=ANY_QUEUE,
             max_msg_nums=min(request.batch_size, self._config.max_batch),
             invisible_time=self._invisible_ms(request),
             poll_time=self._polling_ms(request, call),

@@ -195,6 +195,12 @@ async def test_who_resets_as_fast_as_it_asks_is_sent_away_and_others_are_served(
         assert await channel.unary_unary(ECHO)(b"a") == b"a"
 
 
+async def test_who_goes_on_sending_while_it_is_sent_away_reads_why() -> None:
+    async with raw() as (_port, client):
+        client.writer.write(frame(frames.SETTINGS, 0, 1, b"") + bytes(2 << 20))
+        assert await client.goodbye() == ErrorCode.PROTOCOL
+
+
 async def test_who_floods_a_stream_of_both_sides_is_read_as_fast_as_it_is_served() -> None:
     async with raw() as (port, client):
         client.begin(1, CHAT)

@@ -83,7 +83,7 @@ class Peer(asyncio.Protocol):
             except Http2Fault as fault:
                 self._calls.connection.leave(fault.code, str(fault))
                 self._front.refused(self.address, "http2", str(fault))
-                self._leave()
+                self._dismiss()
 
     # A client that sends no more has left, whatever it waits for: HTTP/2 knows no half of one.
 
@@ -151,7 +151,7 @@ class Peer(asyncio.Protocol):
             self._front.refused(self.address, found.word, found.reason)
             if found.answer:
                 self._client.write(found.answer)
-            self._leave()
+            self._dismiss()
         elif len(self._first) >= len(PREFACE):
             self._no_timer()
             rest, self._first = self._first[len(PREFACE) :], b""
@@ -194,6 +194,18 @@ class Peer(asyncio.Protocol):
         self._end()
         if self._client.get_write_buffer_size():
             self._timer = self._loop.call_later(self._front.stalled_s, self._client.abort)
+
+    def _dismiss(self) -> None:
+        """End one that does wrong when it has had time to read why.
+
+        What it goes on sending is thrown away meanwhile: a socket that is closed with bytes unread
+        takes our last words back.
+        """
+        self._flush()
+        self._end()
+        if self._client.can_write_eof():
+            self._client.write_eof()
+        self._loop.call_later(_GOODBYE_S, self.abort)
 
     def _within(self, seconds: float, word: str, reason: str) -> None:
         """Have the client do what is waited for in time."""

@@ -331,8 +331,8 @@ class Connection:
         self._receiver.gone(stream, "the client gave it up")
 
     def _settings(self, flags: int, number: int, payload: bytes) -> None:
-        if number or len(payload) % 6 or (flags & ACK and payload):
-            raise Http2Fault(ErrorCode.FRAME_SIZE, "settings of another length")
+        is_whole = not (payload if flags & ACK else len(payload) % 6)
+        frames.check_of_connection("settings", number, is_whole)
         if flags & ACK:
             return
         self._idle.count_measuring("settings")
@@ -355,8 +355,7 @@ class Connection:
                 raise Http2Fault(ErrorCode.FLOW_CONTROL, "a window that is too large")
 
     def _ping(self, flags: int, number: int, payload: bytes) -> None:
-        if number or len(payload) != 8:
-            raise Http2Fault(ErrorCode.FRAME_SIZE, "a ping of another length")
+        frames.check_of_connection("a ping", number, len(payload) == 8)
         if flags & ACK:
             self._receiver.ponged()
             return

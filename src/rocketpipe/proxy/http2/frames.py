@@ -93,6 +93,14 @@ def goaway(last: int, code: ErrorCode, text: str = "") -> bytes:
     return frame(GOAWAY, 0, 0, NUMBER.pack(last) + NUMBER.pack(code) + text.encode()[:256])
 
 
+def check_of_connection(what: str, number: int, is_whole: bool) -> None:
+    """Raise Http2Fault if a frame of the connection itself is on a stream, or of a wrong length."""
+    if number:
+        raise Http2Fault(ErrorCode.PROTOCOL, f"{what} on stream {number}")
+    if not is_whole:
+        raise Http2Fault(ErrorCode.FRAME_SIZE, f"{what} of another length")
+
+
 def unpadded(payload: bytes) -> bytes:
     """What is between the length of the padding and the padding.
 
