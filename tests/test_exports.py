@@ -68,7 +68,7 @@ def test_every_name_is_there_and_comes_from_where_it_lives() -> None:
             assert getattr(module, name) is not None
             assert name in dir(module)
     assert rocketpipe.Producer.__module__ == "rocketpipe.client.producer.producer"
-    for path in ("rocketpipe", "rocketpipe.pipeline", "rocketpipe.tables"):
+    for path in ("rocketpipe", "rocketpipe.blocking", "rocketpipe.pipeline", "rocketpipe.tables"):
         with pytest.raises(AttributeError, match="Consumer"):
             _ = import_module(path).Consumer
 

@@ -38,6 +38,8 @@ TWINS: Final = (
     "rocketpipe.broker.fast_path._asks",
     "rocketpipe.broker.fast_path._turn",
     "rocketpipe.tables._digests",
+    "rocketpipe.pipeline.columns._flat_json",
+    "rocketpipe.pipeline.log._sweep",
 )
 SWITCH: Final = "ROCKETPIPE_PURE"
 
@@ -88,10 +90,13 @@ def digest(package: Path, source: Path) -> str | None:
     """
     if not source.exists():
         return None
-    total = 0
-    for part in (source, *sorted(package.glob("**/_*.pxd"))):
-        total = crc32(part.read_bytes(), total)
-    return f"{total:08x}"
+    return f"{crc32(included(package), crc32(source.read_bytes())):08x}"
+
+
+@cache
+def included(package: Path) -> bytes:
+    """What any twin may include."""
+    return b"".join(part.read_bytes() for part in sorted(package.glob("**/_*.pxd")))
 
 
 def states(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

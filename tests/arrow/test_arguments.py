@@ -86,6 +86,11 @@ def test_who_reads_is_told_as_to_every_client(monkeypatch: pytest.MonkeyPatch) -
         ({"start": "noon"}, "'start' is 'noon': give milliseconds"),
         ({"start": "200", "end": "100"}, "'end' is not behind 'start'"),
         ({"tags": []}, "'tags' names nothing"),
+        ({"tags": 5}, "'tags' is 5: give a text"),
+        (
+            {"on_bad_message": "quarantine"},
+            r"on_bad_message=quarantine needs quarantine=\"<[a-z]+>\"$",
+        ),
         ({"tags": "a || "}, "'tags' names nothing"),
         ({"topic": 7}, "'topic' is 7: give a text"),
         ({"topic": "a b"}, "'topic' is wrong"),

@@ -339,13 +339,14 @@ def test_what_a_scan_showed_is_there_after_the_broker_was_killed(
             admin.topics.create("orders", queues=2)
         with Producer(running.name_server) as producer:
             producer.send("orders", b"0")
-            while len(seen) < 5:
-                for _ in range(200):
+            while len(seen) < 3:
+                for _ in range(60):
                     sent += 1
                     producer.send("orders", b"%d" % sent)
                 shown = look(scan("orders", log=tmp_path / "store"))
                 assert {int(body) for *_, body in shown} <= set(range(sent + 1))
-                seen.append(shown)
+                if len({broker for broker, *_ in shown}) == 2:  # what is confirmed grows by and by
+                    seen.append(shown)
         through = scan("orders", name_servers=running.name_server, batch_rows=10)
         assert through.count() == sent + 1
         assert len(look(through)) == sent + 1
@@ -387,11 +388,11 @@ print(rows, found.count(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - 
 
 
 def test_a_longer_topic_takes_no_more_memory(tmp_path: Path) -> None:
-    """Of 200 MB that are read one after the other, a small part is held at a time."""
+    """Of 120 MB that are read one after the other, a small part is held at a time."""
     config = StoreConfig.embedded(tmp_path / "long", segment_bytes=1 << 26)
     store = MessageStore.open(config, disk=Disk(), clock=SystemClock(), store_host=HOST)
     body = bytes(1 << 20)
-    for number in range(200):
+    for number in range(120):
         store.append([[put(body, topic="orders", queue_id=number % 2)]])
     store.dispatch()
     store.close()
@@ -402,8 +403,8 @@ def test_a_longer_topic_takes_no_more_memory(tmp_path: Path) -> None:
         check=True,
     )
     rows, counted, growth_kib = map(int, done.stdout.split())
-    assert rows == counted == 200
-    assert growth_kib < 64 << 10
+    assert rows == counted == 120
+    assert growth_kib < 48 << 10
 
 
 def test_every_column_of_a_message_is_there_with_its_type(closed_store: Path) -> None:
@@ -415,3 +416,17 @@ def test_every_column_of_a_message_is_there_with_its_type(closed_store: Path) ->
         {"keys": ["k9"], "queue_id": 1},
     ]
     assert only.count() == 2
+
+
+def test_an_error_is_told_whichever_fields_are_asked_for(closed_store: Path) -> None:
+    """Every body has a number, which is no truth."""
+    found = scan("plain", log=closed_store, decode="json", schema="n BOOLEAN, m INT")
+    told = {"n: 7 does not fit"}
+    assert told <= set(found.to_table(columns=["decode_error"])["decode_error"].to_pylist())
+    assert told <= set(
+        found.to_reader(["m", "decode_error"]).read_all()["decode_error"].to_pylist()
+    )
+    assert found.to_reader(["decode_error", "m"]).schema.names == ["decode_error", "m"]
+    counted = duckdb.sql("SELECT count(*) FROM found WHERE decode_error IS NOT NULL").fetchall()
+    assert counted == [(120,)]
+    assert found.lazy().select(pl.col("decode_error").count()).collect().item() == 120

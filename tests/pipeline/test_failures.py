@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
 
-from rocketpipe.pipeline.failures import first_words, lacking
+from rocketpipe.pipeline.failures import JVM_DIED, first_words, lacking, spark_errors
+
+
+def test_what_pyspark_does_not_put_into_words_is_sparks_too() -> None:
+    assert issubclass(PySparkException, spark_errors())
+    assert issubclass(Py4JJavaError, spark_errors())
+    assert not issubclass(OSError, spark_errors())
+    assert first_words(str(Py4JNetworkError("Answer from Java side is empty"))) == JVM_DIED
+    assert first_words("An error occurred while calling o73.isActive") == JVM_DIED
+    assert first_words("An error occurred while calling o7.x.\n: a.Error: no\n\tat b") != JVM_DIED
 
 
 def test_our_own_words_go_before_sparks() -> None:

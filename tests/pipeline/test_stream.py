@@ -192,14 +192,25 @@ def test_a_new_queue_and_a_new_topic_are_read_from_their_earliest_message() -> N
     places = FakePlaces({"orders-1/a/0": (0, 5)})
     made = reader(places, subscribePattern="orders-.*", startingOffsets="latest")
     start = made.initialOffset()
-    places.held |= {queue("orders-1/a/1"): (3, 6), queue("orders-2/b/0"): (0, 2)}
+    places.held |= {queue("orders-1/a/1"): (0, 6), queue("orders-2/b/0"): (7, 9)}
     places.held[queue("other/a/0")] = (0, 9)
     end = made.latestOffset(start, ReadAllAvailable())
-    assert topics(end) == {"orders-1/a/0": 5, "orders-1/a/1": 6, "orders-2/b/0": 2}
+    assert topics(end) == {"orders-1/a/0": 5, "orders-1/a/1": 6, "orders-2/b/0": 9}
     places.held[queue("orders-1/a/1")] = (5, 7)  # what ages out later does not move the batch
     assert read_by(made, start, end) == Counter(
-        {("orders-1", 1, at): 1 for at in (3, 4, 5)} | {("orders-2", 0, at): 1 for at in (0, 1)}
+        {("orders-1", 1, at): 1 for at in range(6)} | {("orders-2", 0, at): 1 for at in (7, 8)}
     )
+
+
+def test_a_queue_that_came_and_lost_its_first_messages_unseen_is_a_gap() -> None:
+    places = FakePlaces({"orders/a/0": (0, 5)})
+    start = reader(places).latestOffset(reader(places).initialOffset(), ReadAllAvailable())
+    places.held[queue("orders/a/1")] = (3, 6)
+    with pytest.raises(MessagesGone, match=r"queue 1 .* has no messages 0 to 2 any more"):
+        reader(places).latestOffset(start, ReadAllAvailable())
+    made = reader(places, onGap="skip")
+    end = made.latestOffset(start, ReadAllAvailable())
+    assert read_by(made, start, end) == Counter(("orders", 1, at) for at in range(3, 6))
 
 
 def test_a_pattern_that_fits_nothing_waits(caplog: pytest.LogCaptureFixture) -> None:
@@ -224,6 +235,23 @@ def test_a_lost_broker_keeps_its_place_and_is_read_when_it_is_back() -> None:
     third = made.latestOffset(second, ReadAllAvailable())
     assert topics(third) == {"orders/a/0": 7, "orders/b/0": 7}
     assert made.latestOffset(third, ReadAllAvailable()) == third
+
+
+def test_what_cannot_be_read_for_now_is_in_the_progress() -> None:
+    places = FakePlaces({"orders/a/0": (0, 5), "orders/a/1": (0, 5), "orders/b/0": (0, 5)})
+    made = reader(places)
+    start = made.latestOffset(made.initialOffset(), ReadAllAvailable())
+    places.grow("orders/a/1", 3)
+    places.silent.add("b")
+    places.hidden.add(queue("orders/a/1"))
+    assert made.latestOffset(start, ReadAllAvailable()) == start
+    away, hidden = (made.reportLatestOffset() or {})["held_up"]
+    assert away == "broker 'b' does not answer: its queues wait for it"
+    assert "queue 1 of broker 'a' cannot be read any more, and 3 of its messages" in hidden
+    places.silent.clear()
+    places.hidden.clear()
+    assert topics(made.latestOffset(start, ReadAllAvailable()))["orders/a/1"] == 8
+    assert "held_up" not in (made.reportLatestOffset() or {})
 
 
 def test_a_broker_that_is_away_at_the_very_start_is_an_error() -> None:

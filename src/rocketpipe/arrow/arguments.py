@@ -57,6 +57,15 @@ _CALLED: Final = {
 }
 _OPTION_OF: Final = {name: option for option, name in _CALLED.items() if name not in "start end"}
 _TO_ADD: Final = re.compile(r'\.option\("(\w+)", ("[^"]*")\)')
+_NAMED: Final = re.compile(r"\b([a-z]+[A-Z]\w*)=")
+#: What only Spark's users can do.
+_OF_SPARK: Final = (
+    " before Spark starts",
+    ", or use readStream",
+    ", or .schema(…)",
+    ", or subscribePattern or assign",
+    ", on a disk that all executors see under this name",
+)
 _QUOTED: Final = re.compile(r"'([a-z]+[A-Z]\w*|path|subscribe)'")
 
 
@@ -133,8 +142,11 @@ def _tags(tags: Some | None) -> frozenset[str] | None:
     """Those that are wanted, as a list or as RocketMQ writes it: ``a || b``."""
     if tags is None or tags == EVERYTHING:
         return None
-    names = tags.split("||") if isinstance(tags, str) else tags
-    found = frozenset(name.strip() for name in names)
+    try:
+        names = tags.split("||") if isinstance(tags, str) else tags
+        found = frozenset(name.strip() for name in names)
+    except (TypeError, AttributeError):
+        raise OptionError("tags", f"is {tags!r}: give a text, or several of them") from None
     if not found or "" in found:
         raise OptionError("tags", "names nothing: give one, or several as a list or 'a || b'")
     return found
@@ -176,6 +188,7 @@ def in_python() -> Iterator[None]:
     except OptionError as error:
         reason = _TO_ADD.sub(lambda found: f"{_snake(found[1])}={found[2]}", error.reason)
         reason = _QUOTED.sub(lambda found: f"'{_snake(found[1])}'", reason)
-        for of_spark in (" before Spark starts", ", or use readStream", ", or .schema(…)"):
+        reason = _NAMED.sub(lambda found: f"{_snake(found[1])}=", reason)
+        for of_spark in _OF_SPARK:
             reason = reason.replace(of_spark, "")
         raise OptionError(_snake(error.option), reason) from None

@@ -28,7 +28,8 @@ import pyarrow.dataset as ds
 from rocketpipe.arrow.arguments import Place, Request, Some, in_python, request
 from rocketpipe.arrow.conditions import columns_of, narrowed
 from rocketpipe.model.offsets import QueueOffset
-from rocketpipe.pipeline.columns.rows import SCHEMA, check_columns, schema_of
+from rocketpipe.pipeline.columns.rows import ERROR_COLUMN, SCHEMA, check_columns, schema_of
+from rocketpipe.pipeline.log.places import asks_places_only
 from rocketpipe.pipeline.log.reading import READ_BYTES
 from rocketpipe.pipeline.open_offsets import open_offsets
 from rocketpipe.pipeline.options.decoding import Decode
@@ -326,6 +327,18 @@ class TopicScan(ds.Dataset):  # type: ignore[misc]
     def _batches(
         self, target: pa.Schema, wanted: RowFilter, ranges: Sequence[QueueRange]
     ) -> Iterator[pa.RecordBatch]:
+        if ERROR_COLUMN not in target.names:
+            yield from self._read(target, wanted, ranges)
+            return
+        # It tells of every field, whichever of them are asked for.
+        others = [field for field in self._schema if field.name not in SCHEMA.names]
+        more = [field for field in others if field.name not in target.names]
+        for batch in self._read(pa.schema([*target, *more]), wanted, ranges):
+            yield batch.select(target.names)
+
+    def _read(
+        self, target: pa.Schema, wanted: RowFilter, ranges: Sequence[QueueRange]
+    ) -> Iterator[pa.RecordBatch]:
         options = self._asked.options
         if wanted.stored_ms is not None and ranges:
             with closing(open_offsets(options)) as places:
@@ -338,8 +351,10 @@ class TopicScan(ds.Dataset):  # type: ignore[misc]
                 part = ReadPartition(tuple(ranges), self._addresses)
                 yield from read_part(part, options, target, wanted)
             return
-        options = replace(options, batch_rows=self._turn_rows)
-        in_turns = abreast(ranges, self._turn_rows)
+        in_turns = iter(ranges)
+        if not asks_places_only(target, options, wanted):  # of the log nothing is read then
+            options = replace(options, batch_rows=self._turn_rows)
+            in_turns = abreast(ranges, self._turn_rows)
         while some := tuple(islice(in_turns, _AT_ONCE)):
             yield from read_part(ReadPartition(some, {}), options, target, wanted)
 

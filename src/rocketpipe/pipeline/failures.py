@@ -16,6 +16,7 @@ _INSTALL: Final = (
     "install rocketpipe with its extra spark for the Python of every node, or name another one "
     "with PYSPARK_PYTHON"
 )
+JVM_DIED: Final = "Spark's JVM has died: run it again, and it goes on where it was"
 #: What a failure says where nodes lack something, and what that means; the group is what.
 _LACKING: Final = {
     re.compile(r"ImportError: ([^\n]*install rocketpipe[^\n]*)"): "{0}",
@@ -26,11 +27,26 @@ _LACKING: Final = {
     re.compile(r"(?:ModuleNotFoundError: )?No module named '?([\w.]+)'?"): (
         f"a node of the cluster lacks the Python package {{0}}: {_INSTALL}"
     ),
+    re.compile(
+        r"(Answer from Java side is empty|Error while sending or receiving"
+        r"|\AAn error occurred while calling [\w.]+\Z)"  # and nothing of what it was
+    ): JVM_DIED,
     re.compile(r"PYTHON_VERSION_MISMATCH\]?\s*([^\n]*)"): (
         "the nodes of the cluster run another version of Python than this process: set "
         "PYSPARK_PYTHON to one of the same version"
     ),
 }
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """What a call to Spark raises if Spark fails: PySpark puts most of it into words, not all."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JError
+    except ImportError:  # a client of Spark Connect alone
+        return (PySparkException,)
+    return (PySparkException, Py4JError)
 
 
 def first_words(failure: str) -> str:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rocketpipe.pipeline.failures import spark_errors
 from rocketpipe.pipeline.java import ensure_java
 
 if TYPE_CHECKING:
@@ -227,7 +228,8 @@ def _driven(conf: SparkConf, scratch: Path) -> Iterator[SparkSession]:
         try:
             yield SparkSession.builder.getOrCreate()
         finally:
-            with suppress(OSError):  # a JVM that has died cannot be told; what ended it is raised
+            # A JVM that has died cannot be told; what ended it is raised.
+            with suppress(OSError, *spark_errors()):
                 context.stop()
     finally:
         if gateway is not None:

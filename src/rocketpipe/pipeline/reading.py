@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.columns.bad_messages import Unreadable, settle
 from rocketpipe.pipeline.columns.bodies import decoded_columns
@@ -25,6 +26,9 @@ from rocketpipe.pipeline.options.read import ReadOptions
 from rocketpipe.pipeline.planning.filters import RowFilter
 from rocketpipe.pipeline.planning.gaps import Gap, missing
 from rocketpipe.pipeline.planning.ranges import QueueRange, ReadPartition
+
+if TYPE_CHECKING:
+    from rocketpipe.pipeline.log.sweep import PlainRecords
 
 #: More of what was compressed is not handed over at once, unless one body is longer.
 BATCH_BYTES: Final = 32 << 20
@@ -138,8 +142,10 @@ def _read_logs(
     from rocketpipe.pipeline.log.places import asks_places_only, read_places
     from rocketpipe.pipeline.log.reading import read_log, read_together
     from rocketpipe.pipeline.log.stores import store_of
+    from rocketpipe.pipeline.log.sweep import Sweep
 
     assert options.path is not None
+    columns = {name if name in SCHEMA.names else "body" for name in target.names}
     # In the order of their queues, so those of a broker do not always follow each other.
     by_broker = sorted(part.ranges, key=lambda each: each.queue.broker_name)
     for broker, ranges in groupby(by_broker, key=lambda each: each.queue.broker_name):
@@ -147,17 +153,37 @@ def _read_logs(
             if asks_places_only(target, options, wanted):
                 yield from read_places(directory, ranges, target, options)
                 continue
-            for some in together(ranges, options.batch_rows):
+            sweep = Sweep(directory, columns)
+            for some in together(_cut(ranges, options.batch_rows), options.batch_rows):
+                plain = sweep.read(some) if _wants_all(some, wanted) else None
+                if plain is not None:
+                    batches = [_batch(records, broker, target, options) for records in plain]
+                    yield batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+                    continue
                 if len(some) > 1:
                     records = read_together(directory, some, wanted)
-                    batches = _whole(records, broker, target, options, wanted)
-                    if batches is not None:
-                        yield from batches
+                    whole = _whole(records, broker, target, options, wanted)
+                    if whole is not None:
+                        yield from whole
                         continue
                 for queue_range in some:
                     found = read_log(directory, queue_range, wanted, options.batch_rows)
                     each = ((queue_range, one) for one in found)
                     yield from _settled(each, target, options, wanted)
+
+
+def _cut(ranges: Iterable[QueueRange], batch_rows: int) -> Iterator[QueueRange]:
+    """The same ranges, none of them longer than a batch."""
+    for each in ranges:
+        for start in range(each.start, each.end, batch_rows):
+            end = min(start + batch_rows, each.end)
+            yield QueueRange(each.queue, QueueOffset(start), QueueOffset(end))
+
+
+def _wants_all(ranges: Iterable[QueueRange], wanted: RowFilter) -> bool:
+    """Whether every message of these ranges is wanted, which their places tell."""
+    is_any = wanted.tags is None and wanted.keys is None and wanted.stored_ms is None
+    return is_any and all(wanted.cut(each) == each for each in ranges)
 
 
 def together(ranges: Iterable[QueueRange], batch_rows: int) -> Iterator[list[QueueRange]]:
@@ -232,7 +258,7 @@ def _is_one_of(values: pa.Array, names: frozenset[str]) -> Mask:
 
 
 def _batch(
-    records: Records, broker: str, target: pa.Schema, options: ReadOptions
+    records: Records | PlainRecords, broker: str, target: pa.Schema, options: ReadOptions
 ) -> pa.RecordBatch:
     decoded = [field for field in target if field.name not in SCHEMA.names]
     columns = {

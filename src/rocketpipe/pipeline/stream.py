@@ -4,8 +4,10 @@ Planning runs in one Python process beside the driver, for as long as the query 
 tasks, which know nothing but their part. Spark's checkpoint is the truth about how far the query
 has come. The consumer group, if one is named, is told of it so that its lag shows in every tool.
 
-    queue or topic added      read from its earliest message, from the next batch on
-    broker out of reach       its queues stay where they are; a warning
+    queue or topic added      read from its first message, from the next batch on; if a queue's
+                              first ones aged out meanwhile, that is a gap
+    broker out of reach       its queues stay where they are; a warning, also in the progress
+    fewer queues to read      the same, if they had messages that were not read
     broker drained            all of it had been read: a line, and on; else a gap
     topic deleted             the same
     messages aged out         a gap: an error, or a warning and on from what is left
@@ -35,6 +37,7 @@ from rocketpipe.pipeline.partition import SparkPartition
 from rocketpipe.pipeline.planning.admission import share_out, share_out_bytes
 from rocketpipe.pipeline.planning.drained import DrainedBrokers
 from rocketpipe.pipeline.planning.gaps import Gap, missing
+from rocketpipe.pipeline.planning.held_up import held_up
 from rocketpipe.pipeline.planning.offset_reader import (
     Ends,
     OffsetReader,
@@ -91,6 +94,7 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         self._until: Mapping[MessageQueue, QueueOffset] | None = None
         """Where all ends, if only what is available now is read."""
         self._latest: StreamOffset | None = None
+        self._held_up: list[str] = []
         self._drained = DrainedBrokers(options.on_gap)
 
     # On the driver
@@ -168,13 +172,15 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Where the queues ended when the last batch was planned, for the query's progress.
 
-        ``lag`` is how many messages lie between the end of that batch and there.
+        ``lag`` is how many messages lie between the end of that batch and there; ``held_up`` says
+        what cannot be read for now, if anything.
         """
         if self._latest is None:
             return None
         read = self._seen.ends if self._seen is not None else {}
         lag = sum(max(0, end - read.get(queue, end)) for queue, end in self._latest.ends.items())
-        return {**self._latest.to_json(), "lag": lag}
+        told = {**self._latest.to_json(), "lag": lag}
+        return {**told, "held_up": self._held_up} if self._held_up else told
 
     @plainly()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SparkPartition]:
@@ -229,6 +235,7 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         places = self._open()
         queues = self._queues(places, start)
         there = dict(places.ends(queues))
+        self._held_up = held_up(places, start.ends, queues, there)
         grown = {queue: ends for queue, ends in there.items() if ends[1] != start.ends.get(queue)}
         oldest = self._oldest(places, grown)
         for queue in self._deleted(places, start, grown):
@@ -338,6 +345,9 @@ class StreamReader(*STREAM_READER_BASES):  # type: ignore[misc]
         least, greatest = ends
         known = start.ends.get(queue)
         if known is None:
+            if least > 0 and any(each.topic == queue.topic for each in start.ends):
+                # It came to a topic that was being followed, and so all of it was to be read.
+                missing(Gap(queue, QueueOffset(0), least), self._options.on_gap)
             return least
         seen = start.oldest.get(queue)
         now = oldest.get(queue)

@@ -32,6 +32,8 @@ class FakePlaces:
         """Of how many messages the size was asked for last."""
         self.left: dict[MessageQueue, QueueOffset] = {}
         """Where the queues of brokers ended that are gone."""
+        self.hidden: set[MessageQueue] = set()
+        """Queues that may not be read any more."""
         self.is_closed = False
 
     def grow(self, name: str, count: int) -> None:
@@ -42,7 +44,7 @@ class FakePlaces:
         return frozenset(each.topic for each in self.held)
 
     def queues(self, topic: str) -> Sequence[MessageQueue]:
-        found = sorted(each for each in self.held if each.topic == topic)
+        found = sorted(each for each in self.held.keys() - self.hidden if each.topic == topic)
         if not found:
             raise UnknownTopic(topic, "nobody", "create it first")
         return found

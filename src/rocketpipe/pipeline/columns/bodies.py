@@ -5,6 +5,7 @@ parsed at once where that cannot come out otherwise. Arrow's reader takes object
 other out of one buffer, wherever they begin and end: so each body is first proven to be one whole
 object by itself, by a parser that builds nothing. Only then is the n-th object the n-th body.
 
+    flat, and all in order         read in one compiled pass: ``flat_json``
     not one object by itself       read alone, as the definition has it
     the batch does not parse       parted, until what is short enough is read row by row
     MAP, or a zone of one's own    row by row: Arrow reads neither
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from rocketpipe.pipeline.columns.byte_runs import is_utf8, texts
+from rocketpipe.pipeline.columns.flat_json import flat_columns
 from rocketpipe.pipeline.columns.json_fields import (
     BEHIND_MOMENTS_US,
     FIRST_MOMENT_US,
@@ -109,12 +112,7 @@ class _Batch:
     def __init__(
         self, bodies: pa.Array, fields: Sequence[pa.Field], zone: tzinfo, errors: dict[int, str]
     ) -> None:
-        self._values: list[bytes | None] = bodies.to_pylist()
-        self._are_utf8 = is_utf8(bodies)
-        #: Only these have room to be nested too deep.
-        self._long = np.flatnonzero(
-            pc.fill_null(pc.binary_length(bodies), 0).to_numpy() > 2 * MAX_DEPTH
-        )
+        self._bodies = bodies
         self._schema = pa.schema(fields)
         self._zone = zone
         self._errors = errors
@@ -122,15 +120,21 @@ class _Batch:
         #: Rows, in any order, and their columns.
         self._pieces: list[tuple[Rows, pa.RecordBatch]] = []
 
+    @cached_property
+    def _values(self) -> list[bytes | None]:
+        values: list[bytes | None] = self._bodies.to_pylist()
+        return values
+
     def columns(self) -> dict[str, pa.Array]:
         """Each field of each row."""
-        count = len(self._values)
-        rows = np.arange(count)
-        if self._are_utf8 and all(_is_read_at_once(field.type) for field in self._schema):
-            proven = self._proven()
-            if not proven.all():
-                self._row_by_row(rows[~proven])
-            self._at_once(rows if proven.all() else rows[proven])
+        count = len(self._bodies)
+        rows = self._plain(np.arange(count))
+        if not rows.size:
+            pass
+        elif is_utf8(self._bodies) and all(_is_read_at_once(each.type) for each in self._schema):
+            proven = self._proven(rows)
+            self._row_by_row(rows[~proven])
+            self._at_once(rows[proven])
         else:
             self._row_by_row(rows)
         if len(self._pieces) == 1 and self._pieces[0][0].size == count:
@@ -148,29 +152,48 @@ class _Batch:
             for field in self._schema
         }
 
-    def _proven(self) -> Any:
+    def _plain(self, rows: Rows) -> Rows:
+        """Read what is plain; gives the rows that are left."""
+        found = flat_columns(self._bodies, self._schema)
+        if found is None:
+            return rows
+        batch, read = found
+        if read.all():
+            self._pieces.append((rows, batch))
+        else:
+            self._pieces.append((rows[read], batch.filter(pa.array(read))))
+        return rows[~read]
+
+    def _proven(self, rows: Rows) -> Any:
         """Which bodies are one whole object each, and not too deep for any parser."""
+        values = self._of(rows)
         try:
-            for value in self._values:
+            for value in values:
                 _prove(value)  # type: ignore[arg-type]  # None is refused as well
         except (msgspec.MsgspecError, RecursionError, TypeError):
-            good = np.fromiter(map(_is_object, self._values), np.bool_, len(self._values))
+            good = np.fromiter(map(_is_object, values), np.bool_, len(values))
         else:
-            good = np.ones(len(self._values), np.bool_)
-        for row in self._long.tolist():
-            value = self._values[row]
-            if value is not None and is_too_deep(value):
-                good[row] = False
+            good = np.ones(len(values), np.bool_)
+        # Only these have room to be nested too deep.
+        lengths = pc.fill_null(pc.binary_length(self._bodies), 0).to_numpy()[rows]
+        for place in np.flatnonzero(lengths > 2 * MAX_DEPTH).tolist():
+            body = values[place]
+            if body is not None and is_too_deep(body):
+                good[place] = False
         return good
+
+    def _of(self, rows: Rows) -> list[bytes | None]:
+        """A list of one's own of the bodies of some rows."""
+        if rows.size == len(self._values):
+            return self._values.copy()
+        return [self._values[row] for row in rows.tolist()]
 
     def _at_once(self, rows: Rows) -> None:
         """Read proven rows with as few calls as that takes."""
         if not rows.size:
             return
-        everything = rows.size == len(self._values)
-        values = self._values.copy() if everything else [self._values[row] for row in rows.tolist()]
         try:
-            self._pieces.append((rows, self._parsed(values)))
+            self._pieces.append((rows, self._parsed(self._of(rows))))
             return
         except (pa.ArrowException, ValueError):
             pass

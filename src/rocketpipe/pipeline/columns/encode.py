@@ -38,7 +38,7 @@ _TAIL: Final = f"{well_known.WAIT}\x01true\x02{well_known.UNIQ_KEY}\x01".encode(
 MOST_PROPERTIES_BYTES: Final = MAX_PROPERTIES_BYTES - 2048
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
 _COUNTED_DIGITS: Final = 12
-_NOTHING: Final = pa.scalar(b"")
+_NOTHING: Final = b""
 
 Numbers = npt.NDArray[np.int64]
 

@@ -28,7 +28,7 @@ from rocketpipe.pipeline.columns.byte_runs import (
     words_at,
 )
 
-_PADDING: Final = pa.array([b"\0" * 16], pa.binary())
+_PADDING: Final = b"\0" * 16
 _NAME_END: Final = 1
 _VALUE_END: Final = 2
 #: With so many names a bit each, and as many properties as a record has room for, sums stay in 64.
@@ -164,7 +164,7 @@ def _valid(padded: pa.Array) -> pa.Array:
     odd = np.flatnonzero(octets[places[0] : places[-1]] >= 0x80) + places[0]
     rows = np.unique(np.searchsorted(places, odd, side="right") - 1)
     read = [properties.read_text(body[row].as_py()).encode() for row in rows.tolist()]
-    return pa.concat_arrays([replaced(body, rows, read), _PADDING])
+    return pa.concat_arrays([replaced(body, rows, read), pa.array([_PADDING], pa.binary())])
 
 
 def _terminated(padded: pa.Array) -> pa.Array:

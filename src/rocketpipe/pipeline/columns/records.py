@@ -317,9 +317,9 @@ class Records:
             case "sys_flag":
                 return pa.array(self._sys_flag)
             case "born_timestamp":
-                return _times(self._head["born_ms"])
+                return times(self._head["born_ms"])
             case "store_timestamp":
-                return _times(self._stored_ms)
+                return times(self._stored_ms)
             case "broker":
                 return pa.repeat(pa.scalar(broker, pa.string()), self.count)
             case "properties":
@@ -441,10 +441,9 @@ class Records:
         return pc.replace_with_mask(keys, keys.is_null(), ids)
 
 
-def _times(ms: Any) -> pa.Array:
-    times = ms.astype(np.int64)
-    hidden = (times < FIRST_SHOWABLE_MS) | (times >= BEHIND_SHOWABLE_MS)
-    if hidden.any():
-        times[hidden] = 0
-        return pa.array(times * 1000, mask=hidden).view(_TIME)
-    return pa.array(times * 1000).view(_TIME)
+def times(ms: Any) -> pa.Array:
+    """Moments in milliseconds as a column; those that cannot be shown are NULL."""
+    found = ms.astype(np.int64)
+    hidden = (found < FIRST_SHOWABLE_MS) | (found >= BEHIND_SHOWABLE_MS)
+    found[hidden] = 0
+    return pa.array(found * 1000, mask=hidden if hidden.any() else None).view(_TIME)

@@ -53,8 +53,6 @@ from rocketpipe.record.layout import MAX_BODY_BYTES
 #: How many bytes of bodies are encoded at a time: what a task holds is a few times this.
 SLICE_BYTES: Final = 16 << 20
 
-_RESERVED: Final = pa.array(sorted(well_known.RESERVED))
-
 
 class BadColumn(RocketPipeError, ValueError):
     """A frame that cannot be sent as it is; the text names the column and the next step."""
@@ -343,7 +341,7 @@ def _properties(column: pa.Array | None, numbers: Numbers) -> pa.Array | None:
     starts = held.astype(np.int64) - int(held[0])
     owners = np.repeat(np.arange(len(column)), np.diff(starts))
     _check("properties", first_wrong(names), numbers[owners], "a name")
-    reserved = pc.is_in(names, _RESERVED).to_numpy(zero_copy_only=False)
+    reserved = pc.is_in(names, pa.array(sorted(well_known.RESERVED))).to_numpy(zero_copy_only=False)
     if reserved.any():
         at = int(reserved.argmax())
         reason = f"the name {names[at].as_py()!r} is RocketMQ's own: leave it out by map_filter(…)"

@@ -33,8 +33,8 @@ from rocketpipe.pipeline.log.queue_view import (
     ENTRY,
     NO_TAG_CODE,
     Entries,
+    PlannedQueue,
     QueueView,
-    planned_entries,
 )
 from rocketpipe.pipeline.log.walk import queued_in, whole_records
 from rocketpipe.store.files.disk import Closing, Disk, DiskError, DiskFile
@@ -49,6 +49,8 @@ _CHUNK_BYTES: Final = 8 << 20
 _MOST_LOOKED_AT: Final = 100
 #: Files go one after the other: who looks so often sees them as they are.
 _LOOKS: Final = 10
+#: Queues of a planned read whose files stay open.
+_MAX_PLANNED: Final = 64
 _HEAD_BYTES: Final = 76
 _SYS_FLAG_AT: Final = 36
 _STORED_AT: Final = 56
@@ -102,10 +104,14 @@ class LogDirectory(Closing):
         #: Where the queue ended that was looked at last.
         self._near = -1
         self._segment: tuple[int, DiskFile] | None = None
+        #: Those that were asked for last come last.
+        self._planned: dict[tuple[str, int], PlannedQueue] = {}
 
     def close(self) -> None:
         """Close the files."""
         self.log.close()
+        while self._planned:
+            self._planned.popitem()[1].close()
         if self._segment is not None:
             self._segment[1].close()
             self._segment = None
@@ -116,11 +122,7 @@ class LogDirectory(Closing):
         Raises:
             DiskError: If it cannot be read; the file may have been removed meanwhile.
         """
-        segment = self._segment
-        # Asked for each run of records, so the usual answer comes first.
-        if segment is None or not 0 <= log_offset - segment[0] < self.log.segment_bytes:
-            segment = self._opened(log_offset)
-        base, file = segment
+        base, file = self.segment_of(log_offset)
         try:
             read = os.preadv(file.fileno(), [room], log_offset - base)
             while 0 < read < len(room):
@@ -131,6 +133,18 @@ class LogDirectory(Closing):
         except OSError as error:
             raise DiskError("read", file.path, error) from error
         return read
+
+    def segment_of(self, log_offset: int) -> tuple[int, DiskFile]:
+        """The file that has this place of the log, and where it begins; it is open until the next.
+
+        Raises:
+            DiskError: If it cannot be opened; it may have been removed meanwhile.
+        """
+        segment = self._segment
+        # Asked for each run of records, so the usual answer comes first.
+        if segment is None or not 0 <= log_offset - segment[0] < self.log.segment_bytes:
+            segment = self._opened(log_offset)
+        return segment
 
     def begins_later(self) -> bool:
         """Look at the log's files again; whether the oldest ones were removed meanwhile.
@@ -199,10 +213,20 @@ class LogDirectory(Closing):
     def entries(self, topic: str, queue_id: int, start: int, end: int) -> Entries:
         """The entries of a range that is known to be there: whoever planned it has looked."""
         if start < end and (topic, queue_id) not in self._queues:
-            found = planned_entries(self._disk, self._layout.queue(topic, queue_id), start, end)
+            found = self._planned_queue(topic, queue_id).entries(start, end)
             if found is not None:
                 return found
         return self.queue(topic, queue_id).entries(start, end)
+
+    def _planned_queue(self, topic: str, queue_id: int) -> PlannedQueue:
+        """One of those that are asked for in turns; the files of not too many stay open."""
+        planned = self._planned.pop((topic, queue_id), None)
+        if planned is None:
+            planned = PlannedQueue(self._disk, self._layout.queue(topic, queue_id))
+        self._planned[topic, queue_id] = planned
+        if len(self._planned) > _MAX_PLANNED:
+            self._planned.pop(next(iter(self._planned))).close()
+        return planned
 
     def ends(self, topic: str, queue_id: int) -> tuple[int, int]:
         """The offset of the oldest message that the log still has, and of the one to come next."""

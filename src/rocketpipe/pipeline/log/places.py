@@ -1,13 +1,15 @@
 """Rows of which only their places are asked for: the queues have those, and no record is read.
 
-So a count costs what 20 bytes a message cost. What is missing is a gap as ever. Whether a record
-is damaged shows only to who reads it: where that decides which rows there are, records are read.
+So a count costs what 20 bytes a message cost. It costs nothing where only the queues are asked for,
+and what is missing ends the read: then it is enough that the log still has the first of a range.
+What is missing is a gap as ever. Whether a record is damaged shows only to who reads it: where that
+decides which rows there are, records are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +23,9 @@ from rocketpipe.pipeline.planning.gaps import missing
 from rocketpipe.pipeline.planning.ranges import QueueRange
 from rocketpipe.store.queues.entries import BLANK_SIZE
 
-PLACES: Final = frozenset({"topic", "broker", "queue_id", "queue_offset", "log_offset"})
+#: What all messages of a queue have in common.
+_OF_QUEUES: Final = frozenset({"topic", "broker", "queue_id"})
+PLACES: Final = _OF_QUEUES | {"queue_offset", "log_offset"}
 
 
 def asks_places_only(target: pa.Schema, options: ReadOptions, wanted: RowFilter) -> bool:
@@ -46,7 +50,11 @@ def read_places(
     """
     held: list[pa.RecordBatch] = []
     count = 0
+    is_told = options.on_gap == "fail" and _OF_QUEUES.issuperset(target.names)
     for part in ranges:
+        if is_told and part.count >= options.batch_rows and _has_first(directory, part):
+            yield from _alike(part, target, options.batch_rows)
+            continue
         for start in range(part.start, part.end, options.batch_rows):
             end = min(start + options.batch_rows, part.end)
             batch = _batch(directory, part, start, end, target, options)
@@ -57,6 +65,27 @@ def read_places(
             count += batch.num_rows
     if count:
         yield pa.concat_batches(held)
+
+
+def _has_first(directory: LogDirectory, part: QueueRange) -> bool:
+    """Whether the log has not yet lost anything of a range."""
+    first, end = directory.ends(part.queue.topic, part.queue.queue_id)
+    return first <= part.start and part.end <= end
+
+
+def _alike(part: QueueRange, target: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """So many rows of a queue, which are all the same."""
+    rows = min(part.count, batch_rows)
+    values = _values_of(part)
+    columns = [pa.repeat(pa.scalar(values[field.name], field.type), rows) for field in target]
+    batch = pa.RecordBatch.from_arrays(columns, schema=target)
+    for start in range(0, part.count, rows):
+        yield batch.slice(0, part.count - start)
+
+
+def _values_of(part: QueueRange) -> dict[str, Any]:
+    queue = part.queue
+    return {"topic": queue.topic, "broker": queue.broker_name, "queue_id": queue.queue_id}
 
 
 def _batch(
@@ -76,9 +105,7 @@ def _batch(
             missing(gap, options.on_gap)
         entries, offsets = chosen(entries, ~gone), offsets[~gone]
     values = {
-        "topic": queue.topic,
-        "broker": queue.broker_name,
-        "queue_id": queue.queue_id,
+        **_values_of(part),
         "queue_offset": offsets,
         "log_offset": entries["at"].astype(np.int64),
     }

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rocketpipe.pipeline.columns.byte_runs import Ints, Mask
-from rocketpipe.store.files.disk import Disk, DiskError, DiskFile
+from rocketpipe.store.files.disk import Closing, Disk, DiskError, DiskFile
 from rocketpipe.store.layout import file_name, offset_of
 from rocketpipe.store.queues.entries import BLANK_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 
@@ -296,28 +296,57 @@ class QueueView:
         return at, size, tag
 
 
-def planned_entries(disk: Disk, directory: Path, start: int, end: int) -> Entries | None:
-    """The entries of a range that somebody has found a queue to have, if one file has them all.
+class PlannedQueue(Closing):
+    """Entries of ranges that somebody has found a queue to have: nothing is looked for.
 
-    Nothing is looked for, so this costs a small part of a view.
-
-    Raises:
-        DiskError: If the file cannot be read.
+    So this costs a small part of a view. The file that was read last stays open.
     """
-    place, size = start * QUEUE_ENTRY_BYTES, (end - start) * QUEUE_ENTRY_BYTES
-    try:
-        bases = [base for name in disk.names(directory) if (base := offset_of(name)) is not None]
-        base = max((base for base in bases if base <= place), default=None)
-        if base is None:
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._held: tuple[int, DiskFile] | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._held is not None:
+            self._held[1].close()
+            self._held = None
+
+    def entries(self, start: int, end: int) -> Entries | None:
+        """The entries of a range, if one file has them all.
+
+        Raises:
+            DiskError: If the file cannot be read.
+        """
+        found = self._read(start, end) if self._held is not None else None
+        if found is None:
+            try:
+                self._open(start)
+                found = self._read(start, end)
+            except DiskError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+        return found
+
+    def _open(self, start: int) -> None:
+        """Open the file that an entry is in, if there is one."""
+        self.close()
+        place = start * QUEUE_ENTRY_BYTES
+        names = self._disk.names(self._directory)
+        bases = [base for name in names if (base := offset_of(name)) is not None and base <= place]
+        if bases:
+            path = self._directory / file_name(max(bases))
+            self._held = (max(bases), self._disk.open(path, writable=False))
+
+    def _read(self, start: int, end: int) -> Entries | None:
+        place, size = start * QUEUE_ENTRY_BYTES, (end - start) * QUEUE_ENTRY_BYTES
+        if self._held is None or place < self._held[0]:
             return None
-        with disk.open(directory / file_name(base), writable=False) as file:
-            data = file.read(size, place - base)
-    except DiskError as error:
-        if error.errno != errno.ENOENT:
-            raise
-        return None
-    found: Entries = np.frombuffer(data, ENTRY, len(data) // QUEUE_ENTRY_BYTES)
-    return found if found.size == end - start and found["size"].all() else None
+        base, file = self._held
+        data = file.read(size, place - base)
+        found: Entries = np.frombuffer(data, ENTRY, len(data) // QUEUE_ENTRY_BYTES)
+        return found if found.size == end - start and found["size"].all() else None
 
 
 def chosen(entries: Entries, kept: Mask) -> Entries:

@@ -31,9 +31,6 @@ from rocketpipe.store.queues.entries import BLANK_SIZE
 #: As much is read before it is decoded, or one record if that is longer.
 READ_BYTES: Final = 16 << 20
 
-#: Fewer are quicker than to put records into another order.
-_MANY_READS: Final = 100
-
 #: To read so much for nothing is quicker than to read twice.
 _MAX_BETWEEN: Final = 16 << 10
 
@@ -68,10 +65,9 @@ def read_log(
 def read_together(
     directory: LogDirectory, parts: Sequence[QueueRange], wanted: RowFilter
 ) -> Records | None:
-    """The records of several short ranges at once, one range after the other.
+    """The records of several short ranges at once, in the order of the log.
 
-    Where that would be a great many reads they come in the order of the log, in which neighbours
-    of different queues are read together.
+    So what lies among each other is read together.
 
     None if they are too long for one buffer, or anything of them is missing or damaged: `read_log`
     says what it is.
@@ -80,18 +76,11 @@ def read_together(
         DiskError: If the files cannot be read.
     """
     hashes = _hashes(wanted)
-    pieces = []
-    for part in parts:
-        queue = part.queue
-        pieces.append(directory.entries(queue.topic, queue.queue_id, part.start, part.end))
-    entries = joined(pieces)
+    entries = entries_of(directory, parts)
     if bool(((entries["size"] == BLANK_SIZE) | (entries["at"] < directory.log.first_offset)).any()):
         return None
     if hashes is not None:
         entries = chosen(entries, np.isin(entries["tag"], hashes))
-    at, _, apart = _breaks(entries, directory.log.segment_bytes)
-    if int(apart.sum()) > _MANY_READS:
-        entries = in_order(entries, np.argsort(at, kind="stable"))
     if len(_portions(entries, directory.log.segment_bytes)) != 1:
         return None
     # Nobody asks where they are in their queues unless something is wrong with them.
@@ -103,6 +92,22 @@ def read_together(
             raise
         return None
     return found[0] if len(found) == 1 and isinstance(found[0], Records) else None
+
+
+def entries_of(directory: LogDirectory, parts: Sequence[QueueRange]) -> Entries:
+    """The entries of some ranges, in the order of the log.
+
+    Raises:
+        DiskError: If the files cannot be read.
+    """
+    pieces = []
+    for part in parts:
+        queue = part.queue
+        pieces.append(directory.entries(queue.topic, queue.queue_id, part.start, part.end))
+    if len(pieces) == 1:
+        return pieces[0]
+    entries = joined(pieces)
+    return in_order(entries, np.argsort(entries["at"].astype(np.int64), kind="stable"))
 
 
 def _hashes(wanted: RowFilter) -> Ints | None:
