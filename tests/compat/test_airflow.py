@@ -149,6 +149,8 @@ async def test_a_triggerer_that_confirms_nothing_acknowledges_after_a_while(
                 assert (again["keys"], again["attempt"]) == (["A1"], 2)
                 await producer.send("old-orders", b"next")
                 assert (await watcher.event())["body"] == "next"
+                await producer.send("old-orders", b"\0")  # which no database takes as text
+                assert (await watcher.event())["body_base64"] == "AA=="
 
                 async def lag() -> int:
                     return sum(

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from rocketpipe import NoBroker, Producer, Session, SimpleConsumer
-from rocketpipe.background import running
 from rocketpipe.errors import AccessDenied, ConnectionLost, NoRoute
 from rocketpipe.integrations.held import HeldMessages, is_passing
 from rocketpipe.testing import Kit, kit
@@ -35,7 +34,7 @@ async def held(
         messages = HeldMessages(
             consumer, servers.clock, invisible_ms=INVISIBLE_MS, longest_ms=longest_ms
         )
-        async with running(messages.keep_hidden(), "renewal"):
+        async with messages.kept("held"):
             yield messages, consumer
 
 
@@ -55,7 +54,7 @@ def servers(tmp_path: Path):  # type: ignore[no-untyped-def]
 async def test_what_is_worked_on_for_minutes_is_nobody_elses(servers: Kit) -> None:
     async with held(servers) as (messages, consumer):
         (message,) = await consumer.receive(invisible_ms=INVISIBLE_MS)
-        ticket = messages.hold(message)
+        ticket = messages.ticket(message)
         for _ in range(12):
             await servers.clock.advance("10s")
         assert await receive(consumer, wait_ms=0) == []
@@ -69,7 +68,7 @@ async def test_what_is_worked_on_for_minutes_is_nobody_elses(servers: Kit) -> No
 async def test_what_nobody_works_on_any_more_comes_again(servers: Kit) -> None:
     async with held(servers) as (messages, consumer):
         (message,) = await consumer.receive(invisible_ms=INVISIBLE_MS)
-        ticket = messages.hold(message)
+        ticket = messages.ticket(message)
         assert len(messages) == 1
         del ticket
         gc.collect()
@@ -84,7 +83,7 @@ async def test_what_is_held_for_too_long_comes_again(
 ) -> None:
     async with held(servers, longest="1m") as (messages, consumer):
         (message,) = await consumer.receive(invisible_ms=INVISIBLE_MS)
-        ticket = messages.hold(message)
+        ticket = messages.ticket(message)
         coming = asyncio.create_task(receive(consumer, wait_ms=600_000))
         while not coming.done():
             await servers.clock.advance("10s")
@@ -96,7 +95,7 @@ async def test_what_is_held_for_too_long_comes_again(
 async def test_what_is_given_back_comes_again_at_once(servers: Kit) -> None:
     async with held(servers) as (messages, consumer):
         (message,) = await consumer.receive(invisible_ms=INVISIBLE_MS)
-        ticket = messages.hold(message)
+        ticket = messages.ticket(message)
         await messages.give_back()
         assert await receive(consumer) == [b"a task"]
         del ticket
@@ -105,7 +104,7 @@ async def test_what_is_given_back_comes_again_at_once(servers: Kit) -> None:
 async def test_a_broker_that_was_away_is_told_when_it_is_back(servers: Kit) -> None:
     async with held(servers) as (messages, consumer):
         (message,) = await consumer.receive(invisible_ms=300_000)
-        ticket = messages.hold(message)
+        ticket = messages.ticket(message)
         acknowledging = asyncio.create_task(ticket())
         await servers.kill()
         await acknowledging

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from celery import Celery, chord, group
 from tests.scenarios.support import celery_tasks
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until_there
 
 from rocketpipe.testing import Servers, serving
 
@@ -28,15 +28,6 @@ ROOT = Path(__file__).parents[2]
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     with serving(tmp_path_factory.mktemp("servers")) as running:
         yield running
-
-
-def until(holds: Callable[[], object]) -> Any:
-    """Wait until something holds, and give it."""
-    until_s = time.monotonic() + PATIENCE_S
-    while not (found := holds()):
-        assert time.monotonic() < until_s, "it never came"
-        time.sleep(0.02)
-    return found
 
 
 @contextmanager
@@ -57,7 +48,7 @@ def working(
             stderr=log,
         )
         try:
-            until(lambda: app.control.inspect(timeout=1, limit=1).ping() or worker.poll())
+            until_there(lambda: app.control.inspect(timeout=1, limit=1).ping() or worker.poll())
             assert worker.poll() is None, (scratch / "worker.log").read_text()
             yield app
             worker.send_signal(signal.SIGTERM)
@@ -88,7 +79,7 @@ def run_tasks(app: Celery) -> None:
     assert ran_s >= before_s + 1
 
 
-@pytest.mark.parametrize("pool", ["solo", "threads"])
+@pytest.mark.parametrize("pool", [pytest.param("solo", marks=pytest.mark.soak), "threads"])
 def test_workers_of_one_process_run_tasks(servers: Servers, tmp_path: Path, pool: str) -> None:
     with working(servers, tmp_path, "-P", pool, "-c", "2") as app:
         run_tasks(app)
@@ -129,6 +120,6 @@ def test_a_worker_of_several_processes_runs_tasks_and_is_told_and_heard(
         assert together.get(timeout=PATIENCE_S) == 10
 
         lines = (tmp_path / "notes").read_text().splitlines
-        until(lambda: lines().count("beat") >= 2)
+        until_there(lambda: lines().count("beat") >= 2)
         assert "heard" in lines()
         assert "revoked" not in lines()

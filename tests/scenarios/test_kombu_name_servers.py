@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 from kombu import Connection, Consumer, Exchange, Producer, Queue
 from kombu.common import Broadcast
-from tests.waiting import PATIENCE_S
+from tests.waiting import until_there
 
 from rocketpipe.integrations.kombu.bindings import Binding
 
@@ -24,15 +23,6 @@ pytestmark = pytest.mark.scenario
 #: With them a connection has another client, as if it were another process's.
 OTHER: dict[str, Any] = {"transport_options": {"visibility_timeout": 61}}
 ANOTHER: dict[str, Any] = {"transport_options": {"visibility_timeout": 62}}
-
-
-def until(holds: Callable[[], object]) -> Any:
-    """Wait until something holds, and give it."""
-    until_s = time.monotonic() + PATIENCE_S
-    while not (found := holds()):
-        assert time.monotonic() < until_s, "it never came"
-        time.sleep(0.02)
-    return found
 
 
 class Cluster:
@@ -44,14 +34,20 @@ class Cluster:
         self._by_address: dict[str, subprocess.Popen[str]] = {}
         for _ in range(name_servers):
             self._name_server("127.0.0.1:0")
-        self.broker, _ = self._start(
-            *("broker", "-n", ";".join(self.name_servers), "--bind", "127.0.0.1", "--port", "0"),
-            *("--profile", "dev", "--data", str(scratch / "store"), "--small-files"),
-        )
+        self.broker = self.add_broker("broker-a")
 
     @property
     def name_servers(self) -> list[str]:
         return list(self._by_address)
+
+    def add_broker(self, name: str) -> subprocess.Popen[str]:
+        """Start a broker."""
+        process, _ = self._start(
+            *("broker", "-n", ";".join(self.name_servers), "--bind", "127.0.0.1", "--port", "0"),
+            *("--profile", "dev", "--data", str(self._scratch / name), "--small-files"),
+            *("--name", name),
+        )
+        return process
 
     def _name_server(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -103,7 +99,7 @@ def bodies(connection: Connection, queue: str, count: int) -> list[Any]:
             found.append(message.decode())
         return len(found) == count
 
-    until(one)
+    until_there(one)
     return found
 
 
@@ -126,7 +122,7 @@ def test_a_queue_is_there_while_its_broker_has_not_registered_again(
             cluster.broker.send_signal(signal.SIGCONT)
         producer.publish("after", routing_key="seen", retry=True)
         assert bodies(reading, "seen", 2) == ["before", "after"]
-        until(lambda: link.run(link.admin.topics.names()))
+        until_there(lambda: link.run(link.admin.topics.names()))
         producer.publish("nobody has it", routing_key="never-seen", retry=True)
         assert not link.run(link.topics_of("never-seen"))
 
@@ -158,7 +154,7 @@ def test_bindings_outlast_a_name_server_that_keeps_none(cluster: Cluster, url: s
         Producer(binding).publish(1, exchange=exchange, routing_key="a.b", retry=True)
         Producer(knowing).publish(2, exchange=exchange, routing_key="a.b", retry=True)
         with Connection(url, **ANOTHER) as new:
-            until(lambda: bindings_of(new, "work"))
+            until_there(lambda: bindings_of(new, "work"))
             Producer(new).publish(3, exchange=exchange, routing_key="a.b", retry=True)
             assert bodies(new, "bound", 3) == [1, 2, 3]
 
@@ -173,8 +169,8 @@ def test_what_was_unbound_stays_so_when_name_servers_lose_all(cluster: Cluster, 
         # Neither the one who bound it has looked since, nor is there anything to look at.
         cluster.empty(cluster.name_servers[0])
         assert bindings_of(unbinding, "less") == ["kept"]
-        until(lambda: len(link.run(link.admin.name_servers.values(link.names.namespace))) > 1)
-        until(lambda: bindings_of(binding, "less") == ["kept"])
+        until_there(lambda: len(link.run(link.admin.name_servers.values(link.names.namespace))) > 1)
+        until_there(lambda: bindings_of(binding, "less") == ["kept"])
         Queue("unbound", exchange, "a")(binding.default_channel).declare()  # a later word
         assert sorted(bindings_of(unbinding, "less")) == ["kept", "unbound"]
 
@@ -199,7 +195,7 @@ def test_one_of_several_name_servers_is_told_what_it_has_lost(
         assert before
         for emptied in (one, other):
             cluster.empty(emptied)
-            assert until(partial(kept, emptied)) == before
+            assert until_there(partial(kept, emptied)) == before
 
 
 def test_a_queue_stays_that_others_consume_from_when_leases_are_lost(
@@ -210,7 +206,7 @@ def test_a_queue_stays_that_others_consume_from_when_leases_are_lost(
         with Connection(url, **OTHER) as leaving, Consumer(leaving, [queue]):
             cluster.empty(cluster.name_servers[0])
             link = leaving.connection.link
-            until(lambda: link.run(link.admin.topics.names()))
+            until_there(lambda: link.run(link.admin.topics.names()))
         queue(staying.default_channel).queue_declare(passive=True)
         link = staying.connection.link
         assert link.run(link.admin.brokers.topics(link.run(link.admin.brokers.answering())[0]))[

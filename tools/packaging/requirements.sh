@@ -31,6 +31,7 @@ pin java
 pin node
 pin clients
 pin airflow
+pin flower --no-deps
 
 if grep -nE '://|^--(index|extra|find|trusted)' requirements/*.txt; then
   echo "a compiled file records an address" >&2

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final
@@ -25,13 +26,14 @@ from airflow.providers.common.messaging.providers.base_provider import BaseMessa
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from rocketpipe import PoppedMessage, RocketPipeError, Session, SimpleConsumer
-from rocketpipe.background import running
 from rocketpipe.integrations.held import HeldMessages, Ticket, is_passing
 
 try:
     from airflow.triggers.shared_stream import SharedStreamProducer
 except ImportError:  # before Airflow 3.3
     SharedStreamProducer = None
+
+log = logging.getLogger(__name__)
 
 #: How soon a message comes again whose triggerer died.
 INVISIBLE_MS: Final = 60_000
@@ -166,6 +168,8 @@ class Watched:
         self._topic, self._tags, self._sql = topic, tags, sql
         self._invisible_ms = invisible_ms
         self._running = AsyncExitStack()
+        #: Why nothing came, as the log has it already.
+        self._told = ""
 
     async def messages(self) -> AsyncGenerator[tuple[dict[str, Any], Ticket], None]:
         """Wait for them, also for brokers that are away."""
@@ -178,7 +182,7 @@ class Watched:
             except RocketPipeError as error:
                 await self._pause(error)
                 continue
-            found = [(facts_of(each), held.hold(each)) for each in messages]
+            found = [(facts_of(each), held.ticket(each)) for each in messages]
             while found:
                 yield found.pop(0)
 
@@ -196,13 +200,15 @@ class Watched:
             invisible_ms=self._invisible_ms,
             longest_ms=LONGEST_MS,
         )
-        self._running.push_async_callback(held.give_back)
-        await self._running.enter_async_context(running(held.keep_hidden(), "renewal"))
+        await self._running.enter_async_context(held.kept(self._consumer.group))
         return held
 
     async def _pause(self, error: RocketPipeError) -> None:
         if not is_passing(error):
             raise error
+        if str(error) != self._told:
+            self._told = str(error)
+            log.warning("waiting topic=%s reason=%s", self._topic, error)
         await self._session.clock.sleep(AGAIN_MS)
 
     async def settle(self, ticket: Ticket) -> None:
@@ -219,8 +225,13 @@ def facts_of(message: PoppedMessage) -> dict[str, Any]:
     """A message as JSON has it."""
     body = bytes(message.body)
     try:
-        shown = {"body": body.decode()}
+        text = body.decode()
     except UnicodeDecodeError:
+        text = None
+    # Databases refuse a text with this in it, and a triggerer that cannot write an event ends.
+    if text is not None and "\0" not in text:
+        shown = {"body": text}
+    else:
         shown = {"body_base64": base64.b64encode(body).decode()}
     return {
         "topic": message.topic,

@@ -20,6 +20,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final, TypeAlias
 
 from taskiq import AckableMessage, AsyncBroker, BrokerMessage
@@ -27,15 +28,14 @@ from taskiq import AckableMessage, AsyncBroker, BrokerMessage
 from rocketpipe import (
     Admin,
     Message,
-    PartlyDone,
     PoppedMessage,
     Producer,
     RocketPipeError,
     Session,
     SimpleConsumer,
 )
-from rocketpipe.background import running
 from rocketpipe.errors import NoRoute, SessionClosed
+from rocketpipe.integrations.everywhere import create_everywhere
 from rocketpipe.integrations.held import HeldMessages, Ticket, is_passing
 from rocketpipe.integrations.taskiq_labels import TaskOptions
 
@@ -285,11 +285,7 @@ class RocketPipeBroker(AsyncBroker):
             invisible_ms=self._invisible_ms,
             longest_ms=self._longest_ms,
         )
-        # On closing: renewals end first, then what is held is given back.
-        self._running.push_async_callback(held.give_back)
-        await self._running.enter_async_context(
-            running(held.keep_hidden(), f"renewal of {consumer.group}")
-        )
+        await self._running.enter_async_context(held.kept(f"tasks of {consumer.group}"))
         # Of an ordered queue, each message is received when the one before it is done.
         count = 1 if ordered else self._prefetch
         return _Feed(self, consumer, held, tuple(topics), count, self._invisible_ms)
@@ -302,15 +298,10 @@ class RocketPipeBroker(AsyncBroker):
             try:
                 await self._session.routes.get(topic)
             except NoRoute:
-                try:
-                    await self._admin.topics.create(
-                        topic, queues=self._topic_queues, if_missing=True
-                    )
-                except PartlyDone as error:
-                    if not error.done:
-                        raise
-                    # Those that have it are enough to begin with.
-                    log.warning("topic not at all brokers topic=%s reason=%s", topic, error)
+                create = partial(
+                    self._admin.topics.create, topic, queues=self._topic_queues, if_missing=True
+                )
+                await create_everywhere(self._admin, topic, create)
             self._there.add(topic)
 
     def _check_topics(self, priorities: int) -> None:
@@ -377,7 +368,7 @@ class _Feed:
             return []
         found: list[_Received] = []
         for message in messages:
-            ticket = self._held.hold(message)
+            ticket = self._held.ticket(message)
             try:
                 if await self._broker.pass_on(message):
                     await ticket()

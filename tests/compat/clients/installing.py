@@ -69,7 +69,12 @@ def python_packages() -> Path:
     """A directory with PyPI's client, which is one for Linux on x86-64 only."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         pytest.skip("PyPI has this client for Linux on x86-64 only")
-    pinned = ROOT / "requirements" / "clients.txt"
+    return pinned_packages("clients", "pypi")
+
+
+def pinned_packages(requirements: str, name: str) -> Path:
+    """A directory with packages of PyPI's, and nothing of what they depend on."""
+    pinned = ROOT / "requirements" / f"{requirements}.txt"
 
     def fetch(into: Path) -> None:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -79,7 +84,7 @@ def python_packages() -> Path:
         arguments = ["--target", str(into), "--no-deps", "--require-hashes", "-r", str(pinned)]
         run([*installer, *arguments], into, "PyPI", os.environ)
 
-    return kept("pypi", [pinned], fetch)
+    return kept(name, [pinned], fetch)
 
 
 def java_client(version: str) -> tuple[Path, Path]:

@@ -12,11 +12,11 @@ from kombu.exceptions import ChannelError
 from kombu.transport import base, virtual
 
 from rocketpipe import RocketPipeError
+from rocketpipe.integrations.held import Held
 from rocketpipe.integrations.kombu.arrivals import Arrivals
 from rocketpipe.integrations.kombu.bindings import Binding
 from rocketpipe.integrations.kombu.envelope import NotKombus, Payload, read, unpacked, written
 from rocketpipe.integrations.kombu.fetching import Fetching
-from rocketpipe.integrations.kombu.holding import Held
 from rocketpipe.integrations.kombu.link import Link
 from rocketpipe.integrations.kombu.qos import QoS
 from rocketpipe.integrations.kombu.routing import fits
@@ -54,6 +54,8 @@ class Channel(virtual.Channel):
         self.link = connection.link
         self.fetching = Fetching(self.link, self._room, self._arrived, connection.arrivals.add)
         self._without_acks: set[str] = set()
+        #: Kombu has one for all channels of a connection, and loses it when one of them cancels.
+        self._callbacks: dict[str, Any] = {}
         self._arrivals = connection.arrivals
         #: How many messages stand in line, for which there has to be room as well.
         self._in_line = 0
@@ -254,6 +256,7 @@ class Channel(virtual.Channel):
                 "403",
             )
         super().basic_consume(queue, no_ack, callback, consumer_tag, **kwargs)
+        self._callbacks[queue] = self.connection.callback_of(queue)
         if is_transient:
             self.link.tell(self._consume_transient, queue)
             return
@@ -282,6 +285,7 @@ class Channel(virtual.Channel):
         if queue is None or queue in self._active_queues:
             return
         self._without_acks.discard(queue)
+        self._callbacks.pop(queue, None)
         if found := self.link.transient.get(queue):
             self.link.tell(found.cancel)
         else:
@@ -374,7 +378,7 @@ class Channel(virtual.Channel):
 
     def _handed_over(self, queue: str, message: Payload | None, held: Held | None) -> bool:
         link = self.link
-        callback = None if self.closed else self.connection.callback_of(queue)
+        callback = None if self.closed else self._callbacks.get(queue)
         if callback is None or queue not in self._active_queues:
             self._hand_back([held] if held is not None else [])
             return False

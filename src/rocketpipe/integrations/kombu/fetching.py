@@ -11,8 +11,8 @@ from typing import Final
 
 from rocketpipe import RocketPipeError
 from rocketpipe.errors import ConnectionLost
+from rocketpipe.integrations.held import Held
 from rocketpipe.integrations.kombu.envelope import NotKombus, Payload, due_ms, unpacked
-from rocketpipe.integrations.kombu.holding import Held
 from rocketpipe.integrations.kombu.link import POPPED, SOON_MS, Link
 
 log = logging.getLogger(__name__)

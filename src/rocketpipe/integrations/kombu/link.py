@@ -16,11 +16,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
 from rocketpipe import (
     Admin,
     Producer,
+    Retries,
     RocketPipeError,
     Session,
     SimpleConsumer,
@@ -28,9 +30,10 @@ from rocketpipe import (
 )
 from rocketpipe.blocking import Background
 from rocketpipe.errors import NoRoute, ProcessForked, SessionClosed
+from rocketpipe.integrations.everywhere import create_everywhere
+from rocketpipe.integrations.held import SETTLE_S, Held, HeldMessages
 from rocketpipe.integrations.kombu.bindings import Bindings
 from rocketpipe.integrations.kombu.envelope import Payload, due_ms, packed, task_id
-from rocketpipe.integrations.kombu.holding import Held, Holding
 from rocketpipe.integrations.kombu.leases import Leases
 from rocketpipe.integrations.kombu.names import Names
 from rocketpipe.integrations.kombu.options import Options
@@ -41,8 +44,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How long the end waits for brokers to hear what is done.
-CLOSE_S: Final = 5.0
+#: How long a publish may take, and one attempt of it.
+SEND_MS: Final = 10_000
+ATTEMPT_MS: Final = 3000
 #: How many messages a pop may bring.
 POPPED: Final = 32
 #: How long after a mishap something is begun again.
@@ -169,16 +173,28 @@ class Link:
             self.admin = await stack.enter_async_context(Admin(session))
             await self._introduce()
             self._producer = await stack.enter_async_context(
-                Producer(session, max_message_bytes=options.max_message_bytes)
+                Producer(
+                    session,
+                    timeout_ms=SEND_MS,
+                    # One that does not answer leaves time to send to another.
+                    retries=Retries(attempt_timeout_ms=ATTEMPT_MS),
+                    max_message_bytes=options.max_message_bytes,
+                )
             )
             self._consumer = await stack.enter_async_context(
                 SimpleConsumer(session, group=self.names.group)
             )
-            self.holding = Holding(self._consumer, options.visibility_timeout)
+            self.holding = HeldMessages(
+                self._consumer,
+                session.clock,
+                invisible_ms=int(options.visibility_timeout * 1000),
+            )
             self.transient = TransientQueues(session, self.names)
             self.topics = Topics(self.admin, self.names, self.name_servers)
             self.bindings = Bindings(self.admin, self.names.namespace)
             self.leases = Leases(self.admin, self.names, session.client_id, self.delete)
+            # What was fetched, and has come to no channel, goes on to others.
+            stack.push_async_callback(self.holding.give_back)
             stack.push_async_callback(self._end_spawned)
             for part in (self.holding, self.transient, self.bindings, self.leases):
                 self.spawn(_kept_running(part.run))
@@ -186,16 +202,28 @@ class Link:
 
     async def _introduce(self) -> None:
         """See that the cluster is there, with what every connection needs."""
-        names, options = self.names, self.options
-        await self.admin.topics.create(names.transient_topic, queues=1, if_missing=True)
-        for group, deliveries in (
-            (names.group, options.max_deliveries),
-            (names.transient_group, 1),
-        ):
-            await self.admin.groups.create(group, max_attempts=deliveries, if_missing=True)
+        names, groups = self.names, self.admin.groups
+        await asyncio.gather(
+            self._create_topic(names.transient_topic, 1),
+            *(
+                create_everywhere(
+                    self.admin,
+                    group,
+                    partial(groups.create, group, max_attempts=deliveries, if_missing=True),
+                )
+                for group, deliveries in (
+                    (names.group, self.options.max_deliveries),
+                    (names.transient_group, 1),
+                )
+            ),
+        )
+
+    async def _create_topic(self, topic: str, queues: int) -> None:
+        create = partial(self.admin.topics.create, topic, queues=queues, if_missing=True)
+        await create_everywhere(self.admin, topic, create)
 
     async def _exit(self) -> None:
-        await self.holding.settle(CLOSE_S)
+        await self.holding.settle(SETTLE_S)
         await self._stack.aclose()
 
     # Queues, on the loop
@@ -218,9 +246,7 @@ class Link:
         for step in steps:
             topic = self.names.topic(queue, step)
             if topic not in self.topics:
-                await self.admin.topics.create(
-                    topic, queues=self.options.topic_queues, if_missing=True
-                )
+                await self._create_topic(topic, self.options.topic_queues)
                 self.topics.add(topic)
 
     async def topics_of(self, queue: str) -> list[str]:
@@ -244,14 +270,14 @@ class Link:
         await self.bindings.remove_queue(queue)
 
     async def size(self, queue: str) -> int:
-        """How many messages wait in a queue."""
+        """How many messages wait in a queue, at the brokers that answer."""
         found = 0
         for topic in await self.topics_of(queue):
             try:
-                places = await self.admin.offsets.of_group(self.names.group, topic)
+                places = await self.admin.offsets.known_of_group(self.names.group, topic)
             except NoRoute:
                 continue
-            found += sum(place.lag for place in places)
+            found += sum(place.lag for place in places.values() if place is not None)
         return found
 
     # Messages, on the loop
@@ -298,7 +324,7 @@ class Link:
                     self._subscribed.add(topic)
         messages = await self._consumer.receive(
             max_messages=min(most, POPPED),
-            invisible_ms=self.holding.hidden_ms,
+            invisible_ms=self.holding.invisible_ms,
             wait_ms=wait_ms,
             topics=topics,
         )

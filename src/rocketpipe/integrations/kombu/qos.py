@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from kombu.transport import virtual
 
 from rocketpipe import RocketPipeError
+from rocketpipe.integrations.held import Held
 from rocketpipe.integrations.kombu.fetching import Fetching
-from rocketpipe.integrations.kombu.holding import Held
 from rocketpipe.integrations.kombu.link import Link
 
 log = logging.getLogger(__name__)

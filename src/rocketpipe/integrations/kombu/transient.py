@@ -226,12 +226,11 @@ class TransientQueues:
                 change = asyncio.ensure_future(self._is_wanted.wait())
                 try:
                     await asyncio.wait({poll, change}, return_when=asyncio.FIRST_COMPLETED)
-                    messages = poll.result() if poll.done() else []
                 finally:
                     poll.cancel()
                     change.cancel()
-                    await asyncio.gather(poll, change, return_exceptions=True)
-                for message in messages:
+                    await asyncio.wait({poll, change})
+                for message in () if poll.cancelled() else poll.result():
                     self._share_out(message)
 
     def _share_out(self, message: ReceivedMessage) -> None:
