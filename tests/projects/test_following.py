@@ -25,6 +25,7 @@ def test_it_runs_again_when_a_queue_has_more_than_the_flow_that_is_behind_has_re
     assert read == {queue: 3}
     assert has_grown(read, {queue: (0, 5)})
     assert not has_grown(read, {queue: (0, 3)})
+    assert has_grown(read, {queue: (0, 2)})  # it was made anew, and whoever reads it says so
     assert not has_grown(read, {queue: (4, 4)})  # what was behind has aged out
     assert has_grown(read, {queue: (0, 3), ("t", "x", "1"): (0, 1)})
     assert not has_grown(read, {("t", "y", "0"): (7, 7)})

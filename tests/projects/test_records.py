@@ -107,6 +107,17 @@ def test_the_last_record_is_found_and_the_next_run_knows_how_far_it_came(shop: F
     assert latest.run == after.run
 
 
+def test_a_clock_that_is_set_back_leaves_the_last_run_the_last(shop: Folder) -> None:
+    run = Run.new("shop", 9_000_000)
+    for now_ms in (1_000, 1_000, 500):
+        records.save(shop, run)
+        run = Run.new("shop", now_ms, records.last(shop))
+    records.save(shop, run)
+    found = records.last(shop)
+    assert found is not None
+    assert (found.run, found.began_ms) == (run.run, 500)
+
+
 def test_old_records_go(shop: Folder) -> None:
     for number in range(records.KEPT + 3):
         records.save(shop, Run.new("shop", number * 1_000))

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rocketpipe.projects import lock, resetting
+from rocketpipe.projects import asks, lock, resetting
+from rocketpipe.projects.asks import Ask
 from rocketpipe.projects.errors import PipelineError, UnknownFlow
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.graph import Dataset, Flow, Graph, Kind
-from rocketpipe.projects.running import Ask
 
 GRAPH = Graph(
     {
@@ -47,10 +47,16 @@ def test_storage_that_is_elsewhere_is_not_removed(shop: Folder) -> None:
         resetting.what_goes(replace(shop, storage="s3a://lake/shop"))
 
 
+def asked_after(shop: Folder, flow: Flow) -> Ask:
+    """What the run after a backfill is asked to do."""
+    with lock.held(shop):
+        resetting.backfill(shop, GRAPH, flow, 77)
+        return asks.with_kept(shop, Ask())
+
+
 def test_a_table_is_emptied_and_read_again_through_its_views(shop: Folder) -> None:
     flow = resetting.find_flow(GRAPH, "paid")
-    ask = resetting.backfill(shop, GRAPH, flow, 77)
-    assert ask == Ask(full_refresh=("paid",), starts={"paid": 77, "raw": 77})
+    assert asked_after(shop, flow) == Ask(full_refresh=("paid",), starts={"paid": 77, "raw": 77})
     assert "is emptied" in resetting.consequence(GRAPH, flow, "then")
 
 
@@ -60,7 +66,7 @@ def test_a_sink_gets_a_query_that_is_new(shop: Folder) -> None:
     assert below is not None
     (below / "0").mkdir(parents=True)
     (below / "10").mkdir()
-    assert resetting.backfill(shop, GRAPH, flow, 77) == Ask(starts={"to_out": 77, "raw": 77})
+    assert asked_after(shop, flow) == Ask(starts={"to_out": 77, "raw": 77})
     assert sorted(place.name for place in below.iterdir()) == ["0", "10", "11"]
     assert "sends to out again" in resetting.consequence(GRAPH, flow, "then")
 

@@ -17,12 +17,13 @@ from pathlib import Path
 import pytest
 
 from rocketpipe.pipeline.session import SparkPlace
-from rocketpipe.projects import checking, records, resetting
+from rocketpipe.projects import asks, checking, records, resetting
+from rocketpipe.projects.asks import Ask
 from rocketpipe.projects.errors import ServerFailed
 from rocketpipe.projects.folder import Folder, find
 from rocketpipe.projects.lock import held
 from rocketpipe.projects.records import Run
-from rocketpipe.projects.running import Ask, Workshop, run_recorded, workshop
+from rocketpipe.projects.running import Workshop, run_recorded, workshop
 from rocketpipe.projects.table_files import files_of
 from rocketpipe.testing import Kit, PipelineCopy, kit
 
@@ -218,6 +219,8 @@ def test_a_table_is_filled_again_from_a_time(shop: Folder, servers: Kit) -> None
         run = run_recorded(floor, Ask())
         assert rows(shop, "orders") == Counter([(1, "Oslo"), (2, "Lima")])
         flow = resetting.find_flow(run.graph, "orders")
-        again = run_recorded(floor, resetting.backfill(shop, run.graph, flow, since_ms))
+        resetting.backfill(shop, run.graph, flow, since_ms)
+        again = run_recorded(floor, Ask())
         assert again.state == "completed"
+        assert asks.with_kept(shop, Ask()) == Ask()  # it is done
     assert rows(shop, "orders") == Counter([(2, "Lima")])

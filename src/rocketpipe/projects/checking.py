@@ -9,11 +9,12 @@ from typing import Final
 
 from rocketpipe.client.admin.admin import Admin
 from rocketpipe.projects import topics
+from rocketpipe.projects.asks import Ask
 from rocketpipe.projects.errors import BadSpec
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.graph import Graph
 from rocketpipe.projects.records import Run
-from rocketpipe.projects.running import Ask, Workshop
+from rocketpipe.projects.running import Workshop
 
 _DEFINITIONS: Final = (".py", ".sql")
 

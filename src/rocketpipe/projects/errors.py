@@ -48,6 +48,17 @@ class AnotherPipeline(PipelineError):
         )
 
 
+class MovedPipeline(PipelineError):
+    """The folder was moved or copied, or its spec names another storage."""
+
+    def __init__(self, theirs: str, ours: str) -> None:
+        super().__init__(
+            f"its tables and checkpoints were made in {theirs}, not in {ours}, and Spark knows "
+            "them by that place: move the folder back, or begin anew here with `rocketpipe "
+            "pipeline reset`"
+        )
+
+
 class MissingPackage(PipelineError):
     """Spark's pipelines lack a package."""
 

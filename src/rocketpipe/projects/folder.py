@@ -60,6 +60,11 @@ class Folder:
         return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
     @property
+    def catalogue(self) -> Path:
+        """Where Spark keeps which tables there are, by their whole paths."""
+        return self.own / "catalogue"
+
+    @property
     def tables(self) -> str:
         """Where the rows of its tables are."""
         return f"{self.storage}/tables"

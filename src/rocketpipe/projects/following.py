@@ -11,10 +11,11 @@ from rocketpipe.client.admin.admin import Admin
 from rocketpipe.errors import RocketPipeError
 from rocketpipe.pipeline.session import SparkPlace
 from rocketpipe.projects import topics
+from rocketpipe.projects.asks import Ask
 from rocketpipe.projects.errors import ServerFailed
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.records import Run
-from rocketpipe.projects.running import Ask, Heard, Workshop, ignore, run_recorded, workshop
+from rocketpipe.projects.running import Heard, Workshop, ignore, run_recorded, workshop
 
 #: After Spark has died, it is started again after so long.
 REST_S: Final = 5.0
@@ -76,8 +77,15 @@ def _passes(shop: Workshop, name_servers: str, *, every_s: float, done: Watch, s
 
 
 def has_grown(read: dict[tuple[str, str, str], int], ends: topics.Ends) -> bool:
-    """Whether there is anything that no flow has read so far."""
-    return any(end > max(read.get(queue, 0), least) for queue, (least, end) in ends.items())
+    """Whether there is anything that no flow has read so far.
+
+    A queue that ends before what was read of it is another one, or has lost something: whoever
+    reads it says so.
+    """
+    return any(
+        end > max(read.get(queue, 0), least) or end < read.get(queue, 0)
+        for queue, (least, end) in ends.items()
+    )
 
 
 def ends_read(run: Run, seen: topics.Ends) -> dict[tuple[str, str, str], int]:

@@ -7,9 +7,11 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
-from rocketpipe.projects.errors import AlreadyRuns, AnotherPipeline
+from rocketpipe.projects.errors import AlreadyRuns, AnotherPipeline, MovedPipeline
 from rocketpipe.projects.folder import Folder
 
 _LOCK: Final = "lock"
@@ -25,6 +27,7 @@ def held(folder: Folder, *, of_any_name: bool = False) -> Iterator[None]:
     Raises:
         AlreadyRuns: If another command holds it.
         AnotherPipeline: If what is kept here is of a pipeline of another name.
+        MovedPipeline: If it was made at another place.
     """
     folder.own.mkdir(parents=True, exist_ok=True)
     with (folder.own / _LOCK).open("a+") as file:
@@ -45,10 +48,10 @@ def holder(folder: Folder) -> int | None:
     """The process that works on this pipeline now, if there is one."""
     place = folder.own / _LOCK
     try:
-        with place.open("r+") as file:
+        with place.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 text = file.read().strip()
                 return int(text) if text.isdigit() else None
     except FileNotFoundError:
@@ -63,12 +66,32 @@ def forget_owner(folder: Folder) -> None:
 
 def _check_owner(folder: Folder) -> None:
     place = folder.own / _WHOSE
+    ours = {"v": 1, "name": folder.name, "storage": folder.storage}
     try:
-        theirs = str(json.loads(place.read_text())["name"])
+        kept = json.loads(place.read_text())
+        theirs = str(kept["name"])
     except FileNotFoundError:
-        place.write_text(json.dumps({"v": 1, "name": folder.name}) + "\n")
-        return
+        kept, theirs = ours, folder.name
     except (ValueError, KeyError, TypeError):
-        theirs = "an unknown one"
+        kept, theirs = {}, "an unknown one"
     if theirs != folder.name:
         raise AnotherPipeline(folder.own, theirs, folder.name)
+    storage = str(kept.get("storage", folder.storage))  # earlier versions kept the name alone
+    is_here = storage == folder.storage or _is_same(storage, folder.storage)
+    if not is_here and folder.catalogue.exists():
+        raise MovedPipeline(storage, folder.storage)
+    if not place.exists() or not is_here or "storage" not in kept:
+        draft = place.with_suffix(".draft")
+        draft.write_text(json.dumps(ours) + "\n")
+        draft.replace(place)  # half of it would be another pipeline's
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two addresses are of one directory, as through a link."""
+    places = [urlsplit(each) for each in (one, other)]
+    if any(each.scheme != "file" for each in places):
+        return False
+    try:
+        return Path(unquote(places[0].path)).samefile(unquote(places[1].path))
+    except OSError:
+        return False

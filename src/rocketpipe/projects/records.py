@@ -12,7 +12,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ _UNRESOLVED: Final = re.compile(
     r"Failed to resolve flow(?P<above> due to [^:]*)?: '(?P<name>[^']+)'"
 )
 _RUNS: Final = "runs"
+_NAMED: Final = "%Y%m%dT%H%M%S"
 
 
 @dataclass(slots=True)
@@ -79,7 +80,11 @@ class Run:
     @classmethod
     def new(cls, pipeline: str, now_ms: int, before: Run | None = None) -> Run:
         """A run that begins, and knows how far the one before came."""
-        when = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
+        when = datetime.fromtimestamp(now_ms / 1000, UTC).strftime(_NAMED)
+        if before is not None and before.run[: len(when)] >= when:
+            # The clock was set back, and the last run is the one whose name is the last.
+            past = datetime.strptime(before.run[: len(when)], _NAMED) + timedelta(seconds=1)
+            when = past.strftime(_NAMED)
         run = cls(f"{when}-{secrets.token_hex(3)}", pipeline, now_ms)
         for name, flow in (before.flows if before else {}).items():
             run.flows[name] = FlowRun(name, flow.target, ends=flow.ends, state_rows=flow.state_rows)

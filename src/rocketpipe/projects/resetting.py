@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from rocketpipe.model.misnomers import meant_by
-from rocketpipe.projects import lock
+from rocketpipe.projects import asks, lock
+from rocketpipe.projects.asks import Ask
 from rocketpipe.projects.errors import PipelineError, UnknownFlow
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.graph import Flow, Graph, Kind
-from rocketpipe.projects.running import Ask
 
 _OF_STORAGE: Final = ("_checkpoints", "tables")
-_OWN: Final = ("catalogue", "runs")
+_RUNS: Final = "runs"
 
 
 def what_goes(folder: Folder) -> list[Path]:
@@ -29,7 +29,7 @@ def what_goes(folder: Folder) -> list[Path]:
             f"{folder.storage} is not on this machine: remove _checkpoints and tables there, and "
             f"{folder.own} here"
         )
-    places = [storage / name for name in _OF_STORAGE] + [folder.own / name for name in _OWN]
+    places = [storage / name for name in _OF_STORAGE] + [folder.catalogue, folder.own / _RUNS]
     return [place for place in places if place.exists()]
 
 
@@ -40,6 +40,7 @@ def reset(folder: Folder) -> None:
     """
     for place in what_goes(folder):
         shutil.rmtree(place)
+    asks.forget(folder)
     lock.forget_owner(folder)
 
 
@@ -71,11 +72,11 @@ def consequence(graph: Graph, flow: Flow, since: str | None) -> str:
     return f"table {flow.target} is emptied, and filled with what came since {since}"
 
 
-def backfill(folder: Folder, graph: Graph, flow: Flow, from_ms: int) -> Ask:
-    """What to ask of the next run, so that a flow reads again from a time on.
+def backfill(folder: Folder, graph: Graph, flow: Flow, from_ms: int) -> None:
+    """Have runs read a flow again from a time on, until one has done so.
 
     A table is emptied first, and then holds what came since. What a sink was sent is out there:
-    it is sent again, by a query that is new.
+    it is sent again, by a query that is new. Only for who holds the pipeline's lock.
 
     Raises:
         PipelineError: If the checkpoint is not on this machine.
@@ -83,13 +84,14 @@ def backfill(folder: Folder, graph: Graph, flow: Flow, from_ms: int) -> Ask:
     readers = {flow.name, *(view for view in flow_views(graph, flow))}
     starts = dict.fromkeys(readers, from_ms)
     if graph.kind_of(flow.target) is not Kind.SINK:
-        return Ask(full_refresh=(flow.target,), starts=starts)
+        asks.keep(folder, Ask(full_refresh=(flow.target,), starts=starts))
+        return
     checkpoints = folder.checkpoints(flow.target, flow.name, is_sink=True)
     if checkpoints is None:
         raise PipelineError(f"the checkpoints in {folder.storage} are not on this machine")
     numbers = [int(each.name) for each in checkpoints.glob("*") if each.name.isdigit()]
-    (checkpoints / str(max(numbers, default=-1) + 1)).mkdir(parents=True)
-    return Ask(starts=starts)
+    new = checkpoints / str(max(numbers, default=-1) + 1)
+    asks.keep(folder, Ask(starts=starts, checkpoint=str(new)))
 
 
 def flow_views(graph: Graph, flow: Flow) -> list[str]:

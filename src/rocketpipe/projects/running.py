@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from rocketpipe.pipeline.session import SparkPlace
-from rocketpipe.projects import records
+from rocketpipe.projects import asks, records
+from rocketpipe.projects.asks import Ask
 from rocketpipe.projects.errors import PipelineError, ServerFailed
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.graph import Graph
@@ -34,17 +35,6 @@ _RUNNER_LOG: Final = "definitions.log"
 
 def ignore(what: object) -> None:
     """Hear of something, and do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What a run is to do beyond what is new."""
-
-    dry: bool = False
-    #: Tables that are emptied first.
-    full_refresh: tuple[str, ...] = ()
-    #: Flows that begin at a time, in ms since 1970.
-    starts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -189,6 +179,7 @@ def run_recorded(shop: Workshop, ask: Ask, *, limit_s: float | None = None) -> R
         ServerFailed: If Spark dies, or takes longer than it may.
     """
     folder = shop.folder
+    ask = asks.with_kept(folder, ask)
     run = Run.new(folder.name, _now_ms(), records.last(folder))
     records.save(folder, run)
     outer = shop.watch
@@ -212,6 +203,7 @@ def run_recorded(shop: Workshop, ask: Ask, *, limit_s: float | None = None) -> R
         raise
     finally:
         shop.watch = outer
+        asks.settle(folder, [flow.name for flow in run.flows.values() if flow.state == "completed"])
         records.save(folder, run)
         records.forget_old(folder)
 

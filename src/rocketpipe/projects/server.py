@@ -127,7 +127,6 @@ def check_packages() -> None:
 def settings(folder: Folder, place: SparkPlace, scratch: Path) -> dict[str, str]:
     """What the server is told; the user's own settings come last."""
     events = scratch / "events"
-    catalogue = folder.own / "catalogue"
     given = {
         **launch.settings(scratch),
         "spark.app.name": f"rocketpipe pipeline {folder.name}",
@@ -140,7 +139,7 @@ def settings(folder: Folder, place: SparkPlace, scratch: Path) -> dict[str, str]
         "spark.eventLog.rolling.maxFileSize": "10m",
         "spark.log.level": "WARN",
         "spark.hadoop.javax.jdo.option.ConnectionURL": (
-            f"jdbc:derby:;databaseName={catalogue};create=true"
+            f"jdbc:derby:;databaseName={folder.catalogue};create=true"
         ),
         "spark.sql.catalogImplementation": "hive",
         # Each flow starts a Python of its own, which has ten seconds to answer.

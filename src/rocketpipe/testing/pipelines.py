@@ -43,9 +43,10 @@ class PipelineCopy:
             PipelineError: If a flow failed; the message says why.
         """
         from rocketpipe.pipeline.session import SparkPlace
+        from rocketpipe.projects.asks import Ask
         from rocketpipe.projects.errors import PipelineError
         from rocketpipe.projects.lock import held
-        from rocketpipe.projects.running import Ask, run_recorded, workshop
+        from rocketpipe.projects.running import run_recorded, workshop
 
         place = SparkPlace(master="local[2]")
         with held(self._folder), workshop(self._folder, place, self._name_servers) as shop:
