@@ -50,6 +50,20 @@ def test_the_last_run_comes_first_and_the_oldest_go(
     assert [record.ending for _, record in folder.runs()] == ["failed", "ok", "ok"]
 
 
+def test_a_clock_that_is_set_back_loses_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "KEPT_RUNS", 2)
+    folder = JobFolder(tmp_path, "audit")
+    with folder.locked():
+        for year, ending in ((2040, "ok"), (2026, "findings"), (2026, "failed")):
+            folder.keep(NOON.replace(year=year), 1.0, FOUND, ending)
+    assert [(each.started[:4], each.ending) for _, each in folder.runs()] == [
+        ("2026", "failed"),
+        ("2026", "findings"),
+    ]
+
+
 def test_what_a_killed_run_left_goes(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path, "audit")
     with folder.locked():

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from rocketpipe.broker.config.offline import offline_store
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
 from rocketpipe.jobs.running import JobRun
 from rocketpipe.jobs.store_check import stores
-from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.upkeep.check import check_store
 from rocketpipe.store.upkeep.maintenance import rebuild_derived
@@ -28,7 +28,10 @@ def test_a_directory_without_a_log_is_no_store(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_spark_finds_what_one_process_finds_and_makes_queues_anew(
-    run_job: RunJob, tmp_path: Path, unpack_golden: Callable[..., Path]
+    run_job: RunJob,
+    tmp_path: Path,
+    unpack_golden: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = unpack_golden("5.5.0-stop", tmp_path)
     queue = store / "consumequeue" / "orders" / "2" / f"{0:020d}"
@@ -46,14 +49,18 @@ def test_spark_finds_what_one_process_finds_and_makes_queues_anew(
         (row["finding"], row["file"], row["at"], row["detail"])
         for row in found.outcome.tables["findings"].to_pylist()
     } == {(each.kind.value, str(each.file), each.at, each.detail) for each in whole.findings}
-    plain = tmp_path / "plain"
-    shutil.copytree(store, plain)
-    rebuild_derived(StoreConfig(root=plain), Disk(), SystemClock())
+    plain, tagged = tmp_path / "plain", tmp_path / "tagged"
+    for copy in (plain, tagged):
+        shutil.copytree(store, copy)
+    rebuild_derived(offline_store(plain), Disk(), SystemClock())
+    monkeypatch.setenv("ROCKETPIPE_INDEX_TAGS", "true")  # as its broker is told
+    rebuild_derived(offline_store(tagged), Disk(), SystemClock())
+    assert derived(tagged) != derived(plain)
     mended = run_job("store-check", store=str(store), rebuild=True)
     assert mended.ok
     assert mended.outcome.headline.endswith("nothing is wrong; queues and index were made anew")
     assert check_store(Disk(), store).ok
-    assert derived(store) == derived(plain)
+    assert derived(store) == derived(tagged)
     assert not list(store.rglob("*.part"))
 
 

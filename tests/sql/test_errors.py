@@ -54,3 +54,22 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     assert str(unknown_table("ordrs", known)).endswith("'ordrs': did you mean Orders?")
     assert "rocketpipe.groups?" in str(unknown_table("rocketpipe.group", known))
     assert "SHOW TABLES" in str(unknown_table("zzz", known))
+
+
+def test_a_result_that_is_too_large_says_what_to_do() -> None:
+    said = "An error occurred while calling o62.getResult.\n: org.apache.spark.SparkException: x\n"
+    for cause in (
+        "Caused by: org.apache.spark.SparkException: Total size of serialized results of 3 tasks "
+        "(1100.0 MiB) is bigger than spark.driver.maxResultSize (1024.0 MiB)",
+        "Caused by: java.lang.OutOfMemoryError: Java heap space",
+    ):
+        assert "ask for less, with LIMIT" in str(told_by_spark(said + cause, "SELECT 1"))
+
+
+def test_what_pyspark_does_not_put_into_words_is_what_java_says_it_came_from() -> None:
+    said = (
+        "An error occurred while calling o62.getResult.\n: a.Exception: in awaitResult:\n\tat a.b\n"
+        "Caused by: a.Exception: Job aborted\n\tat c.d\n"
+        "Caused by: java.io.IOException: disk is gone\n"
+    )
+    assert str(told_by_spark(said, "SELECT 1")) == "java.io.IOException: disk is gone"

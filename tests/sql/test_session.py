@@ -84,6 +84,9 @@ def test_what_is_known_of_a_cluster_is_a_table_too(sql: SqlSession, admin: Admin
         ("SELECT citi FROM orders", "`city`.*pos 7", "SELECT citi FROM orders\n         ^"),
         ("SELECT 1 FORM orders WHERE", "pos 14", "SELECT 1 FORM orders WHERE\n  " + " " * 14 + "^"),
         ("INSERT OVERWRITE orders VALUES ('a', 1)", "use INSERT INTO", ""),
+        ("INSERT INTO rocketpipe.groups VALUES (1)", "nothing can be inserted", ""),
+        ("DROP TABLE orders", "orders is a topic, which can be read and inserted into", ""),
+        ("\n\nSELECT citi FROM orders", "`city`.*pos 7", "SELECT citi FROM orders\n         ^"),
         ("INSERT INTO orders (town) VALUES ('a')", "no column 'town'", ""),
     ],
 )

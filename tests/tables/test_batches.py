@@ -237,6 +237,27 @@ def test_batches_are_told_of(tmp_path: Path, messages: Messages) -> None:
     assert told == [{"batch": 0, "rows": 2, "bad_rows": 1}]
 
 
+def test_what_a_batch_had_to_leave_out_is_told(tmp_path: Path, messages: Messages) -> None:
+    fill = writer(tmp_path)
+    told: list[Any] = []
+    fill.tell = told.append
+    logged = fill.table.checkpoint.place / "offsets"
+    logged.mkdir()
+    for batch, text in enumerate(
+        [
+            '"topics": {"orders": {"a": {"0": 5, "1": 5}}}',
+            '"topics": {"orders": {"a": {"0": 9, "1": 2}}}, '
+            '"from": {"orders": {"a": {"0": 8, "1": 0}}}',
+        ]
+    ):
+        (logged / str(batch)).write_text(f'v1\n{{}}\n{{"v": 1, {text}}}')
+        fill(Frame(messages([b"{}"], first=batch)), batch)
+    assert [each["gap"] for each in told if "gap" in each] == [
+        "messages 5 to 7 of queue 0 of broker 'a' are gone, and were left out",
+        "queue 1 of broker 'a' was made anew since it was read up to 5, and is read from 0 on",
+    ]
+
+
 def test_a_table_of_a_database_is_filled_as_all_others(
     tmp_path: Path, messages: Messages, address: str, psql: Psql
 ) -> None:

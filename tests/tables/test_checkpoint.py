@@ -91,3 +91,19 @@ def test_the_end_of_a_batch_is_read_from_sparks_files(tmp_path: Path) -> None:
     assert checkpoint.offset(7) is None
     with pytest.raises(UnreadableOffset):
         checkpoint.offset(1)
+
+
+def test_who_dies_while_it_says_whose_a_checkpoint_is_leaves_it_its_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = made(tmp_path / "c", planned=3, done=3)
+
+    def full(place: Path, *_: object) -> int:
+        place.open("w").close()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    checkpoint.claim("me")
+    with pytest.raises(OSError, match="No space"):
+        checkpoint.claim("another")
+    checkpoint.check("lake", "me", 3)

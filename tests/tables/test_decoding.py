@@ -104,6 +104,19 @@ def test_a_field_that_cannot_be_a_column_makes_its_row_bad(messages: Messages) -
     assert [text.split(":")[0][:5] for text in bad.column("error").to_pylist()] == ["field"] * 3
 
 
+def test_names_may_have_quotes_and_backslashes(messages: Messages) -> None:
+    names = ['quo"te', "back\\slash", "naïve", "键", "a.b", "x" * 255]
+    body = json.dumps(dict.fromkeys(names, 1)).encode()
+    how = decoder(new_columns="add")
+    how.split(messages([body]))
+    assert list(how.new_fields) == names
+    schema = ", ".join(f"`{name}` BIGINT" for name in names)
+    how = decoder(schema, new_columns="add")
+    rows, bad = how.split(messages([body, b'{"more": 1}']))
+    assert (rows.num_rows, bad.num_rows, list(how.new_fields)) == (2, 0, ["more"])
+    assert rows.column('quo"te').to_pylist() == [1, None]
+
+
 def test_fields_whose_names_are_values_do_not_fill_the_memory(messages: Messages) -> None:
     how = decoder(new_columns="add")
     how.split(messages([b'{"f%d": 1}' % number for number in range(3 * MOST_COLUMNS)]))

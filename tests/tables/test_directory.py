@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from dataclasses import asdict
@@ -98,3 +99,20 @@ def test_what_a_table_is_cannot_be_changed_and_how_it_is_filled_can(tmp_path: Pa
     for change in ({"topic": "other"}, {"decode": "text"}, {"partition_by": "date"}):
         with pytest.raises(SpecMismatch, match="cannot be changed"):
             check_same(directory, there, change)
+
+
+def test_a_table_that_may_only_be_read_is_not_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = TableDirectory(tmp_path)
+    with directory.locked():
+        pass
+    plain = Path.open
+
+    def only_read(place: Path, mode: str = "r", *more: Any) -> Any:
+        if set(mode) & set("wax+"):
+            raise OSError(errno.EROFS, "Read-only file system", str(place))
+        return plain(place, mode, *more)
+
+    monkeypatch.setattr(Path, "open", only_read)
+    assert directory.writer() is None

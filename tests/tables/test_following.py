@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 
+from rocketpipe.blocking import Admin
 from rocketpipe.errors import ConfigError, ConnectionLost
+from rocketpipe.model.offsets import QueueOffset
+from rocketpipe.model.route import MessageQueue
+from rocketpipe.pipeline.planning.gaps import Gap, MessagesGone
 from rocketpipe.tables.directory import TableDirectory
 from rocketpipe.tables.errors import NewColumns, NotATable
 from rocketpipe.tables.following import (
@@ -18,9 +24,12 @@ from rocketpipe.tables.following import (
     _Run,
     asked_spec,
     follow,
+    held_up_in,
+    own_group,
     persistently,
 )
 from rocketpipe.tables.table import FollowedTable
+from rocketpipe.testing.servers import serving
 
 JSON: dict[str, Any] = {"decode": "json", "schema": "city STRING, cents INT"}
 
@@ -77,6 +86,26 @@ def test_a_directory_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(NotATable, match="choose a directory that is empty"):
         follow("orders", to=tmp_path, once=True, **JSON)
     assert [each.name for each in tmp_path.iterdir()] == ["photo.png"]
+
+
+@pytest.mark.scenario
+def test_who_comes_second_takes_a_name_of_its_own(tmp_path: Path) -> None:
+    with serving(tmp_path) as servers, Admin(servers.name_server) as admin:
+        admin.topics.create("orders", queues=2)
+        here = servers.name_server
+
+        def chosen(place: str) -> str:
+            return own_group(here, "table-orders", "orders", Path(place))
+
+        assert chosen("/lake/a/orders") == "table-orders"
+        admin.groups.create("table-orders")
+        assert chosen("/lake/a/orders") == "table-orders"  # it was made for it
+        queue = next(iter(admin.offsets.ends("orders")))
+        admin.offsets.commit("table-orders", {queue: QueueOffset(0)})
+        second = chosen("/lake/b/orders")
+        assert second == chosen("/lake/b/orders") != chosen("/lake/c/orders")
+        assert second.startswith("table-orders-")
+    assert chosen("/lake/b/orders") == "table-orders"  # nobody can be asked
 
 
 class Turns:
@@ -140,8 +169,15 @@ def test_a_query_that_does_not_start_for_what_passes_is_started_again(
 
 def test_what_does_not_pass_ends_the_query_in_our_own_words(tmp_path: Path) -> None:
     turns = Turns(tmp_path, once=False)
-    gone = "[X] failed\nrocketpipe.pipeline.planning.gaps.MessagesGone: 3 messages are gone\n at x"
-    with pytest.raises(FollowFailed, match=r"3 messages are gone$"):
+    gap = MessagesGone(
+        Gap(
+            MessageQueue(topic="orders", broker_name="a", queue_id=0),
+            QueueOffset(0),
+            QueueOffset(3),
+        )
+    )
+    gone = f"[X] failed\nrocketpipe.pipeline.planning.gaps.MessagesGone: {gap}\n at x"
+    with pytest.raises(FollowFailed, match=r"0 to 2 .* without them with --on-gap skip$"):
         turns.run._excuse(gone)
     with pytest.raises(FollowFailed, match=r"heap space$"):
         turns.run._excuse("java.lang.OutOfMemoryError: Java heap space\n\tat org.apache")
@@ -149,6 +185,50 @@ def test_what_does_not_pass_ends_the_query_in_our_own_words(tmp_path: Path) -> N
     with pytest.raises(NewColumns):
         turns.run._excuse(AWAY)
     assert turns.paused == []
+
+
+@pytest.mark.parametrize(
+    "died", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "no")]
+)
+def test_a_jvm_that_dies_is_told_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, died: Exception
+) -> None:
+    turns = Turns(tmp_path, once=False)
+
+    class Query:
+        """Nobody answers any more."""
+
+        def __getattr__(self, name: str) -> Any:
+            raise died
+
+    monkeypatch.setattr(turns.run, "_start", Query)
+    monkeypatch.setattr(turns, "is_set", lambda: False, raising=False)
+    with pytest.raises(FollowFailed, match="JVM has died: run it again, and it goes on"):
+        turns.run.run()
+
+
+def test_what_cannot_be_read_for_now_is_told_once(tmp_path: Path) -> None:
+    turns = Turns(tmp_path, once=False)
+
+    class Query:
+        """Of two brokers one is away, then both are, then the first is back."""
+
+        def __init__(self) -> None:
+            self.looks = [["a"], ["a"], ["a", "b"], ["b"]]
+
+        @property
+        def isActive(self) -> bool:  # noqa: N802 - Spark's name
+            return bool(self.looks)
+
+        @property
+        def lastProgress(self) -> Any:  # noqa: N802 - Spark's name
+            said = json.dumps({"lag": 1, "held_up": self.looks.pop(0) if self.looks else []})
+            return {"sources": [{"latestOffset": said}, {"latestOffset": None}]}
+
+    query: Any = Query()
+    turns.run._wait_for(query)
+    assert turns.told == [{"held_up": "a"}, {"held_up": "b"}]
+    assert held_up_in(None) == []
 
 
 def test_what_may_be_done_again_is_done_until_it_fails_for_good(

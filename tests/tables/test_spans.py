@@ -9,7 +9,7 @@ import pytest
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.route import MessageQueue
 from rocketpipe.pipeline.planning.offsets import StreamOffset
-from rocketpipe.tables.spans import Queue, Spans
+from rocketpipe.tables.spans import Queue, Spans, leaps
 
 FIRST, SECOND = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
 
@@ -46,3 +46,14 @@ def test_what_is_not_there_is_nothing_and_what_is_no_such_text_is_told(tmp_path:
     (tmp_path / "other").write_text('{"v": 7}')
     with pytest.raises(ValueError, match="version 1"):
         Spans.read(tmp_path / "other")
+
+
+def test_what_a_batch_does_not_read_on_from_is_told() -> None:
+    first = offset({0: 5, 1: 3})
+    assert leaps(None, first) == {}
+    assert leaps(first, offset({0: 9, 1: 4}, {0: 5})) == {}
+    assert leaps(first, offset({0: 9, 1: 1, 2: 8}, {0: 7, 1: 0, 2: 4})) == {
+        FIRST: (5, 7),
+        SECOND: (3, 0),  # made anew
+        Queue("orders", "broker-a", 2): (0, 4),  # came, and lost its first ones unseen
+    }

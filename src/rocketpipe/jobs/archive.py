@@ -25,7 +25,7 @@ from rocketpipe.jobs.context import JobContext
 from rocketpipe.jobs.outcome import Outcome
 from rocketpipe.jobs.plots import Series
 from rocketpipe.jobs.queue_runs import Coverage, Queue, coverages, span
-from rocketpipe.tables.following import follow
+from rocketpipe.tables.following import follow, own_group
 from rocketpipe.tables.spec import DATE, group_for
 from rocketpipe.tables.table import FollowedTable
 
@@ -111,6 +111,9 @@ def _archive(
     options = context.options
     place = context.data / topic.replace("%", "+").replace("|", "!")
     is_new = not (place / "_rocketpipe" / "table.json").exists()
+    group = None
+    if is_new:
+        group = own_group(context.name_server, group_for(f"archive-{topic}"), topic, place)
     context.tell(f"{topic}: archiving")
     report = follow(
         topic,
@@ -124,7 +127,7 @@ def _archive(
         format=options.format,
         start=options.start,
         on_gap=options.on_gap,
-        group=group_for(f"archive-{topic}") if is_new else None,
+        group=group,
     )
     context.tell(f"{topic}: verifying")
     table = FollowedTable.open(place)

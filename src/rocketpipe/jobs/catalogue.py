@@ -80,7 +80,7 @@ JOBS: Final = (
     Job(
         name="store-check",
         summary="a store's log, queues and index looked through, one task a segment",
-        takes=("store", "rebuild"),
+        takes=("store", "rebuild", "config"),
         needs=("store",),
         asks_cluster=False,
     ),

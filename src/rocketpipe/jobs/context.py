@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocketpipe.jobs.errors import JobFailed
 from rocketpipe.jobs.options import JobOptions
-from rocketpipe.pipeline.failures import first_words
+from rocketpipe.pipeline.failures import first_words, spark_errors
 from rocketpipe.pipeline.session import SparkPlace, opened
 
 if TYPE_CHECKING:
@@ -47,8 +47,6 @@ class JobContext:
             JavaNotFound: If there is no Java that Spark runs on.
             JobFailed: If Spark cannot do what the block asks for.
         """
-        from pyspark.errors import PySparkException
-
         try:
             if self.spark is not None:
                 yield self.spark
@@ -61,7 +59,7 @@ class JobContext:
                 else:
                     with self.watched(spark):
                         yield spark
-        except PySparkException as error:
+        except spark_errors() as error:
             raise JobFailed(f"job {self.job}", first_words(str(error))) from error
 
     def messages(

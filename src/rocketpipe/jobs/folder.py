@@ -21,7 +21,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -39,6 +39,7 @@ REPORT: Final = "report.html"
 
 _RECORD: Final = "run.json"
 _DRAFT: Final = ".draft-"
+_NAMED: Final = "%Y%m%dT%H%M%S.%fZ"
 _PLACE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 Ending = Literal["ok", "findings", "failed", "stopped"]
@@ -181,12 +182,13 @@ class JobFolder:
     def _places(self) -> list[Path]:
         if not self._runs.is_dir():
             return []
-        return [each for each in self._runs.iterdir() if not each.name.startswith(".")]
+        return [each for each in self._runs.iterdir() if _is_name(each.name)]
 
     def _draft(self, started: datetime) -> tuple[str, Path]:
-        name = started.strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
-        while (self._runs / name).exists():  # the clock was set back
-            name += "-again"
+        name = _name(started)
+        newest = max((each.name for each in self._places()), default="")
+        if newest >= name:  # the clock was set back, and the oldest names are the first to go
+            name = _name(datetime.strptime(newest, _NAMED) + timedelta(milliseconds=1))
         draft = self._runs / f"{_DRAFT}{name}"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
@@ -223,6 +225,17 @@ def owner_of(place: str | Path) -> str:
 def now() -> datetime:
     """This moment."""
     return datetime.now(UTC)
+
+
+def _name(moment: datetime) -> str:
+    return moment.strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
+
+
+def _is_name(text: str) -> bool:
+    try:
+        return _name(datetime.strptime(text, _NAMED)) == text
+    except ValueError:
+        return False
 
 
 def _iso(moment: datetime) -> str:

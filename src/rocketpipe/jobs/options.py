@@ -32,6 +32,8 @@ class JobOptions:
     ledger: str | None = None
     store: str | None = None
     rebuild: bool = False
+    #: The file of the broker whose store is made anew.
+    config: str | None = None
     measure_ms: int = 30_000
     #: The messages that are read of each queue to count keys.
     sample: int = 10_000
@@ -129,6 +131,13 @@ OPTIONS: Final = {
             flag="--rebuild",
             kind="switch",
             help="make queues and index of the store anew if something is wrong with them alone",
+        ),
+        Option(
+            name="config",
+            flag="--config",
+            metavar="FILE",
+            help="for --rebuild: the file of settings of the store's broker; the environment "
+            "counts more, as there",
         ),
         Option(
             name="measure_ms",

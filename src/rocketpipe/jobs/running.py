@@ -91,7 +91,8 @@ def run(
     folder.check()
     if found.asks_cluster:
         check_cluster(servers, options.topics)
-    for flag, named in (("--store", options.store), ("--ledger", options.ledger)):
+    named_files = {"--store": options.store, "--ledger": options.ledger, "--config": options.config}
+    for flag, named in named_files.items():
         if named is not None and not Path(named).exists():
             raise ConfigError(flag, f"{named} is not there: name a file or directory that is")
     if spark is None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from rocketpipe.broker.config.offline import offline_store
 from rocketpipe.client.admin.findings import counted
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError
@@ -114,8 +115,10 @@ def work(context: JobContext) -> Outcome:
     assert context.options.store is not None
     roots = stores(Path(context.options.store).absolute())
     for root in roots:
+        # What is wrong with settings, and who uses the store, shows before Spark starts.
+        _config(context, root)
         with _held(root):
-            pass  # whoever uses one is named before Spark starts
+            pass
     with context.session() as spark:
         found = [_found(context, spark, root) for root in roots]
     return _outcome(found)
@@ -128,13 +131,19 @@ def _found(context: JobContext, spark: SparkSession, root: Path) -> _Found:
         return found
     context.tell(f"{root}: making queues and index anew")
     count = rebuild_derived(
-        StoreConfig(root=root),
+        _config(context, root),
         Disk(),
         SystemClock(),
         lambda plan, bases: _spread(spark, partial(_derived_part, plan), bases),
     )
     context.tell(f"{root}: looking through it again")
     return replace(_checked(spark, root), rebuilt=count)
+
+
+def _config(context: JobContext, root: Path) -> StoreConfig:
+    """With what its broker makes queues and index of the log."""
+    named = context.options.config
+    return offline_store(root, [Path(named)] if named is not None else [])
 
 
 def stores(root: Path) -> list[Path]:

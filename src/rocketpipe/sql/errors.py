@@ -16,6 +16,10 @@ _STATE: Final = re.compile(r"\s*SQLSTATE: \w+;?\s*")
 _PLACE: Final = re.compile(r"\(?line (\d+),? (pos|position) (\d+)\)?")
 #: An error of ours that Spark's processes have told it of.
 _OURS: Final = re.compile(r"\brocketpipe(?:\.\w+)*\.[A-Z]\w+: (.+)$", re.MULTILINE)
+_TOO_LARGE: Final = re.compile(r"spark\.driver\.maxResultSize|OutOfMemoryError")
+#: A failure that PySpark has not put into its own words is one of Java's, with what it came from.
+_PY4J: Final = "An error occurred while calling"
+_CAUSE: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _LONGEST: Final = 1000
 
 
@@ -40,10 +44,19 @@ def told_by_spark(message: str, statement: str) -> StatementFailed:
     lack = lacking(message)
     if lack is not None:
         return StatementFailed(lack)
+    if _TOO_LARGE.search(message):
+        return StatementFailed(
+            "the result is larger than Spark's driver can hold: ask for less, with LIMIT or an "
+            "aggregate, or give it more, with --conf spark.driver.memory=8g "
+            "--conf spark.driver.maxResultSize=6g"
+        )
     ours = _OURS.search(message)
     if ours is not None:
         return StatementFailed(_short(ours[1]))
     first = _first_words(message.strip().splitlines())
+    causes = _CAUSE.findall(message) if first.startswith(_PY4J) else []
+    if causes:
+        first = causes[-1]
     sentence = _STATE.sub(" ", _CONDITION.sub("", first)).strip(" ;")
     place = _PLACE.search(message)
     if place is None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.blocking import Admin
 from rocketpipe.pipeline.columns.rows import SCHEMA
+from rocketpipe.pipeline.failures import spark_errors
 from rocketpipe.sql import inserting, statements
 from rocketpipe.sql.bodies import TopicBodies
 from rocketpipe.sql.catalogue import Catalogue
@@ -29,6 +30,8 @@ _CASE_SETTING: Final = "spark.sql.caseSensitive"
 _NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
 #: What Spark says of ``rocketpipe.groups``: it takes it for a file to be read by the source.
 _TAKEN_FOR_FILE: Final = "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY"
+#: Where Spark looks for a table that is to be changed, and not read.
+_SPARKS_OWN: Final = ("spark_catalog", "default")
 #: More names than these in one statement are not looked for.
 _MOST_NAMES: Final = 500
 
@@ -65,9 +68,8 @@ class SqlSession:
             StatementFailed: If Spark refuses it, or it names what is not there.
             RocketPipeError: If a server does not answer.
         """
-        from pyspark.errors import PySparkException
-
         self._catalogue.forget()
+        statement = statement.strip()  # places that Spark names are counted from its first word
         listing = statements.listing(statement)
         if listing is not None:
             return Result(["table", "kind"], self._catalogue.listed(listing))
@@ -85,13 +87,19 @@ class SqlSession:
                     statement = statement[:before] + views.analysed(inner)[1][before:]
                 result = self._collected(views.analysed(statement)[0], limit)
                 return result if inner is None else self._explained(result, views.topics)
-        except PySparkException as error:
+        except spark_errors() as error:
             raise told_by_spark(str(error), statement) from error
 
     def _target(self, insert: statements.Insert | None) -> str | None:
-        if insert is None or len(insert.target) != 1:
+        if insert is None:
             return None
-        (name,) = insert.target
+        *inside, name = insert.target
+        if [each.lower() for each in inside] == [NAMESPACE] and name.lower() in NAMES:
+            raise StatementFailed(
+                f"{NAMESPACE}.{name} shows what the cluster tells, and nothing can be inserted"
+            )
+        if inside:
+            return None
         topic = self._catalogue.topic(name)
         if topic is None and not self._spark.catalog.tableExists(statements.quoted(name)):
             raise self._catalogue.unknown(name)
@@ -215,6 +223,11 @@ class _Views:
     def _provided(self, missing: _Missing, text: str, *, narrow: bool) -> str:
         """Make what is missing; the text may name it otherwise from now on."""
         *inside, name = missing.parts
+        if inside == list(_SPARKS_OWN) and self._catalogue.topic(name) is not None:
+            raise StatementFailed(
+                f"{name} is a topic, which can be read and inserted into: `rocketpipe topic` "
+                "makes, changes and deletes them"
+            )
         topic = None if inside else self._catalogue.topic(name)
         if topic is not None:
             view = name

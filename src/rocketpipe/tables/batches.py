@@ -24,12 +24,14 @@ from rocketpipe.tables.columns import BODY, DIGEST, MOST_COLUMNS, TableColumns, 
 from rocketpipe.tables.decoding import Decoding
 from rocketpipe.tables.errors import NewColumns, NotShared
 from rocketpipe.tables.files import LIST_SCHEMA, FileList, FileTask
+from rocketpipe.tables.spans import Queue
 from rocketpipe.tables.table import FollowedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: What is told: a batch, its rows and its bad rows; or why the query was started again.
+#: What is told: a batch, its rows and its bad rows; what it had to leave out; why the query was
+#: started again; or as which group the table's lag shows, if not as its directory is called.
 Tell = Callable[[Mapping[str, Any]], None]
 
 log = logging.getLogger("rocketpipe.tables")
@@ -83,7 +85,7 @@ class BatchWriter:
         written = self._with_columns(frame, self._files(frame))
         count = sum(each.rows for each in written.rows)
         bad_count = sum(each.rows for each in written.bad_rows)
-        self.table.note_batch(batch)
+        leaps = self.table.note_batch(batch)
         notes = {"rocketpipe.rows": str(count), "rocketpipe.bad_rows": str(bad_count)}
         try:
             if written.bad_rows:
@@ -103,9 +105,22 @@ class BatchWriter:
             bad_count,
             len(written.rows),
         )
+        for queue, (ended, begins) in leaps.items():
+            self._say_gap(queue, ended, begins)
         if self.tell is not None:
             self.tell({"batch": batch, "rows": count, "bad_rows": bad_count})
         self._look_after(batch)
+
+    def _say_gap(self, queue: Queue, ended: int, begins: int) -> None:
+        said = f"queue {queue.queue_id} of broker {queue.broker!r}"
+        if begins > ended:
+            said = f"messages {ended} to {begins - 1} of {said} are gone, and were left out"
+        else:
+            said += f" was made anew since it was read up to {ended}, and is read from {begins} on"
+        if self.tell is not None:
+            self.tell({"gap": said})
+        else:
+            log.warning("gap table=%s topic=%s: %s", self.table.directory, queue.topic, said)
 
     def _files(self, frame: DataFrame) -> FileList:
         task = FileTask(

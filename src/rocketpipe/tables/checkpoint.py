@@ -63,7 +63,10 @@ class Checkpoint:
     def claim(self, table_id: str) -> None:
         """Say that it is this table's."""
         self.place.mkdir(parents=True, exist_ok=True)
-        (self.place / _OWNER).write_text(table_id)
+        if self._owner() != table_id:
+            draft = self.place / f"{_OWNER}.draft"
+            draft.write_text(table_id)
+            draft.replace(self.place / _OWNER)  # half a name would be another table's
 
     def check(self, root: str, table_id: str, last_batch: int | None) -> None:
         """See that it fits a table whose last batch is this one.
@@ -71,8 +74,7 @@ class Checkpoint:
         Raises:
             CheckpointMismatch: If it does not; the text says how to go on.
         """
-        owner = self.place / _OWNER
-        if self.planned >= 0 and (not owner.exists() or owner.read_text() != table_id):
+        if self.planned >= 0 and self._owner() != table_id:
             raise CheckpointMismatch(
                 root,
                 f"the checkpoint in {self.place} is another table's: put its own back, or make "
@@ -109,6 +111,12 @@ class Checkpoint:
     def remove(self) -> None:
         """Have the query begin anew."""
         shutil.rmtree(self.place, ignore_errors=True)
+
+    def _owner(self) -> str | None:
+        try:
+            return (self.place / _OWNER).read_text()
+        except FileNotFoundError:
+            return None
 
     def _last(self, log: str) -> int:
         try:

@@ -202,6 +202,10 @@ class RowDecoder:
 
 def _only(names: list[str]) -> Any:
     """A parser that takes objects with these fields and refuses all others."""
+    if any(
+        '"' in name or "\\" in name for name in names
+    ):  # which msgspec's structs cannot be called
+        return _Only(frozenset(names))
     known = msgspec.defstruct(
         "Known",
         [
@@ -211,6 +215,18 @@ def _only(names: list[str]) -> Any:
         forbid_unknown_fields=True,
     )
     return msgspec.json.Decoder(known).decode
+
+
+class _Only:
+    """The same, for names of any kind; slower."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+        self._parse = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+    def __call__(self, body: bytes) -> None:
+        if not self._parse(body).keys() <= self._names:
+            raise msgspec.ValidationError("it has another field")
 
 
 def _place(messages: pa.RecordBatch, row: int) -> str:

@@ -154,12 +154,12 @@ class TableDirectory:
     def writer(self) -> str | None:
         """Who writes the table now, if somebody does."""
         try:
-            with self._lock.open("a+") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return None
-        except OSError:
+            with self._lock.open() as file:  # whoever only looks may have nothing but the right to
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
             return _who(self._lock)
+        except OSError:
+            return None
         return None
 
 

@@ -10,23 +10,28 @@ checkpoint.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from rocketpipe.blocking import Admin
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.pipeline.excuses import excuse
-from rocketpipe.pipeline.failures import first_words
+from rocketpipe.pipeline.failures import JVM_DIED, first_words, spark_errors
 from rocketpipe.pipeline.figures import Figures
 from rocketpipe.pipeline.listening import MetricsPort, QueryWatch
 from rocketpipe.pipeline.open_offsets import check_offsets
 from rocketpipe.pipeline.options.read import ReadOptions
 from rocketpipe.pipeline.options.text import OptionError
+from rocketpipe.pipeline.planning.gaps import MessagesGone
 from rocketpipe.pipeline.register import is_remote
 from rocketpipe.pipeline.session import SparkPlace, opened
 from rocketpipe.tables.batches import BatchWriter, Tell
@@ -52,8 +57,11 @@ DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
 #: How much a task is handed at once: messages may have megabytes each.
 _BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 _LOOK_AGAIN_S: Final = 0.2
+_LOOKS_A_REPORT: Final = 10
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
+#: What a table that is there can do about messages that are gone: it begins where it began.
+_GONE_HINT: Final = "go on without them with --on-gap skip"
 #: How often in a row a query that is to end is started again without coming further.
 MOST_RESTARTS: Final = 8
 
@@ -118,10 +126,17 @@ def follow(
         PortUnavailable: If the port for metrics is taken.
     """
     directory, asked = destination(to, topic, {"state": state, **asked})
-    table = FollowedTable(directory, asked_spec(directory, topic, asked))
+    spec = asked_spec(directory, topic, asked)
+    table = FollowedTable(directory, spec)
     assert table.schema is not None  # what is wrong with it shows here
-    check_offsets(_source(table.spec))
+    check_offsets(_source(spec))
     table.check()
+    if not directory.has_spec and asked.get("group") is None and spec.group is not None:
+        assert spec.name_server is not None
+        group = own_group(spec.name_server, spec.group, spec.topic, directory.root)
+        table = FollowedTable(directory, spec.with_changes(group=group))
+        if group != spec.group and tell is not None:
+            tell({"group": group, "taken": spec.group})
     if spark is None:
         (place or SparkPlace()).check_reachable()
     with _metrics(metrics_port, tell) as figures, directory.locked():
@@ -139,6 +154,23 @@ def follow(
     return FollowReport(
         after[0] - before[0], after[1] - before[1], table.rows.last_batch(), run.restarts
     )
+
+
+def own_group(name_server: str, wanted: str, topic: str, place: Path) -> str:
+    """The group of a new table: the one that is wanted, unless somebody has read the topic as it.
+
+    Directories of several tables may be called the same, and of two that tell one group each would
+    undo what the other told. Where brokers cannot be asked, it is the one that is wanted.
+    """
+    try:
+        with Admin(name_server) as admin:
+            places = admin.offsets.known_of_group(wanted, topic).values()
+    except RocketPipeError as error:
+        log.info("group not looked up group=%s reason=%s", wanted, error)
+        return wanted
+    if all(each is None or each.committed is None for each in places):
+        return wanted
+    return f"{wanted}-{sha256(str(place).encode()).hexdigest()[:8]}"
 
 
 def _source(spec: TableSpec) -> ReadOptions:
@@ -208,23 +240,39 @@ class _Run:
         self._fruitless = 0
 
     def run(self) -> None:
-        from pyspark.errors import PySparkException
-
         while not self._stop.is_set():
             try:
                 query = self._start()
-            except PySparkException as error:
+            except spark_errors() as error:
                 self._excuse(str(error))
                 continue
             try:
-                while query.isActive and not self._stop.wait(_LOOK_AGAIN_S):
-                    pass
+                self._wait_for(query)
                 failed = None if self._stop.is_set() else query.exception()
+            except OSError as error:
+                raise FollowFailed(str(self._table.directory), JVM_DIED) from error
+            except spark_errors() as error:
+                raise FollowFailed(str(self._table.directory), first_words(str(error))) from error
             finally:
-                query.stop()
+                with suppress(OSError, *spark_errors()):  # it may be gone
+                    query.stop()
             if failed is None:
                 return
             self._excuse(str(failed))
+
+    def _wait_for(self, query: StreamingQuery) -> None:
+        """Until it ends or is to; whoever looks on is told what it cannot read meanwhile."""
+        told: list[str] = []
+        for look in count(1):
+            is_over = not query.isActive or self._stop.wait(_LOOK_AGAIN_S)
+            if is_over or look % _LOOKS_A_REPORT == 0:
+                now = held_up_in(query.lastProgress)
+                for said in now:
+                    if said not in told:
+                        self._say({"held_up": said})
+                told = now
+            if is_over:
+                return
 
     def _start(self) -> StreamingQuery:
         spec = self._writer.table.spec
@@ -249,6 +297,13 @@ class _Run:
         if self._tell is not None:
             self._tell(what)
 
+    def _say(self, what: Mapping[str, str]) -> None:
+        if self._tell is not None:
+            self._tell(what)
+            return
+        for name, said in what.items():
+            log.warning("query %s table=%s: %s", name, self._table.directory, said)
+
     def _excuse(self, failure: str) -> None:
         """Pause and go on, if a failure is one of those that pass.
 
@@ -262,25 +317,33 @@ class _Run:
         if isinstance(error, DatabaseAway) or DatabaseAway.__name__ in failure:
             why = first_words(failure)  # it may be full, locked or silent as well
         if why is None or (self._once and self._fruitless >= MOST_RESTARTS):
-            raise FollowFailed(str(self._table.directory), first_words(failure))
+            said = first_words(failure).replace(MessagesGone.hint, _GONE_HINT)
+            raise FollowFailed(str(self._table.directory), said)
         pause_s = min(_FIRST_PAUSE_S * 2**self._fruitless, _LONGEST_PAUSE_S)
         self.restarts += 1
         self._fruitless += 1
-        if self._tell is not None:
-            self._tell({"restarted": why})
-        else:
-            log.warning("query started again table=%s reason=%s", self._table.directory, why)
+        self._say({"restarted": why})
         self._stop.wait(pause_s)
+
+
+def held_up_in(progress: Any) -> list[str]:
+    """What a query says that it cannot read for now, in what Spark tells of its progress."""
+    sources = progress["sources"] if progress is not None else []
+    found: list[str] = []
+    for source in sources:
+        try:
+            found += json.loads(source["latestOffset"])["held_up"]
+        except (KeyError, TypeError, ValueError):
+            continue  # nothing is, or a Spark that does not tell
+    return found
 
 
 def persistently(work: Callable[[], ResultT], failed: Callable[[str], Exception]) -> ResultT:
     """Do what may be done again, also after failures that pass; ``failed`` is raised for others."""
-    from pyspark.errors import PySparkException
-
     for attempt in range(MOST_RESTARTS + 1):
         try:
             return work()
-        except PySparkException as error:
+        except spark_errors() as error:
             said = str(error)
             why = excuse(said)
             if why is None or attempt == MOST_RESTARTS:

@@ -103,6 +103,19 @@ class Spans:
         draft.replace(path)
 
 
+def leaps(before: Offsets | None, batch: Offsets) -> dict[Queue, tuple[int, int]]:
+    """Queues that a batch does not read on where the one before ended: that place, and its own."""
+    if before is None:
+        return {}
+    ends = _by_queue(before.ends)
+    topics = {queue.topic for queue in ends}
+    return {
+        queue: (ends.get(queue, 0), begin)
+        for queue, begin in _by_queue(batch.begins).items()
+        if queue.topic in topics and ends.get(queue, 0) != begin
+    }
+
+
 def _by_queue(numbers: Mapping[Any, int]) -> dict[Queue, int]:
     return {
         Queue(queue.topic, queue.broker_name, queue.queue_id): int(number)

@@ -23,7 +23,7 @@ from rocketpipe.tables.sinks.iceberg import IcebergCatalogue, IcebergSink
 from rocketpipe.tables.sinks.parquet import ParquetSink
 from rocketpipe.tables.sinks.postgres import PostgresSink
 from rocketpipe.tables.sinks.sink import BatchSink
-from rocketpipe.tables.spans import Spans
+from rocketpipe.tables.spans import Queue, Spans, leaps
 from rocketpipe.tables.spec import TableSpec
 
 
@@ -164,15 +164,19 @@ class FollowedTable:
             spans = self.spans.with_columns(sorted(names), self.checkpoint.offset(last))
             spans.write(self.directory.spans_path)
 
-    def note_batch(self, batch: int) -> None:
-        """Keep where a batch began, which Spark's checkpoint has for as long as it is new."""
+    def note_batch(self, batch: int) -> dict[Queue, tuple[int, int]]:
+        """Keep where a batch began, which Spark's checkpoint has for as long as it is new.
+
+        Gives the queues that it does not read on where the one before ended.
+        """
         offset = self.checkpoint.offset(batch)
         if offset is None:
-            return
-        before = self.spans
-        now = before.with_batch(self.checkpoint.offset(batch - 1), offset)
-        if now != before:
+            return {}
+        before, known = self.checkpoint.offset(batch - 1), self.spans
+        now = known.with_batch(before, offset)
+        if now != known:
             now.write(self.directory.spans_path)
+        return leaps(before, offset)
 
     @property
     def schema(self) -> pa.Schema:

@@ -81,6 +81,8 @@ class VerifyReport:
     findings: Sequence[Finding]
     #: Files of the table that cannot be read.
     lost_files: Sequence[str]
+    #: Messages that aged out before they were followed, and were left out (``--on-gap skip``).
+    skipped: int = 0
 
     @property
     def is_equal(self) -> bool:
@@ -307,6 +309,7 @@ def _compared(
         {kind: number for kind, number in counts.items() if number},
         tuple(findings[:MOST_FINDINGS]),
         tuple([row["broker"] for row in sums if row["side"] == LOST][:_MOST_FILES]),
+        sum(end - start for each in table.spans.skipped.values() for start, end in each),
     )
 
 

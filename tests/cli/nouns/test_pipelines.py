@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 from pathlib import Path
 
 import pytest
 
 from rocketpipe.cli.main import main
+from rocketpipe.cli.nouns import pipelines
 from rocketpipe.projects import records
 from rocketpipe.projects.folder import Folder, find
 from rocketpipe.projects.graph import Dataset, Flow, Graph, Kind
@@ -148,3 +150,16 @@ def test_there_may_be_no_pipeline_or_one_that_runs(
     monkeypatch.chdir(tmp_path)
     assert main(["pipeline", "run"]) == 1
     assert "no spark-pipeline.yml here or above" in capsys.readouterr().err
+
+
+def test_a_service_that_is_stopped_says_by_what(
+    shop: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> int:
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(pipelines, "_carried_out", stopped)
+    assert main(["pipeline", "run", "--follow", "--folder", str(shop.root)]) == 143
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -77,10 +77,10 @@ def printed(form: str, found: VerifyReport, most: int = 20) -> str:
 def test_an_equal_table_is_told_in_a_line() -> None:
     compared = "1,200 rows and 3 bad rows, 1,203 messages"
     assert printed("table", report()) == f"lake: equal to topic orders: {compared}\n"
-    more = printed("table", report(older=10, unknown=2, behind=5))
+    more = printed("table", report(older=10, unknown=2, behind=5, skipped=7))
     assert more.endswith(
         "; 10 older than the topic, each there once; 2 older than the topic, not looked at; "
-        "5 not followed yet\n"
+        "7 left out, as they had aged out before they were followed; 5 not followed yet\n"
     )
 
 

@@ -8,13 +8,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketpipe.cli.terminal import connecting, spark_place
 from rocketpipe.cli.terminal.arguments import count, duration_ms
 from rocketpipe.cli.terminal.printing import Printer, add_format_flags, on_one_line
+from rocketpipe.cli.terminal.spark_progress import cancel, progress
 from rocketpipe.cli.verbs import Verbs
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.jobs.catalogue import JOBS, job_named
@@ -99,7 +100,6 @@ def _run(options: argparse.Namespace) -> int:
         import pyspark  # noqa: F401 - only to see whether it is there
     except ImportError as error:
         raise ConfigError("job", "PySpark is not installed: install the extra spark") from error
-    from rocketpipe.cli.terminal.spark_progress import progress
     from rocketpipe.jobs.running import run
 
     if options.every_ms is not None and options.every_ms < _LEAST_EVERY_MS:
@@ -171,7 +171,7 @@ def _stopped_by_signals() -> Iterator[tuple[threading.Event, list[int], list[Spa
         logging.disable()  # Spark's client would tell at length that it was cut short
         for spark in working:
             # This thread may be in the middle of talking to Spark.
-            threading.Thread(target=_cancel, args=(spark,), daemon=True).start()
+            threading.Thread(target=cancel, args=(spark,), daemon=True).start()
         raise KeyboardInterrupt
 
     before = {each: signal.signal(each, heard) for each in (signal.SIGINT, signal.SIGTERM)}
@@ -181,16 +181,6 @@ def _stopped_by_signals() -> Iterator[tuple[threading.Event, list[int], list[Spa
         logging.disable(logging.NOTSET)
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _cancel(spark: SparkSession) -> None:
-    from rocketpipe.pipeline.register import is_remote
-
-    with suppress(Exception):  # it may have ended meanwhile
-        if is_remote(spark):
-            spark.interruptAll()
-        else:
-            spark.sparkContext.cancelAllJobs()
 
 
 def _tell(said: str) -> None:

@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,12 +21,13 @@ from rocketpipe.client.admin.admin import Admin
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.projects import checking, folder, records, resetting, starting, svg, topics
+from rocketpipe.projects.asks import Ask
 from rocketpipe.projects.folder import NAME_SERVER_SETTING, Folder
 from rocketpipe.projects.following import follow
 from rocketpipe.projects.graph import Graph
 from rocketpipe.projects.lock import held, holder
 from rocketpipe.projects.records import Run
-from rocketpipe.projects.running import Ask, run_recorded, workshop
+from rocketpipe.projects.running import run_recorded, workshop
 from rocketpipe.projects.table_files import count_rows
 from rocketpipe.projects.telling import batches_told
 
@@ -148,16 +149,38 @@ def _run(options: argparse.Namespace) -> int:
     ours = folder.find(options.folder or Path.cwd())
     if options.follow and options.timeout is not None:
         raise ConfigError("--timeout", "is for a single run: leave out --follow")
-    return _carry_out(ours, options, Ask())
+    return _carry_out(ours, options)
 
 
-def _carry_out(ours: Folder, options: argparse.Namespace, ask: Ask) -> int:
+def _carry_out(
+    ours: Folder, options: argparse.Namespace, first: Callable[[], None] | None = None
+) -> int:
+    """Run a pipeline, and do something first, as soon as nobody else can run it."""
+    came: list[int] = []
+
+    def heard(number: int, frame: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, heard)  # a service is stopped in order too
+    try:
+        return _carried_out(ours, options, first)
+    except KeyboardInterrupt:
+        if not came:
+            raise
+        return 128 + came[0]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _carried_out(
+    ours: Folder, options: argparse.Namespace, first: Callable[[], None] | None
+) -> int:
     _refuse(checking.quick(ours))
     servers = _name_servers(ours, options)
     printer = Printer.of(options)
     place = spark_place.spark_place(options)
     ticker = _Ticker()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service is stopped in order too
 
     def say(text: str) -> None:
         ticker.clear()
@@ -165,6 +188,8 @@ def _carry_out(ours: Folder, options: argparse.Namespace, ask: Ask) -> int:
 
     metrics = getattr(options, "metrics_port", None)
     with held(ours), batches_told(ours, metrics, say) as teller:
+        if first is not None:
+            first()
         if getattr(options, "follow", False):
 
             def done(run: Run) -> None:
@@ -183,7 +208,7 @@ def _carry_out(ours: Folder, options: argparse.Namespace, ask: Ask) -> int:
             )
         with workshop(ours, place, servers, ticker, teller.heard) as shop:
             limit = getattr(options, "timeout", None)
-            run = run_recorded(shop, ask, limit_s=None if limit is None else limit / 1000)
+            run = run_recorded(shop, Ask(), limit_s=None if limit is None else limit / 1000)
         ticker.clear()
     _print_flows(printer, ours, run, {})
     printer.line(_line(run))
@@ -273,9 +298,7 @@ def _backfill(options: argparse.Namespace) -> int:
     run = _last(ours)
     flow = resetting.find_flow(run.graph, options.flow)
     confirm.confirm(resetting.consequence(run.graph, flow, moment(begin_ms)), options)
-    with held(ours):
-        ask = resetting.backfill(ours, run.graph, flow, begin_ms)
-    return _carry_out(ours, options, ask)
+    return _carry_out(ours, options, lambda: resetting.backfill(ours, run.graph, flow, begin_ms))
 
 
 def _last(ours: Folder) -> Run:

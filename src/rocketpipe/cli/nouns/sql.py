@@ -15,12 +15,10 @@ from rocketpipe.blocking import Admin
 from rocketpipe.cli.parsers import Help
 from rocketpipe.cli.terminal import connecting, spark_place
 from rocketpipe.cli.terminal.printing import Printer
-from rocketpipe.cli.terminal.spark_progress import progress
+from rocketpipe.cli.terminal.spark_progress import progress, stoppable
 from rocketpipe.errors import ConfigError, RocketPipeError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from rocketpipe.sql.session import Result
 
 EXAMPLES: Final = """\
@@ -100,7 +98,7 @@ def _run(options: argparse.Namespace) -> int:
             session = SqlSession(spark, admin, name_server, catalogue)
 
             def run(statement: str) -> None:
-                with _stoppable(spark), progress(spark):
+                with stoppable(spark), progress(spark):
                     result = session.run(statement, options.limit or None)
                 show(result, printer)
 
@@ -222,22 +220,6 @@ def _history() -> Iterator[None]:
             path.touch(mode=0o600)
             readline.set_history_length(_HISTORY_LINES)
             readline.write_history_file(path)
-
-
-@contextmanager
-def _stoppable(spark: SparkSession) -> Iterator[None]:
-    """Ctrl-C in the block stops what Spark does for us, too."""
-    from rocketpipe.pipeline.register import is_remote
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        with suppress(Exception):  # it may have ended meanwhile
-            if is_remote(spark):
-                spark.interruptAll()
-            else:
-                spark.sparkContext.cancelAllJobs()
-        raise
 
 
 def _say_for_now(text: str) -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from rocketpipe.broker.config.loading import broker_settings, load_broker
+from rocketpipe.broker.config.offline import offline_store
 from rocketpipe.broker.replication.following.repair import mend_from_directory, mend_from_leader
 from rocketpipe.cli.nouns.several_stores import back_up_all, restore_all, stores_with_files
 from rocketpipe.cli.serving import settings
@@ -30,7 +30,6 @@ from rocketpipe.model.offsets import LogOffset
 from rocketpipe.remoting.caller import split_address
 from rocketpipe.remoting.tls_settings import TlsSettings
 from rocketpipe.store import roster
-from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.errors import StoreLocked
 from rocketpipe.store.files.disk import Disk, DiskError
 from rocketpipe.store.layout import StoreLayout
@@ -155,18 +154,6 @@ def _store(options: argparse.Namespace) -> Path:
     return root
 
 
-def _config(root: Path) -> StoreConfig:
-    given = settings.given_to(
-        broker_settings(),
-        files=(),
-        tables=("broker", "store"),
-        flags=[("storePathRootDir", str(root), "DIR")],
-        name_servers=False,
-    )
-    loaded = load_broker(given, small_files=False).config
-    return loaded.store or StoreConfig(root=root, delay_levels=loaded.delay_levels)
-
-
 def _offset(number: int | None) -> LogOffset | None:
     return None if number is None else LogOffset(number)
 
@@ -248,7 +235,7 @@ def _dump(options: argparse.Namespace) -> int:
 def _rebuild(options: argparse.Namespace) -> int:
     root = _store(options)
     confirm.confirm(f"make queues and index of {root} anew from its log", options)
-    count = rebuild_derived(_config(root), Disk(), SystemClock())
+    count = rebuild_derived(offline_store(root), Disk(), SystemClock())
     sys.stdout.write(f"{counted(count, 'message')} put into queues and index again\n")
     return 0
 
@@ -297,7 +284,7 @@ def _restore(options: argparse.Namespace) -> int:
         made = {options.directory: restore(disk, options.backup, options.directory)}
     for root, each in made.items():
         # A backup has the log and the tables; what follows from them is made anew.
-        rebuild_derived(_config(root), disk, SystemClock())
+        rebuild_derived(offline_store(root), disk, SystemClock())
         Printer.of(options).record(
             {
                 "store": str(root),
@@ -311,7 +298,7 @@ def _restore(options: argparse.Namespace) -> int:
 
 def _repair(options: argparse.Namespace) -> int:
     root, text = _store(options), options.source
-    config, disk, clock = _config(root), Disk(), SystemClock()
+    config, disk, clock = offline_store(root), Disk(), SystemClock()
     if (Path(text) / "commitlog").is_dir():
         with locked(disk, StoreLayout(Path(text))):
             done = mend_from_directory(config, disk, clock, Path(text))
@@ -362,7 +349,7 @@ def _repair(options: argparse.Namespace) -> int:
 def _truncate(options: argparse.Namespace) -> int:
     root = _store(options)
     confirm.confirm(f"cut the log of {root} off at {options.at}", options)
-    done = truncate(_config(root), Disk(), SystemClock(), LogOffset(options.at))
+    done = truncate(offline_store(root), Disk(), SystemClock(), LogOffset(options.at))
     kept = f"; what was behind is in {done.kept_in}" if done.kept_in is not None else ""
     sys.stdout.write(f"the log ends at {done.end}{kept}\n")
     return 0

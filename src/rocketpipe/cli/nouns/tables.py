@@ -205,6 +205,16 @@ def _follow(options: argparse.Namespace) -> int:
         if "metrics" in what:
             sys.stderr.write(f"metrics at http://{what['metrics']}/metrics\n")
             return
+        if "group" in what:
+            taken, group = what["taken"], what["group"]
+            sys.stderr.write(f"its lag shows as group {group}: {taken} is taken (see --group)\n")
+            return
+        if "gap" in what:
+            sys.stderr.write(f"{what['gap']} (--on-gap fail would end here)\n")
+            return
+        if "held_up" in what:
+            sys.stderr.write(f"{what['held_up']}\n")
+            return
         if "batch" not in what:
             sys.stderr.write(f"started again: {what['restarted']}\n")
             return

@@ -142,6 +142,7 @@ def _print(printer: Printer, name: str, report: VerifyReport, most: int) -> None
                 "older": report.older,
                 "unknown": report.unknown,
                 "behind": report.behind,
+                "skipped": report.skipped,
                 "wrong": dict(report.wrong),
                 "findings": findings,
                 "lost_files": list(report.lost_files),
@@ -170,6 +171,8 @@ def _summary(report: VerifyReport) -> str:
         said.append(f"{report.older:,} older than the topic, each there once")
     if report.unknown:
         said.append(f"{report.unknown:,} older than the topic, not looked at")
+    if report.skipped:
+        said.append(f"{report.skipped:,} left out, as they had aged out before they were followed")
     if report.behind:
         said.append(f"{report.behind:,} not followed yet")
     return "; ".join(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,42 @@ def progress(spark: SparkSession, out: TextIO | None = None) -> Iterator[None]:
         yield
     out.write(_GONE)
     out.flush()
+
+
+def cancel(spark: SparkSession) -> None:
+    """Have Spark stop what it does for us."""
+    with suppress(Exception):  # it may have ended meanwhile
+        if is_remote(spark):
+            spark.interruptAll()
+        else:
+            spark.sparkContext.cancelAllJobs()
+
+
+@contextmanager
+def stoppable(spark: SparkSession) -> Iterator[None]:
+    """Ctrl-C in the block stops what Spark does for us, and ends the block with KeyboardInterrupt.
+
+    PySpark that is interrupted while rows come waits for the end of its job all the same: so Spark
+    is told at once, by a thread, as this one may be in the middle of talking to it.
+    """
+    came: list[int] = []
+
+    def heard(number: int, frame: object) -> None:
+        came.append(number)
+        threading.Thread(target=cancel, args=(spark,), daemon=True).start()
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:  # as where a shell has put us in the background
+        signal.signal(signal.SIGINT, heard)
+    try:
+        yield
+    except BaseException as error:
+        if came:  # whatever Spark says of being stopped is not what went wrong
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def tasks_line(stages: Iterable[tuple[int, int]]) -> str:
