@@ -32,8 +32,11 @@ endif
 # Spark in tests and demo talks to itself only; so it starts where the host's name does not resolve.
 SPARK_LOCAL_IP ?= 127.0.0.1
 export SPARK_LOCAL_IP
-# Halves what a JVM costs that lives for a few small queries.
+# Halves what a JVM costs that lives for a few small queries, and once more where its classes are kept.
 SHORT_JVM := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC $$JDK_JAVA_OPTIONS"
+CLASSES := .venv/spark-classes.jsa
+SHORT_SPARK = $(SHORT_JVM) SPARK_SUBMIT_OPTS="$$( [ ! -f $(CLASSES) ] || \
+	printf '%s' '-XX:SharedArchiveFile="$(ROOT)/$(CLASSES)" -Xlog:cds=off -Xlog:cds+dynamic=off') $$SPARK_SUBMIT_OPTS"
 
 # pytest says 5 when it finds no test: a kind that has none yet is told, and is no failure.
 OR_NONE = || { status=$$?; [ $$status -eq 5 ] && echo "$@: no such tests yet" || exit $$status; }
@@ -97,13 +100,17 @@ scenario: setup ## Tests with real servers on sockets, on three processes: they 
 	@$(PYTEST) -n 3 --dist worksteal -m "scenario and not (spark or compat or soak)" --ignore=tests/faults $(OR_NONE)
 
 .PHONY: spark
-spark: setup ## Tests that start Spark, on three processes: much of their time they wait
-	@$(IN) $(SHORT_JVM) .venv/bin/python -m pytest --timeout=300 -n 3 --dist loadgroup \
+spark: spark-classes ## Tests that start Spark, on three processes: much of their time they wait
+	@$(IN) $(SHORT_SPARK) .venv/bin/python -m pytest --timeout=300 -n 3 --dist loadgroup \
 		-m "spark and not (compat or soak)" $(OR_NONE)
 
+.PHONY: spark-classes
+spark-classes: setup ## What stages with Spark have ready: classes that their JVMs map instead of loading
+	@$(IN) $(SHORT_JVM) .venv/bin/python -m tools.packaging.spark_classes $(CLASSES)
+
 .PHONY: snippets
-snippets: setup ## The code in README.md and docs/ runs as printed
-	@$(IN) $(SHORT_JVM) .venv/bin/python -m tools.docs.snippets
+snippets: spark-classes ## The code in README.md and docs/ runs as printed
+	@$(IN) $(SHORT_SPARK) .venv/bin/python -m tools.docs.snippets
 
 .PHONY: coverage
 coverage: setup ## Which lines and branches the unit tests reach

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import json
 import pkgutil
 import subprocess
@@ -193,6 +194,18 @@ async def use_client(name_server: str) -> None:
         raise Failed(f"the client received {bodies}")
 
 
+def use_arrow(name_server: str) -> None:
+    """Read the topic as Arrow, if that extra is there."""
+    if importlib.util.find_spec("pyarrow") is None:
+        return
+    from rocketpipe.arrow import scan
+
+    found = scan("orders", name_servers=name_server)
+    bodies = found.to_table(columns=["body"])["body"].to_pylist()
+    if found.count() != 2 or sorted(bodies) != [b"by client", b"by command"]:
+        raise Failed(f"as Arrow the topic is {bodies}")
+
+
 def use_fixture(scratch: Path) -> None:
     test = scratch / "test_orders.py"
     test.write_text(A_TEST)
@@ -213,6 +226,7 @@ def main() -> int:
         with serving(scratch / "data") as name_server:
             use_command(name_server)
             asyncio.run(use_client(name_server))
+            use_arrow(name_server)
         use_fixture(scratch)
     except Failed as error:
         print(error)

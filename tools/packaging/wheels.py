@@ -401,6 +401,10 @@ def longer(built: Built, scratch: Path, pythons: list[str]) -> None:
         say("left out, as the package index cannot be reached: the other extras, other Pythons")
         return
     ask_for_extras()
+    wheel, engine = (built.pure, "pure") if built.compiled is None else (built.compiled, "compiled")
+    python = empty_environment(scratch / "arrow" / "environment")
+    install(python, f"{wheel}[arrow]", "pytest", index=True)
+    say(f"{wheel.name}[arrow]: {use(python, scratch / 'arrow' / 'use', engine)}")
     if not pythons:
         say(f"no Python beside {sys.executable} was found: name others with --python")
     for number, program in enumerate(pythons):
