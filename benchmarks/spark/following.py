@@ -52,9 +52,11 @@ def print_follow(rows: int, seen: dict[str, Seen]) -> None:
     """All of them, and the targets."""
     for name, one in seen.items():
         print(f"{name:22}{one.cpu_s:9.2f}{one.wall_s:9.2f}{rows / one.wall_s:12,.0f}")
-    found = ratio(seen[PLAIN].wall, seen[FOLLOWED].wall)
-    told("a table followed against the plain read", found, 0.5, at_most=False)
-    found = ratio(seen[VERIFIED].wall, seen[READ].wall)
-    told("time of a table verified against a read", found, 1.5, at_most=True)
-    found = ratio(seen[VERIFIED].cpu, seen[READ].cpu)
-    told("… the CPU", found, 1.5, at_most=True)
+    if PLAIN in seen and FOLLOWED in seen:
+        found = ratio(seen[PLAIN].wall, seen[FOLLOWED].wall)
+        told("a table followed against the plain read", found, 0.5, at_most=False)
+    if READ in seen and VERIFIED in seen:
+        found = ratio(seen[VERIFIED].wall, seen[READ].wall)
+        told("time of a table verified against a read", found, 1.5, at_most=True)
+        found = ratio(seen[VERIFIED].cpu, seen[READ].cpu)
+        told("… the CPU", found, 1.5, at_most=True)

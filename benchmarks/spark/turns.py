@@ -7,7 +7,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,15 +106,31 @@ def told(what: str, found: float, limit: float, *, at_most: bool, unit: str = "x
     print(f"{what:52}{found:8.2f}{unit}{sign:>3}{limit:g}  {'holds' if holds else 'MISSED'}")
 
 
-def peak_worker_mb() -> int:
-    """The most memory that a Python worker of Spark's ever had resident."""
-    peak = 0
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is needed
-        if name.isdigit() and int(name) != os.getpid():
-            with contextlib.suppress(OSError, ValueError):
-                command = Path("/proc", name, "cmdline").read_bytes()
-                if b"pyspark" in command and b"java" not in command:
-                    status = Path("/proc", name, "status").read_text()
-                    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-                    peak = max(peak, int(line.split()[1]) // 1024)
-    return peak
+def peak_mb() -> tuple[int, int, int]:
+    """The most memory that a Python worker of Spark's, this process and its JVM ever had resident.
+
+    Of workers it is that of those which are there still.
+    """
+    worker = java = 0
+    for pid, command in _below(os.getpid()):
+        with contextlib.suppress(OSError):
+            if b"java" in command:
+                java = max(java, _resident_mb(pid))
+            elif b"pyspark" in command:
+                worker = max(worker, _resident_mb(pid))
+    return worker, _resident_mb(os.getpid()), java
+
+
+def _below(pid: int) -> Iterator[tuple[int, bytes]]:
+    """Each process that one has started, and those that these have, with its command."""
+    with contextlib.suppress(OSError):  # it may end meanwhile
+        for thread in Path("/proc", str(pid), "task").iterdir():
+            for child in (thread / "children").read_text().split():
+                yield int(child), Path("/proc", child, "cmdline").read_bytes()
+                yield from _below(int(child))
+
+
+def _resident_mb(pid: int) -> int:
+    status = Path("/proc", str(pid), "status").read_text()
+    lines = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(lines[0].split()[1]) // 1024 if lines else 0

@@ -3,6 +3,7 @@
 no-op      Spark's own sink that drops every row: what it costs to make the rows
 encode     our writer's tasks without their sends: rows into the bodies of batch sends
 direct     delivery=direct to a broker, which runs as a process of its own
+ten rows   the same of ten rows: what Spark takes to plan, start and commit, however few there are
 staged     delivery=staged to the same, commit included
 batches    the compiled load generator of bench-broker, with batches of 32 to the same broker; its
            messages have as many properties, KEYS among them
@@ -90,13 +91,7 @@ def measure_writes(session: SparkSession, scratch: Path, count: int, rounds: int
     """Write in all ways, in turns, and print how they compare."""
     scratch.mkdir()
     session.dataSource.register(EncodeSource)
-    frame = session.range(0, count, 1, 2).selectExpr(
-        "rpad(concat('row ', id), 100, '.') AS body",
-        "concat('key-', id) AS keys",
-        "concat('tag', id % 4) AS tags",
-    )
-    frame = frame.cache()
-    frame.count()
+    frame, few = made(session, count), made(session, 10)
     jobs = itertools.count()
     with serving(scratch, small_files=False) as servers:
         options = {"nameServer": servers.name_server, "topic": "bench"}
@@ -104,13 +99,27 @@ def measure_writes(session: SparkSession, scratch: Path, count: int, rounds: int
         cases = {
             "no-op": lambda: save(frame, "noop"),
             "encode": lambda: save(frame, "encode"),
+            "ten rows": lambda: save(few, "rocketpipe", **options, delivery="direct"),
             "direct": lambda: save(frame, "rocketpipe", **options, delivery="direct"),
             "batches": batches.run,
             "staged": lambda: save(frame, "rocketpipe", **options, txn=f"job-{next(jobs)}"),
         }
         seen = in_turns(cases, rounds, lambda: cpu_ns(servers.process.pid) / 1e9)
     frame.unpersist()
+    few.unpersist()
     print_writes(count, seen, batches.samples[1:])
+
+
+def made(session: SparkSession, count: int) -> DataFrame:
+    """So many rows in two partitions, in memory."""
+    frame = session.range(0, count, 1, 2).selectExpr(
+        "rpad(concat('row ', id), 100, '.') AS body",
+        "concat('key-', id) AS keys",
+        "concat('tag', id % 4) AS tags",
+    )
+    frame = frame.cache()
+    frame.count()
+    return frame
 
 
 def print_writes(count: int, seen: dict[str, Seen], samples: list[Sample]) -> None:
@@ -119,8 +128,8 @@ def print_writes(count: int, seen: dict[str, Seen], samples: list[Sample]) -> No
     print(f"\n{'case':12}{'CPU s':>9}{'wall s':>9}{'rows/s':>12}{'broker µs/row':>15}")
     for name, one in seen.items():
         broker_us = f"{1e6 * one.one_s / count:15.2f}" if name in ("direct", "staged") else ""
-        rate = f"{one.wall_s:9.2f}{count / one.wall_s:12,.0f}"
-        print(f"{name:12}{one.cpu_s:9.2f}{rate}{broker_us}")
+        rate = "" if name == "ten rows" else f"{count / one.wall_s:12,.0f}{broker_us}"
+        print(f"{name:12}{one.cpu_s:9.2f}{one.wall_s:9.2f}{rate}")
     direct, staged = seen["direct"], seen["staged"]
     if samples:
         rate = statistics.median(each.messages_s for each in samples)
@@ -136,6 +145,9 @@ def print_writes(count: int, seen: dict[str, Seen], samples: list[Sample]) -> No
         cpu_s = [each.cpu_us * count / 1e6 for each in samples]
         told("direct against bare batches", ratio(wall_s, direct.wall), 0.7, at_most=False)
         told("… the broker's CPU", ratio(cpu_s, direct.one), 0.7, at_most=False)
+        both = zip(direct.wall, seen["ten rows"].wall, strict=True)
+        found = ratio(wall_s, (all_s - few_s for all_s, few_s in both))
+        print(f"{'… time, without what ten rows take':52}{found:8.2f}x")
 
 
 def save(frame: DataFrame, sink: str, **options: str) -> None:
