@@ -76,7 +76,7 @@ def read_together(
         DiskError: If the files cannot be read.
     """
     hashes = _hashes(wanted)
-    entries = entries_of(directory, parts)
+    entries = in_log_order(pieces_of(directory, parts))
     if bool(((entries["size"] == BLANK_SIZE) | (entries["at"] < directory.log.first_offset)).any()):
         return None
     if hashes is not None:
@@ -94,16 +94,20 @@ def read_together(
     return found[0] if len(found) == 1 and isinstance(found[0], Records) else None
 
 
-def entries_of(directory: LogDirectory, parts: Sequence[QueueRange]) -> Entries:
-    """The entries of some ranges, in the order of the log.
+def pieces_of(directory: LogDirectory, parts: Sequence[QueueRange]) -> list[Entries]:
+    """The entries of each of some ranges.
 
     Raises:
         DiskError: If the files cannot be read.
     """
-    pieces = []
-    for part in parts:
-        queue = part.queue
-        pieces.append(directory.entries(queue.topic, queue.queue_id, part.start, part.end))
+    return [
+        directory.entries(part.queue.topic, part.queue.queue_id, part.start, part.end)
+        for part in parts
+    ]
+
+
+def in_log_order(pieces: Sequence[Entries]) -> Entries:
+    """The entries of several ranges, in the order of the log."""
     if len(pieces) == 1:
         return pieces[0]
     entries = joined(pieces)
