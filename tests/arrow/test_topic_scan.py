@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
-from rocketpipe.arrow import MessagesGone, TopicScan, UnknownTopic, scan
+from rocketpipe.arrow import MessagesGone, TopicScan, UnknownTopic, UnreadableMessage, scan
 from rocketpipe.blocking import Admin, Producer
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RocketPipeError
@@ -29,6 +29,7 @@ from rocketpipe.pipeline.source import RocketPipeSource
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.entries import QUEUE_ENTRY_BYTES, queue_entry
 from rocketpipe.testing import Cluster
 from rocketpipe.testing.servers import serving
 from rocketpipe.testing.simulation.small_store import HOST, put
@@ -317,6 +318,32 @@ def test_files_that_go_while_a_read_is_under_way_are_missed_too(
         segment.unlink()
     with pytest.raises(MessagesGone):
         reader.read_all()
+
+
+@pytest.mark.parametrize(
+    ("at", "size"),
+    [(1 << 40, 150), ((1 << 63) - 1, 150), (0, -5), (0, -(1 << 31)), (0, 1 << 30), (-1, 150)],
+)
+@pytest.mark.parametrize("queues", ["0", "01"])
+def test_an_entry_that_speaks_of_no_record_is_a_message_that_cannot_be_read(
+    closed_store: Path, at: int, size: int, queues: str
+) -> None:
+    """Whichever way records are read: of one queue, or of several together."""
+    for name in queues:
+        file = closed_store / "consumequeue" / "plain" / name / f"{0:020}"
+        with file.open("r+b") as entries:
+            entries.seek(5 * QUEUE_ENTRY_BYTES)
+            entries.write(queue_entry(at, size, 0))
+    only = pc.field("queue_id") < len(queues)
+    bad = (UnreadableMessage, MessagesGone)  # what lies before the log is no more
+    plain = scan("plain", log=closed_store)
+    for columns in (["tags"], ["body", "properties"]):
+        with pytest.raises(bad, match=r"its queue says|no messages 5 to"):
+            plain.to_table(columns=columns)
+    skipping = scan("plain", log=closed_store, on_bad_message="skip", on_gap="skip")
+    left = skipping.to_table(columns=["queue_offset", "queue_id", "body"], filter=only)
+    assert left.num_rows == 59 * len(queues)
+    assert 5 not in left["queue_offset"].to_pylist()
 
 
 @pytest.mark.scenario

@@ -67,7 +67,7 @@ class OneFile:
         self._file = os.open(path, os.O_RDONLY)
         self._entries = entries
         self.log = self
-        self.first_offset, self.segment_bytes = 0, 1 << 30
+        self.first_offset, self.end, self.segment_bytes = 0, 1 << 30, 1 << 30
 
     def entries(self, *_: object) -> np.ndarray:
         return self._entries

@@ -139,9 +139,9 @@ class Sweep:
         topics = {part.queue.topic for part in parts}
         if not self._knows_all or len(topics) > 1:
             return None
-        entries, log = self._entries(parts), self._directory.log
+        entries = self._entries(parts)
         total = int(entries["size"].sum(dtype=np.int64))
-        if not entries.size or total > reading.READ_BYTES or entries["at"][0] < log.first_offset:
+        if not entries.size or total > reading.READ_BYTES:
             return None
         [topic] = topics
         found = []
@@ -173,12 +173,15 @@ class Sweep:
         return [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), entries.size]
 
     def _of_file(self, entries: Entries, topic: str) -> PlainRecords | None:
+        log, place = self._directory.log, int(entries["at"][0])
         count, total = int(entries.size), int(entries["size"].sum(dtype=np.int64))
+        if total <= 0 or not log.first_offset <= place < log.end:
+            return None
         heads = np.empty((len(self._fields), count), np.int64)
         edges = np.empty((len(self._texts), count + 1), np.int32)
         room = self._room_for(total)
         try:
-            base, file = self._directory.segment_of(int(entries["at"][0]))
+            base, file = self._directory.segment_of(place)
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise
