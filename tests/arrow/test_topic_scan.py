@@ -457,3 +457,17 @@ def test_an_error_is_told_whichever_fields_are_asked_for(closed_store: Path) -> 
     counted = duckdb.sql("SELECT count(*) FROM found WHERE decode_error IS NOT NULL").fetchall()
     assert counted == [(120,)]
     assert found.lazy().select(pl.col("decode_error").count()).collect().item() == 120
+
+
+def test_messages_whose_topics_are_all_unreadable_are_left_out(tmp_path: Path) -> None:
+    config = StoreConfig.embedded(tmp_path / "odd", segment_bytes=1 << 16)
+    store = MessageStore.open(config, disk=Disk(), clock=SystemClock(), store_host=HOST)
+    store.append([[put(b"one", topic="orders")]])
+    store.dispatch()
+    store.close()
+    log = tmp_path / "odd" / "commitlog" / f"{0:020}"
+    log.write_bytes(log.read_bytes().replace(b"\x06orders", b"\x06or\xff\xffrs"))
+    columns = ["topic", "queue_offset", "body"]
+    for policy, expected in (("skip", []), ("null", [("orders", 0, None)])):
+        odd = scan("orders", log=tmp_path / "odd", on_bad_message=policy, columns=columns)
+        assert [tuple(row.values()) for row in odd.to_table().to_pylist()] == expected
