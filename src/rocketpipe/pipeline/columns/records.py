@@ -238,10 +238,8 @@ class Records:
         Raises:
             DamagedRecord: If one cannot be told, as a library is missing.
         """
-        found: dict[int, str] = {}
-        if not self.count:
-            return found
         doubtful = self._differ_from_their_sums() | (self._sys_flag & COMPRESSED != 0)
+        found: dict[int, str] = {}
         for row in np.flatnonzero(doubtful).tolist():
             try:
                 if row not in self.lost:
