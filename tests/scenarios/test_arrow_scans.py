@@ -1,4 +1,4 @@
-"""Topics as Arrow from replicas of which one hangs, and from brokers that are killed meanwhile."""
+"""Topics as Arrow from replicas of which one hangs, brokers that are killed, and guarded ones."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 
+import duckdb
 import pytest
 from tests.broker.support.elected_group import elected_group
 from tests.waiting import until
 
 from rocketpipe import Admin, Message, Producer
-from rocketpipe.arrow import scan
+from rocketpipe.arrow import TopicScan, scan
 from rocketpipe.blocking import Admin as BlockingAdmin
 from rocketpipe.blocking import Producer as BlockingProducer
-from rocketpipe.errors import RocketPipeError
+from rocketpipe.blocking import Session
+from rocketpipe.errors import AccessDenied, ConnectionLost, RocketPipeError
+from rocketpipe.remoting.tls_settings import TlsSettings
 from rocketpipe.store.replica import Replica
 
 pytestmark = pytest.mark.scenario
@@ -65,10 +69,10 @@ async def test_what_a_follower_has_not_taken_in_is_not_shown(
 
 
 @contextmanager
-def served(data: Path, ports: tuple[int, int]) -> Iterator[Popen[str]]:
+def served(data: Path, ports: tuple[int, int], *arguments: str) -> Iterator[Popen[str]]:
     """Serve at these ports for the length of the block; at its end it is killed."""
     name_server, broker = (f"127.0.0.1:{port}" for port in ports)
-    command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", "--small-files"]
+    command = [sys.executable, "-m", "rocketpipe.cli.main", "serve", "--small-files", *arguments]
     command += ["--data", str(data), "--namesrv", name_server, "--broker", broker]
     with Popen(command, stdout=PIPE, text=True) as process:
         try:
@@ -114,3 +118,50 @@ def test_a_scan_goes_on_where_it_was_when_its_broker_is_killed_and_started(tmp_p
         done.set()
         again.join()
     assert sorted(int(body) for body in found) == list(range(count))
+
+
+def test_who_may_not_read_a_topic_is_told_and_so_is_who_may_no_more(tmp_path: Path) -> None:
+    ports = two_ports()
+    data, name_server = tmp_path / "data", f"127.0.0.1:{ports[0]}"
+    secret = tmp_path / "ann.key"
+    secret.write_text("the-secret-of-ann\n")
+    with served(data, ports, "--secure"):
+        tls = TlsSettings(ca_file=data / "secure" / "ca.pem")
+        with (
+            Session(
+                name_server,
+                tls=tls,
+                access_key="admin",
+                secret_key_file=data / "secure" / "admin.key",
+            ) as session,
+            BlockingAdmin(session) as admin,
+            BlockingProducer(session) as producer,
+        ):
+            admin.topics.create("orders", queues=1)
+            for body in BODIES:
+                producer.send("orders", body)
+            admin.users.create("ann", secret="the-secret-of-ann")
+
+            def look(**given: Any) -> TopicScan:
+                told = {"access_key": "ann", "secret_key_file": secret, "tls": tls} | given
+                return scan("orders", name_servers=name_server, **told)
+
+            with pytest.raises(ConnectionLost, match="it may want TLS"):
+                look(tls=False)
+            with pytest.raises(AccessDenied, match=r"User:ann is not let in"):
+                look(secret_key_file=None, secret_key="another-secret-of-ann")
+            with pytest.raises(AccessDenied, match=r"User:ann .* Topic:orders"):
+                look()
+            admin.policies.grant("ann", ["Topic:orders"], ["Sub"])
+            found = look()
+            assert found.count() == len(BODIES)
+            with pytest.raises(AccessDenied, match=r"User:ann .* Group:TOOLS_CONSUMER"):
+                found.to_table()
+            admin.policies.grant("ann", ["Group:TOOLS_CONSUMER"], ["Sub"])
+            assert found.to_table()["body"].to_pylist() == BODIES
+            admin.policies.revoke("ann")
+            for ask in (found.to_table, found.to_polars, found.refreshed):
+                with pytest.raises(AccessDenied, match="User:ann"):
+                    ask()
+            with pytest.raises(duckdb.Error, match="User:ann has no permission"):
+                duckdb.sql("SELECT body FROM found").fetchall()
