@@ -100,6 +100,10 @@ def test_who_reads_is_told_as_to_every_client(monkeypatch: pytest.MonkeyPatch) -
         ({"schema": "a int"}, "'schema' is for JSON bodies: add decode=\"json\""),
         ({"schema": pa.schema([])}, "'schema' is for JSON bodies: add decode=\"json\""),
         (
+            {"decode": "json", "schema": pa.schema([("n", pa.int32()), ("n", pa.int64())])},
+            "'schema' is wrong: column 'n' is there twice",
+        ),
+        (
             {"decode": "avro"},
             r"'schema_file' is missing: add schema_file=\"orders\.avsc\", or schema_reg",
         ),

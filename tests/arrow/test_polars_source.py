@@ -23,6 +23,8 @@ column = pl.col
         (column("queue_id") == 1, RowFilter(queue_ids=frozenset({1}))),
         (pl.lit(1) == column("queue_id"), RowFilter(queue_ids=frozenset({1}))),
         (column("queue_id").is_in([1, 2]), RowFilter(queue_ids=frozenset({1, 2}))),
+        (column("tags").is_in(["a", None], nulls_equal=True), RowFilter()),
+        (column("queue_offset").is_in([4, None]), RowFilter()),
         (column("topic") == "orders", RowFilter(topics=frozenset({"orders"}))),
         (column("tags").is_in(["a", "b"]), RowFilter(tags=frozenset({"a", "b"}))),
         (column("queue_offset") > 5, RowFilter(offsets=(6, ALL[1]))),

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
-from rocketpipe.arrow import MessagesGone, TopicScan, UnknownTopic, scan
+from rocketpipe.arrow import MessagesGone, TopicScan, UnknownTopic, UnreadableMessage, scan
 from rocketpipe.blocking import Admin, Producer
 from rocketpipe.clock import SystemClock
 from rocketpipe.errors import RocketPipeError
@@ -29,6 +29,7 @@ from rocketpipe.pipeline.source import RocketPipeSource
 from rocketpipe.store.config import StoreConfig
 from rocketpipe.store.files.disk import Disk
 from rocketpipe.store.message_store import MessageStore
+from rocketpipe.store.queues.entries import QUEUE_ENTRY_BYTES, queue_entry
 from rocketpipe.testing import Cluster
 from rocketpipe.testing.servers import serving
 from rocketpipe.testing.simulation.small_store import HOST, put
@@ -319,6 +320,32 @@ def test_files_that_go_while_a_read_is_under_way_are_missed_too(
         reader.read_all()
 
 
+@pytest.mark.parametrize(
+    ("at", "size"),
+    [(1 << 40, 150), ((1 << 63) - 1, 150), (0, -5), (0, -(1 << 31)), (0, 1 << 30), (-1, 150)],
+)
+@pytest.mark.parametrize("queues", ["0", "01"])
+def test_an_entry_that_speaks_of_no_record_is_a_message_that_cannot_be_read(
+    closed_store: Path, at: int, size: int, queues: str
+) -> None:
+    """Whichever way records are read: of one queue, or of several together."""
+    for name in queues:
+        file = closed_store / "consumequeue" / "plain" / name / f"{0:020}"
+        with file.open("r+b") as entries:
+            entries.seek(5 * QUEUE_ENTRY_BYTES)
+            entries.write(queue_entry(at, size, 0))
+    only = pc.field("queue_id") < len(queues)
+    bad = (UnreadableMessage, MessagesGone)  # what lies before the log is no more
+    plain = scan("plain", log=closed_store)
+    for columns in (["tags"], ["body", "properties"]):
+        with pytest.raises(bad, match=r"its queue says|no messages 5 to"):
+            plain.to_table(columns=columns)
+    skipping = scan("plain", log=closed_store, on_bad_message="skip", on_gap="skip")
+    left = skipping.to_table(columns=["queue_offset", "queue_id", "body"], filter=only)
+    assert left.num_rows == 59 * len(queues)
+    assert 5 not in left["queue_offset"].to_pylist()
+
+
 @pytest.mark.scenario
 def test_what_a_scan_showed_is_there_after_the_broker_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -430,3 +457,17 @@ def test_an_error_is_told_whichever_fields_are_asked_for(closed_store: Path) -> 
     counted = duckdb.sql("SELECT count(*) FROM found WHERE decode_error IS NOT NULL").fetchall()
     assert counted == [(120,)]
     assert found.lazy().select(pl.col("decode_error").count()).collect().item() == 120
+
+
+def test_messages_whose_topics_are_all_unreadable_are_left_out(tmp_path: Path) -> None:
+    config = StoreConfig.embedded(tmp_path / "odd", segment_bytes=1 << 16)
+    store = MessageStore.open(config, disk=Disk(), clock=SystemClock(), store_host=HOST)
+    store.append([[put(b"one", topic="orders")]])
+    store.dispatch()
+    store.close()
+    log = tmp_path / "odd" / "commitlog" / f"{0:020}"
+    log.write_bytes(log.read_bytes().replace(b"\x06orders", b"\x06or\xff\xffrs"))
+    columns = ["topic", "queue_offset", "body"]
+    for policy, expected in (("skip", []), ("null", [("orders", 0, None)])):
+        odd = scan("orders", log=tmp_path / "odd", on_bad_message=policy, columns=columns)
+        assert [tuple(row.values()) for row in odd.to_table().to_pylist()] == expected

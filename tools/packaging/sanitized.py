@@ -3,7 +3,8 @@
 python -m tools.packaging.sanitized
 
     1  build the twins in a copy of the tree, by gcc with -fsanitize=address,undefined
-    2  run tests/fuzz/test_twins.py there, in a Python that was given the sanitizers' library first
+    2  run the tests that feed them bytes there, in a Python that was given the sanitizers' library
+       first: `TESTS`
 
 What reads or writes beside its bytes, or does what C leaves undefined, ends the run with a report.
 Where there is no gcc, or it came without that library, this says so and is no failure.
@@ -21,7 +22,11 @@ from tools.packaging.wheels import NOT_COPIED, ROOT, plain_environment
 
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 LIBRARY = "libasan.so"
-TESTS = "tests/fuzz/test_twins.py"
+TESTS = (
+    "tests/fuzz/test_twins.py",
+    "tests/pipeline/columns/test_flat_json.py",
+    "tests/pipeline/log/test_sweep.py",
+)
 
 
 class Unchecked(Exception):
@@ -84,7 +89,7 @@ def fuzz(tree: Path, library: Path) -> int:
         "ROCKETPIPE_ALL_FAULTS": "1",
     }
     # A report is written to the descriptor, just before the end: pytest must not keep it to itself.
-    command = [sys.executable, "-m", "pytest", "--timeout=7200", "--capture=sys", TESTS]
+    command = [sys.executable, "-m", "pytest", "--timeout=7200", "--capture=sys", *TESTS]
     return subprocess.run(
         command, cwd=tree, env=plain_environment() | checked, check=False
     ).returncode

@@ -112,6 +112,9 @@ def request(
     if isinstance(schema, pa.Schema):
         if options.decode != "json":
             raise OptionError("schema", 'is for JSON bodies: add decode="json"')
+        for name in schema.names:
+            if len(schema.get_all_field_indices(name)) > 1:
+                raise OptionError("schema", f"is wrong: column {name!r} is there twice")
         options = dataclasses.replace(options, decode_schema=schema)
     if isinstance(tls, TlsSettings):
         options = dataclasses.replace(options, access=dataclasses.replace(options.access, tls=tls))

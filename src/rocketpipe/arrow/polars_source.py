@@ -98,5 +98,6 @@ def _where(wanted: RowFilter, column: str, operator: str, other: Any) -> RowFilt
     except Exception:
         return wanted
     if operator == "In":
-        value = value.to_list() if isinstance(value, pl.Series) else None
+        values = value.to_list() if isinstance(value, pl.Series) else [None]
+        value = None if None in values else values  # NULL may be one of them, or equal to none
     return wanted if value is None else wanted.where(operator, column, value)

@@ -99,7 +99,7 @@ def _rows(
             if options.on_bad_message == "null":
                 yield _stub(bad, target)
         rest = rest.take(np.setdiff1d(np.arange(rest.count), list(nameless)))
-    lost = rest.unreadable_bodies() if has_bodies else {}
+    lost = rest.unreadable_bodies() if has_bodies and rest.count else {}
     if not (nameless or lost):
         raise Unreadable(queue, damaged.queue_offset, damaged.reason).error from damaged
     for bad in _each_bad(rest, lost, queue):

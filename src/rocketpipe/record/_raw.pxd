@@ -82,6 +82,14 @@ cdef extern from *:
                   ^ rp_tables[3][data[4]] ^ rp_tables[2][data[5]]
                   ^ rp_tables[1][data[6]] ^ rp_tables[0][data[7]];
         }
+        if (length >= 4) {
+            state ^= (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16
+                   | (uint32_t)data[3] << 24;
+            state = rp_tables[3][state & 0xFF] ^ rp_tables[2][state >> 8 & 0xFF]
+                  ^ rp_tables[1][state >> 16 & 0xFF] ^ rp_tables[0][state >> 24];
+            data += 4;
+            length -= 4;
+        }
         for (; length; data++, length--)
             state = state >> 8 ^ rp_tables[0][(state ^ *data) & 0xFF];
         return state;
@@ -266,7 +274,11 @@ cdef inline const uint8_t *find_value(
         stop = <const uint8_t *>memchr(piece, 2, end - piece)
         if stop == NULL:
             stop = end
-        if stop - piece > name_bytes and memcmp(piece, name, name_bytes) == 0:
+        if (
+            stop - piece > name_bytes
+            and piece[0] == <uint8_t>name[0]  # mostly that tells, and saves a call
+            and memcmp(piece, name, name_bytes) == 0
+        ):
             found = piece + name_bytes
             value_bytes[0] = stop - found
         piece = stop + 1

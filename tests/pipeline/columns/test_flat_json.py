@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import random
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -129,6 +131,17 @@ def test_in_python_all_bodies_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     pure = compiled_functions(TWIN)["flat_fields"][1]
     monkeypatch.setattr(flat_json, "flat_fields", pure)
     assert check([b'{"id":1,"city":"Oslo"}']) == 0
+
+
+def test_what_lies_where_no_number_is_warns_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rooms are not cleared: what was there before may be a NaN that numpy warns of."""
+    compiled_functions(TWIN)
+
+    def used(shape: Any, kind: Any) -> Any:
+        return np.full(shape, 0x7FF0000000000001 if kind is np.int64 else 1, kind)
+
+    monkeypatch.setattr(flat_json, "np", SimpleNamespace(**vars(np) | {"empty": used}))
+    assert check([b'{"id":1}', b'{"f":1.5}', b'{"f":1e300}']) == 3
 
 
 def test_a_slice_of_bodies_is_read_where_it_lies() -> None:

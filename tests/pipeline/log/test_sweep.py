@@ -20,6 +20,7 @@ from rocketpipe.pipeline.columns.records import DamagedRecord, Records
 from rocketpipe.pipeline.log.directory import LogDirectory
 from rocketpipe.pipeline.log.offsets import LogOffsets
 from rocketpipe.pipeline.log.queue_view import ENTRY
+from rocketpipe.pipeline.log.reading import in_log_order
 from rocketpipe.pipeline.log.sweep import Sweep
 from rocketpipe.pipeline.planning.ranges import QueueRange
 from rocketpipe.record import hot
@@ -66,7 +67,7 @@ class OneFile:
         self._file = os.open(path, os.O_RDONLY)
         self._entries = entries
         self.log = self
-        self.first_offset, self.segment_bytes = 0, 1 << 30
+        self.first_offset, self.end, self.segment_bytes = 0, 1 << 30, 1 << 30
 
     def entries(self, *_: object) -> np.ndarray:
         return self._entries
@@ -115,6 +116,36 @@ def test_columns_are_those_of_records(tmp_path: Path, chance: random.Random, hur
         column = plain.column(name, "b")
         column.validate(full=True)
         assert column.equals(records.column(name, "b")), name
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 60) | st.integers(-2, 1 << 63), max_size=12), max_size=18),
+    st.booleans(),
+)
+def test_entries_are_merged_as_they_are_sorted(places: list[list[int]], ascend: bool) -> None:
+    merge, pure = compiled_functions(TWIN)["merge"]
+    pieces = []
+    for number, piece in enumerate(places):
+        rows = [(at & (1 << 63) - 1 if at > 0 else at, 100, number * 100 + n)
+                for n, at in enumerate(sorted(piece) if ascend else piece)]  # fmt: skip
+        pieces.append(np.array(rows, ENTRY))
+    octets = tuple(piece.view(np.uint8) for piece in pieces)
+    room = np.zeros(sum(piece.size for piece in octets), np.uint8)
+    assert pure(octets, room) is False
+    whole = all((np.diff(piece["at"].astype(np.int64)) >= 0).all() for piece in pieces)
+    least = min((int(piece["at"].min()) for piece in pieces if piece.size), default=0)
+    if merge(octets, room):
+        assert room.tobytes() == in_log_order(pieces).tobytes()
+    else:
+        assert not whole or least < 0 or not 0 < len(pieces) <= 16
+
+
+def test_no_room_is_left_or_overrun_by_a_merge() -> None:
+    merge, _ = compiled_functions(TWIN)["merge"]
+    piece = np.zeros(40, np.uint8)
+    for pieces, room in (((piece,), 39), ((piece, piece), 60), ((piece[:39],), 39), ((piece,), 60)):
+        with pytest.raises(ValueError, match="entries"):
+            merge(pieces, np.zeros(room, np.uint8))
 
 
 @pytest.mark.parametrize("column", ["body", "tags"])

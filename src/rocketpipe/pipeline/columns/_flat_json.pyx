@@ -55,6 +55,15 @@ cdef inline const uint8_t *blanks(const uint8_t *at, const uint8_t *end) noexcep
     return at
 
 
+cdef inline bint is_same(const uint8_t *name, const uint8_t *other, Py_ssize_t size) noexcept nogil:
+    """Names are short: a call would take longer than to look at each letter."""
+    while size:
+        size -= 1
+        if name[size] != other[size]:
+            return False
+    return True
+
+
 cdef inline bint is_digit(const uint8_t *at, const uint8_t *end) noexcept nogil:
     return at < end and <uint8_t>(at[0] - 48) < 10
 
@@ -345,7 +354,7 @@ cdef bint read_body(
                 expected = 0
             if (
                 fields[expected].name_bytes == name_bytes
-                and memcmp(fields[expected].name, name, name_bytes) == 0
+                and is_same(fields[expected].name, name, name_bytes)
             ):
                 at = take(at, end, &fields[expected], row)
                 expected += 1

@@ -107,7 +107,8 @@ def _numbers(values: Any, there: Any, kind: int, wanted: pa.DataType) -> pa.Arra
         bits = pa.py_buffer(np.packbits(values == 1, bitorder="little"))
         return pa.Array.from_buffers(wanted, values.size, [_validity(there), bits])
     if kind == _FLOAT:
-        with np.errstate(over="ignore"):  # what is too large for FLOAT is infinite, as for Spark
+        # What is too large for FLOAT is infinite, as for Spark; where nothing is, anything may be.
+        with np.errstate(over="ignore", invalid="ignore"):
             typed = values.view(np.float64).astype(wanted.to_pandas_dtype())
     else:
         typed = values.astype(wanted.to_pandas_dtype())

@@ -11,7 +11,7 @@ from posix.unistd cimport pread
 
 from rocketpipe.record._raw cimport *
 
-TWINS = ("sweep",)
+TWINS = ("merge", "sweep")
 MADE_FROM = ROCKETPIPE_SOURCE.decode()
 #: The functions that these stand for, by name.
 pure = {}
@@ -25,6 +25,8 @@ cdef enum:
     MAX_BETWEEN = 16384
     MAX_RECORD = 16842752
     MAX_NAMES = 8
+    #: Of more than these the next one is found quicker by sorting.
+    MAX_PIECES = 16
     COMPRESSED = 1
 
 
@@ -61,6 +63,72 @@ cdef inline int64_t place_of(const uint8_t *entry) noexcept nogil:
 
 cdef inline int64_t size_of(const uint8_t *entry) noexcept nogil:
     return <int32_t>get32(entry + 8)
+
+
+cdef struct Piece:
+    # Entries that are still to be merged, and the place of the first.
+    const uint8_t *at
+    const uint8_t *end
+    int64_t place
+
+
+def merge(tuple pieces not None, uint8_t[::1] room):
+    cdef Piece left[MAX_PIECES]
+    cdef Py_ssize_t count = 0, each, least
+    cdef int64_t limit, total = 0
+    cdef const uint8_t[::1] octets
+    cdef const uint8_t *first
+    cdef uint8_t *to
+    cdef bint in_order = True
+    if not 0 < len(pieces) <= MAX_PIECES:
+        return False
+    for piece in pieces:
+        octets = piece
+        if octets.shape[0] % ENTRY_BYTES:
+            raise ValueError("entries that are not whole")
+        total += octets.shape[0]
+        if octets.shape[0]:
+            left[count].at = &octets[0]
+            left[count].end = &octets[0] + octets.shape[0]
+            left[count].place = place_of(&octets[0])
+            if left[count].place < 0:
+                return False
+            count += 1
+    if total != room.shape[0]:
+        raise ValueError("a room of another size than the entries")
+    if not total:
+        return True
+    to = &room[0]
+    with nogil:
+        while count and in_order:
+            # All up to the next of another piece are copied at once; of equals the first comes first.
+            least = 0
+            for each in range(1, count):
+                if left[each].place < left[least].place:
+                    least = each
+            limit = 0x7FFFFFFFFFFFFFFF
+            for each in range(count):
+                if each < least and left[each].place <= limit:
+                    limit = left[each].place - 1
+                elif each > least and left[each].place < limit:
+                    limit = left[each].place
+            first = left[least].at
+            while left[least].place <= limit:
+                total = left[least].place
+                left[least].at += ENTRY_BYTES
+                if left[least].at == left[least].end:
+                    break
+                left[least].place = place_of(left[least].at)
+                if left[least].place < total:
+                    in_order = False
+                    break
+            memcpy(to, first, left[least].at - first)
+            to += left[least].at - first
+            if left[least].at == left[least].end:
+                count -= 1
+                for each in range(least, count):
+                    left[each] = left[each + 1]
+    return in_order
 
 
 cdef inline int64_t head(const uint8_t *record, const Parts *parts, uint8_t field) noexcept nogil:

@@ -65,6 +65,8 @@ class QueueView:
         #: What a search read last of that file, and where it begins.
         self._block: tuple[int, bytes] = (0, b"")
         self._is_searching = False
+        self._tail_offsets: Ints = np.empty(0, np.int64)
+        self._tail: Entries = np.empty(0, ENTRY)
         with self._searching():
             self._look(confirmed, tail, near)
 
@@ -80,8 +82,6 @@ class QueueView:
         self.end = self._written
         #: The entry that ``first`` is, if files have it.
         self._oldest = self._entry(self.first) if self.first < self._written else None
-        self._tail_offsets: Ints = np.empty(0, np.int64)
-        self._tail: Entries = np.empty(0, ENTRY)
         if tail is not None and tail[0].size and int(tail[0][-1]) >= self.end:
             new = tail[0] >= self.end
             self._tail_offsets, self._tail = tail[0][new], tail[1][new]

@@ -16,7 +16,7 @@ import numpy as np
 
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.pipeline.columns.bad_messages import Unreadable, damaged_rows
-from rocketpipe.pipeline.columns.byte_runs import Ints
+from rocketpipe.pipeline.columns.byte_runs import Ints, Mask
 from rocketpipe.pipeline.columns.records import DamagedRecord, Records
 from rocketpipe.pipeline.log.directory import LogDirectory
 from rocketpipe.pipeline.log.queue_view import NO_TAG_CODE, Entries, chosen, in_order, joined
@@ -76,11 +76,13 @@ def read_together(
         DiskError: If the files cannot be read.
     """
     hashes = _hashes(wanted)
-    entries = entries_of(directory, parts)
+    entries = in_log_order(pieces_of(directory, parts))
     if bool(((entries["size"] == BLANK_SIZE) | (entries["at"] < directory.log.first_offset)).any()):
         return None
     if hashes is not None:
         entries = chosen(entries, np.isin(entries["tag"], hashes))
+    if _impossible(entries, directory.log.end).any():
+        return None
     if len(_portions(entries, directory.log.segment_bytes)) != 1:
         return None
     # Nobody asks where they are in their queues unless something is wrong with them.
@@ -94,16 +96,20 @@ def read_together(
     return found[0] if len(found) == 1 and isinstance(found[0], Records) else None
 
 
-def entries_of(directory: LogDirectory, parts: Sequence[QueueRange]) -> Entries:
-    """The entries of some ranges, in the order of the log.
+def pieces_of(directory: LogDirectory, parts: Sequence[QueueRange]) -> list[Entries]:
+    """The entries of each of some ranges.
 
     Raises:
         DiskError: If the files cannot be read.
     """
-    pieces = []
-    for part in parts:
-        queue = part.queue
-        pieces.append(directory.entries(queue.topic, queue.queue_id, part.start, part.end))
+    return [
+        directory.entries(part.queue.topic, part.queue.queue_id, part.start, part.end)
+        for part in parts
+    ]
+
+
+def in_log_order(pieces: Sequence[Entries]) -> Entries:
+    """The entries of several ranges, in the order of the log."""
     if len(pieces) == 1:
         return pieces[0]
     entries = joined(pieces)
@@ -121,6 +127,13 @@ def gaps_of(part: QueueRange, missing: Ints) -> Iterator[Gap]:
     """The runs of offsets of a range that are missing."""
     for run in np.split(missing, np.flatnonzero(np.diff(missing) != 1) + 1):
         yield Gap(part.queue, QueueOffset(int(run[0])), QueueOffset(int(run[-1]) + 1))
+
+
+def _impossible(entries: Entries, log_end: int) -> Mask:
+    """Which entries speak of what no log has, or this one has not."""
+    sizes = entries["size"].astype(np.int64)
+    wrong: Mask = (sizes <= 0) | (sizes > MAX_RECORD_BYTES) | (entries["at"] > log_end - sizes)
+    return wrong
 
 
 def _breaks(entries: Entries, segment_bytes: int) -> tuple[Ints, Ints, Ints]:
@@ -156,11 +169,10 @@ def _portion(
             yield from gaps_of(part, offsets[gone])
             entries, offsets = chosen(entries, ~gone), offsets[~gone]
             continue
-        at, end, _ = _breaks(entries, log.segment_bytes)
-        sizes = end - at
-        wrong = (sizes <= 0) | (sizes > MAX_RECORD_BYTES) | (end > log.end)
+        wrong = _impossible(entries, log.end)
         for row in np.flatnonzero(wrong).tolist():
-            reason = f"its queue says {sizes[row]} bytes at {at[row]} of the log"
+            at, size, _ = entries[row].tolist()
+            reason = f"its queue says {size} bytes at {at} of the log"
             yield Unreadable(part.queue, int(offsets[row]), reason)
         entries, offsets = chosen(entries, ~wrong), offsets[~wrong]
         try:

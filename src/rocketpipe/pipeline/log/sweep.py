@@ -24,7 +24,7 @@ from rocketpipe.pipeline.columns.properties import key_lists
 from rocketpipe.pipeline.columns.records import times
 from rocketpipe.pipeline.log import reading
 from rocketpipe.pipeline.log.directory import LogDirectory
-from rocketpipe.pipeline.log.queue_view import Entries
+from rocketpipe.pipeline.log.queue_view import ENTRY, Entries
 from rocketpipe.pipeline.planning.ranges import QueueRange
 from rocketpipe.store.files.disk import DiskError
 
@@ -45,6 +45,15 @@ _NAMES: Final = {
 _BODY: Final = "body"
 #: Columns that need more than this knows of a record.
 _OTHERS: Final = frozenset({"properties", "message_id"})
+
+
+def merge(pieces: tuple[Any, ...], room: Any) -> bool:
+    """Fill a room with the entries of some pieces, all in the order of the log.
+
+    False, with nothing said of what was filled, if a piece is not in that order by itself, or there
+    are too many.
+    """
+    return False
 
 
 def sweep(
@@ -119,6 +128,7 @@ class Sweep:
         self._texts = [*self._named, *([_BODY] if self._has_bodies else ())]
         #: Kept from one batch to the next: to get as much anew would have it cleared each time.
         self._room: Octets = np.empty(0, np.uint8)
+        self._merged: Octets = np.empty(0, np.uint8)
 
     def read(self, parts: Sequence[QueueRange]) -> list[PlainRecords] | None:
         """The records of short ranges, in the order of the log; None if it cannot be.
@@ -129,9 +139,9 @@ class Sweep:
         topics = {part.queue.topic for part in parts}
         if not self._knows_all or len(topics) > 1:
             return None
-        entries, log = reading.entries_of(self._directory, parts), self._directory.log
+        entries = self._entries(parts)
         total = int(entries["size"].sum(dtype=np.int64))
-        if not entries.size or total > reading.READ_BYTES or entries["at"][0] < log.first_offset:
+        if not entries.size or total > reading.READ_BYTES:
             return None
         [topic] = topics
         found = []
@@ -142,6 +152,18 @@ class Sweep:
             found.append(records)
         return found
 
+    def _entries(self, parts: Sequence[QueueRange]) -> Entries:
+        """The entries of some ranges, in the order of the log; they are there until the next."""
+        pieces = reading.pieces_of(self._directory, parts)
+        if len(pieces) == 1:
+            return pieces[0]
+        octets = tuple(piece.view(np.uint8) for piece in pieces)
+        size = sum(piece.size for piece in octets)
+        if self._merged.size < size:
+            self._merged = np.empty(size, np.uint8)
+        room = self._merged[:size]
+        return room.view(ENTRY) if merge(octets, room) else reading.in_log_order(pieces)
+
     def _edges(self, entries: Entries) -> list[int]:
         """Where among entries in the order of the log each of its files begins, and the end."""
         size = self._directory.log.segment_bytes
@@ -151,12 +173,15 @@ class Sweep:
         return [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), entries.size]
 
     def _of_file(self, entries: Entries, topic: str) -> PlainRecords | None:
+        log, place = self._directory.log, int(entries["at"][0])
         count, total = int(entries.size), int(entries["size"].sum(dtype=np.int64))
+        if total <= 0 or not log.first_offset <= place < log.end:
+            return None
         heads = np.empty((len(self._fields), count), np.int64)
         edges = np.empty((len(self._texts), count + 1), np.int32)
         room = self._room_for(total)
         try:
-            base, file = self._directory.segment_of(int(entries["at"][0]))
+            base, file = self._directory.segment_of(place)
         except DiskError as error:
             if error.errno != errno.ENOENT:
                 raise
