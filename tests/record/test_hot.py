@@ -203,6 +203,11 @@ def test_many_checksums_are_those_of_their_runs(kind: type) -> None:
     assert found.tolist() == [
         crc32(data[start:end]) for start, end in zip(starts, ends, strict=True)
     ]
+    for before in (1, 0x80000000, crc32(b"what comes first")):
+        found = array("I", hot.checksums(data, starts, ends, before))
+        assert found.tolist() == [
+            crc32(data[start:end], before) for start, end in zip(starts, ends, strict=True)
+        ]
     assert hot.checksums(data, array("q"), array("q")) == b""
     # Whatever does not lie in the bytes is what slicing makes of it.
     odd = array("q", [2000]), array("q", [9999])

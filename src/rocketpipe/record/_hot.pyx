@@ -226,13 +226,14 @@ cdef bint has_longs(const Py_buffer *view) noexcept:
     )
 
 
-def checksums(buffer, starts, ends):
+def checksums(buffer, starts, ends, before=0):
     cdef Py_buffer data, firsts, lasts
     cdef const int64_t *first
     cdef const int64_t *last
     cdef uint32_t *to
     cdef Py_ssize_t number, count
-    cdef bint right = True
+    cdef int64_t begun = 0
+    cdef bint right = fits(before, 0, 0xFFFFFFFF, &begun)
     found = None
     PyObject_GetBuffer(buffer, &data, PyBUF_SIMPLE)
     try:
@@ -240,7 +241,12 @@ def checksums(buffer, starts, ends):
         try:
             PyObject_GetBuffer(ends, &lasts, PyBUF_FORMAT | PyBUF_ND)
             try:
-                if has_longs(&firsts) and has_longs(&lasts) and firsts.len == lasts.len:
+                if (
+                    right
+                    and has_longs(&firsts)
+                    and has_longs(&lasts)
+                    and firsts.len == lasts.len
+                ):
                     count = firsts.len // 8
                     found = PyBytes_FromStringAndSize(NULL, 4 * count)
                     to = <uint32_t *>PyBytes_AS_STRING(found)
@@ -250,7 +256,8 @@ def checksums(buffer, starts, ends):
                             if not 0 <= first[number] <= last[number] <= data.len:
                                 right = False
                                 break
-                            to[number] = crc32_of(
+                            to[number] = crc32_on(
+                                <uint32_t>begun,
                                 <const uint8_t *>data.buf + first[number],
                                 last[number] - first[number],
                             )
@@ -260,7 +267,9 @@ def checksums(buffer, starts, ends):
             PyBuffer_Release(&firsts)
     finally:
         PyBuffer_Release(&data)
-    return found if found is not None and right else pure["checksums"](buffer, starts, ends)
+    if found is None or not right:
+        return pure["checksums"](buffer, starts, ends, before)
+    return found
 
 
 def queue_offsets(bytes records not None):

@@ -95,9 +95,10 @@ cdef extern from *:
         return state;
     }
 
-    static inline uint32_t rp_crc32(const uint8_t *data, size_t length)
+    /* Of data behind something whose checksum is ``before``, which is 0 of nothing. */
+    static inline uint32_t rp_crc32_on(uint32_t before, const uint8_t *data, size_t length)
     {
-        uint32_t state = 0xFFFFFFFFu;
+        uint32_t state = ~before;
     #ifdef RP_FOLDS
         if (rp_folds && length >= 64) {
             uint8_t rest[16];
@@ -108,6 +109,11 @@ cdef extern from *:
         }
     #endif
         return ~rp_by_tables(state, data, length);
+    }
+
+    static inline uint32_t rp_crc32(const uint8_t *data, size_t length)
+    {
+        return rp_crc32_on(0, data, length);
     }
 
     static inline uint32_t rp_get32(const uint8_t *from)
@@ -149,6 +155,9 @@ cdef extern from *:
     object new_tuple "rp_new_tuple"(object kind, Py_ssize_t size)
     void prepare_crc32 "rp_crc32_prepare"() noexcept nogil
     uint32_t crc32_of "rp_crc32"(const uint8_t *data, size_t length) noexcept nogil
+    uint32_t crc32_on "rp_crc32_on"(
+        uint32_t before, const uint8_t *data, size_t length
+    ) noexcept nogil
     int folds "rp_folds"
     uint32_t get32 "rp_get32"(const uint8_t *at) noexcept nogil
     uint64_t get64 "rp_get64"(const uint8_t *at) noexcept nogil

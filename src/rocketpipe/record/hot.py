@@ -217,14 +217,15 @@ def checked_body(buffer: Bytes, at: int, end: int, crc: int) -> bytes | None:
     return body if crc32(body) & 0x7FFFFFFF == crc else None
 
 
-def checksums(buffer: Bytes, starts: Any, ends: Any) -> bytes:
+def checksums(buffer: Bytes, starts: Any, ends: Any, before: int = 0) -> bytes:
     """The CRC-32 of each of many runs of bytes: numbers of 32 bits, in this machine's order.
 
-    ``starts`` and ``ends`` are arrays of 64 bits, of anything that shows its memory.
+    ``starts`` and ``ends`` are arrays of 64 bits, of anything that shows its memory; ``before`` is
+    the CRC-32 of what all of them are taken to follow.
     """
     view = memoryview(buffer)
     runs = zip(memoryview(starts), memoryview(ends), strict=True)
-    return array("I", [crc32(view[start:end]) for start, end in runs]).tobytes()
+    return array("I", [crc32(view[start:end], before) for start, end in runs]).tobytes()
 
 
 def queue_offsets(records: bytes) -> list[int]:

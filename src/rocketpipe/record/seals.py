@@ -1,4 +1,4 @@
-"""Checksum properties as text, from tables: each record needs one when it is written or checked.
+"""Checksum properties as text, from tables: each record needs one when it is written.
 
 See ``record.checksum`` for the property. Its ten digits go backwards; three pieces, looked up and
 put together, take less time than formatting the number and turning it round. The tables are small
@@ -18,9 +18,3 @@ _DIGITS: Final = [(b"%04d" % number)[::-1] for number in range(PIECE)]
 LOW: Final = [b"__CRC32#\x01" + digits for digits in _DIGITS]
 MIDDLE: Final = _DIGITS
 HIGH: Final = [(b"%02d" % number)[::-1] + b"\x02" for number in range(0x7FFFFFFF // PIECE**2 + 1)]
-
-
-def seal_text(crc: int) -> bytes:
-    """The property of a checksum, of which the top bit does not count."""
-    upper, low = divmod(crc & 0x7FFFFFFF, PIECE)
-    return LOW[low] + MIDDLE[upper % PIECE] + HIGH[upper // PIECE]

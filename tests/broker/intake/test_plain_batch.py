@@ -93,7 +93,7 @@ def test_records_are_those_of_the_messages_one_by_one(
 @pytest.mark.parametrize("suffix", [SUFFIX, b"S\x01#\x02", b""])
 def test_a_group_that_goes_on_in_the_next_segment_is_the_same(suffix: bytes) -> None:
     texts = [PLAIN] * 10
-    for start in range(0, 4000, 200):
+    for start in range(0, 4088, 8):
         made = PlainBatch(batch(*texts), LIKE, suffix, LAST)
         found = made.encode(appender(4096), start, 22)
         puts = [

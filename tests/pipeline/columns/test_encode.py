@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -107,6 +109,17 @@ def test_entries_are_cut_into_bodies_of_limited_size_and_a_long_one_goes_alone()
     assert b"".join(bytes(body) for body, _ in bodies) == bytes(entries.data)
     assert [count for _, count in entries.bodies(2 * size, 1, 4)] == [1, 1, 1]
     assert [count for _, count in entries.bodies(1 << 20)] == [5]
+
+
+def test_sums_are_of_what_rows_say_and_not_of_when_they_are_written() -> None:
+    entries = encoded(body=["x", "y", "z" * 500], keys=["k", None, "long"])
+    begin = crc32(b"orders")
+    each = [bytes(entries.body(at)) for at in range(3)]
+    told = [crc32(one[: -entries.tail_bytes], begin) for one in each]
+    assert entries.checksums(begin).tolist() == told
+    assert entries.take(np.array([2, 0])).checksums(begin).tolist() == [told[2], told[0]]
+    later = encoded(body=["x", "y", "z" * 500], keys=["k", None, "long"])
+    assert later.checksums(begin).tolist() == told
 
 
 def test_properties_that_are_too_long_are_named_by_row() -> None:

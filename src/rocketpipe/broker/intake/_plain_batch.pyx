@@ -10,6 +10,7 @@ from rocketpipe.broker.intake._plain_texts cimport *
 from rocketpipe.record._writing cimport *
 
 from rocketpipe.broker.intake.sent_properties import SPECIAL
+from rocketpipe.store.log.commit_log import filler
 from rocketpipe.store.log.puts import Encoded
 
 TWINS = ("plain_count", "PlainBatch")
@@ -72,13 +73,15 @@ cdef class PlainBatch:
         return found
 
     cdef object encode_within(self, appender, int64_t start, int64_t stored):
-        """Make all records; None if the segment has no room for them, or something is unusual."""
+        """Make all records; None if they go beyond the next segment, or something is unusual."""
         cdef const uint8_t *data = raw(self.body)
         cdef Py_ssize_t at = 0, length = PyBytes_GET_SIZE(self.body), count = 0
-        cdef int64_t segment = appender.segment_bytes, end = start, last_record = start, offset = 0
-        cdef int64_t last_offset = 0
+        cdef int64_t segment = appender.segment_bytes, offset = 0, last_offset = 0, first = -1
+        cdef int64_t following_segment = start - start % segment + segment
+        cdef int64_t end = start, limit = following_segment - FILLER_BYTES, cut = -1
         cdef uint8_t mark[MARK_BYTES]
         cdef uint8_t *to
+        cdef uint8_t *behind_cut = NULL
         cdef BatchEntry entry
         cdef Draft draft, last
         store_host = appender.store_host
@@ -94,11 +97,21 @@ cdef class PlainBatch:
             if memchr(entry.text, c"#", entry.text_bytes) != NULL:
                 return None  # only the store writes some names that have one
             self.take_entry(&draft, &entry)
+            if end + record_bytes(&draft) > limit:
+                if cut >= 0:
+                    return None
+                cut, end, limit = end, following_segment, limit + segment
+            if first < 0:
+                first = end
             end += record_bytes(&draft)
             count += 1
-        last_record = end
-        end += record_bytes(&last)
-        if not count or end > start - start % segment + segment - FILLER_BYTES:
+        if end + record_bytes(&last) > limit:
+            if cut >= 0:
+                return None
+            cut, end, limit = end, following_segment, limit + segment
+        last.at, last.size = end, <int32_t>record_bytes(&last)
+        end += last.size
+        if not count or end > limit:
             return None
         topic, queue_id, last_topic, last_queue = (
             self.like[0], self.like[1], self.last[0], self.last[1]
@@ -109,9 +122,19 @@ cdef class PlainBatch:
             return None
         if not fits_long(appender.next_offset(last_topic, last_queue), &last_offset):
             return None
-        write_mark(mark, start, end)
+        write_mark(mark, first, end)
         draft.mark = last.mark = mark
-        records = PyBytes_FromStringAndSize(NULL, end - start)
+        if cut < 0:
+            records = PyBytes_FromStringAndSize(NULL, end - start)
+            chunks = [(start, records)]
+        else:
+            # The first segment is closed behind its last record.
+            records = PyBytes_FromStringAndSize(NULL, cut - start + FILLER_BYTES)
+            closing = filler(following_segment - cut)
+            memcpy(PyBytes_AS_STRING(records) + cut - start, raw(closing), FILLER_BYTES)
+            rest = PyBytes_FromStringAndSize(NULL, end - following_segment)
+            behind_cut = <uint8_t *>PyBytes_AS_STRING(rest)
+            chunks = [(start, records), (following_segment, rest)]
         to = <uint8_t *>PyBytes_AS_STRING(records)
         draft.at, draft.queue_offset = start, offset
         at = 0
@@ -119,15 +142,18 @@ cdef class PlainBatch:
             at = next_entry(data, at, length, &entry)
             self.take_entry(&draft, &entry)
             draft.size = <int32_t>record_bytes(&draft)
+            if draft.at == cut:
+                draft.at, to = following_segment, behind_cut
             write_record(&draft, to)
             to += draft.size
             draft.at += draft.size
             draft.queue_offset += 1
-        last.at, last.queue_offset = last_record, last_offset
-        last.size = <int32_t>record_bytes(&last)
+        if draft.at == cut:
+            to = behind_cut
+        last.queue_offset = last_offset
         write_record(&last, to)
         following = {topic: {queue_id: offset + count}, last_topic: {last_queue: last_offset + 1}}
-        return Encoded([(start, records)], None, end, last_record, following)
+        return Encoded(chunks, None, end, last.at, following)
 
     cdef void take_entry(self, Draft *draft, const BatchEntry *entry) noexcept:
         draft.body, draft.body_bytes = entry.body, entry.body_bytes

@@ -6,16 +6,14 @@ The entries of ``record.batch``, with the property text of ``model.properties``:
 
 The user's properties come first, then KEYS, TAGS and DELAY where a row has them. The tail is as
 long for every row: WAIT and the unique key. Everything is joined by Arrow and computed by numpy;
-no Python runs per row, but for a checksum where one is asked for.
+no Python runs per row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +23,7 @@ import pyarrow.compute as pc
 from rocketpipe.model import properties as well_known
 from rocketpipe.model.ids import UniqueKeys
 from rocketpipe.pipeline.columns.write_rows import BadRow, Rows
+from rocketpipe.record.hot import checksums
 from rocketpipe.record.layout import MAX_PROPERTIES_BYTES
 
 #: What an entry has beside body and properties.
@@ -95,9 +94,9 @@ class Entries:
 
     def checksums(self, begin: int) -> Numbers:
         """Of what each says, whoever writes it and when; ``begin`` is that of what they share."""
-        data, tail, starts = self.data, self.tail_bytes, self.starts.tolist()
-        sums = [crc32(data[start : end - tail], begin) for start, end in pairwise(starts)]
-        return np.array(sums, np.int64)
+        ends = self.starts[1:] - self.tail_bytes
+        sums = checksums(self.data, self.starts[:-1], ends, begin)
+        return np.frombuffer(sums, np.uint32).astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -13,7 +13,7 @@ from typing import Final
 from zlib import crc32
 
 from rocketpipe.errors import RecordError
-from rocketpipe.record.hot import split
+from rocketpipe.record.hot import seal_holds, split
 from rocketpipe.record.layout import (
     BLANK_MAGIC,
     MAGIC_V1,
@@ -23,7 +23,6 @@ from rocketpipe.record.layout import (
     SEAL_BYTES,
     SIZE_AND_MAGIC,
 )
-from rocketpipe.record.seals import seal_text
 from rocketpipe.store.log.batch_mark import read_mark
 from rocketpipe.store.log.commit_log import WALK_BYTES, CommitLog
 from rocketpipe.store.log.records import sealed_run
@@ -70,7 +69,7 @@ def problem_of(record: bytes, at: int, *, sealed: bool = False) -> str | None:
     if log_offset != at:
         return f"it says that it is at {log_offset}"
     if record[-SEAL_BYTES:-11] == _SEAL_NAME and record[-1] == 2:
-        if record[-SEAL_BYTES:] == seal_text(crc32(memoryview(record)[:-SEAL_BYTES])):
+        if seal_holds(record):
             return None  # it covers the body, and all lengths
         return "it is not what its checksum was computed of"
     if sealed or _is_nearly_sealed(record):

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from tests.broker.support.staging_parts import StagingParts
 
+from rocketpipe.broker.features.staging import messages
 from rocketpipe.broker.features.staging.records import Part
-from rocketpipe.broker.intake.plain_batch import PlainBatch
+from rocketpipe.broker.intake.plain_batch import PlainBatch, plain_count
 from rocketpipe.errors import BatchError
 from rocketpipe.model import properties
 from rocketpipe.record.batch import encode_batch
@@ -47,8 +48,9 @@ def test_messages_that_ask_for_nothing_are_moved_without_a_look_at_each(
     plain, odd = part(PLAIN, PLAIN), part(PLAIN, b"TAGS\x01a\x02")
     assert parts.messages.are_plain(plain)
     assert not parts.messages.are_plain(odd)
-    assert isinstance(parts.messages.group(plain, LAST), PlainBatch)
-    assert not isinstance(parts.messages.group(odd, LAST), PlainBatch)
+    for known in (True, False):  # an earlier run may have looked
+        assert isinstance(parts.messages.group(plain, LAST, is_plain=known), PlainBatch)
+    assert not isinstance(parts.messages.group(odd, LAST, is_plain=False), PlainBatch)
 
 
 def test_a_part_that_is_too_long_is_not_plain_and_is_refused(parts: StagingParts) -> None:
@@ -57,6 +59,27 @@ def test_a_part_that_is_too_long_is_not_plain_and_is_refused(parts: StagingParts
     assert not parts.messages.are_plain(whole)
     with pytest.raises(BatchError):
         parts.messages.checked(whole)
+
+
+async def test_a_part_is_looked_at_once_unless_the_broker_was_started_anew(
+    tmp_path: Path, parts: StagingParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = []
+
+    def counted(body: bytes) -> int:
+        looked.append(body)
+        return plain_count(body)
+
+    monkeypatch.setattr(messages, "plain_count", counted)
+    await parts.stage("one", b"0", b"1", properties=PLAIN)
+    await parts.stage("two", b"2", properties=PLAIN, batch=1)
+    await parts.commit({"one": 1})
+    assert len(looked) == 2
+    parts.abandon()
+    parts = StagingParts(tmp_path, parts.clock)
+    await parts.commit({"two": 1}, batch=1)
+    assert len(looked) == 3
+    assert parts.bodies() == [b"0", b"1", b"2"]
 
 
 async def test_both_ways_store_the_same(parts: StagingParts) -> None:

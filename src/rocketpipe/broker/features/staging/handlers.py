@@ -84,13 +84,14 @@ class StagingHandlers:
         part = await self._part(request, call)
         # Not when it is committed: what was taken before has to go through.
         try:
-            self._check(part)
+            is_plain = self._checked(part)
         except RecordError as error:
             raise illegal(str(error)) from error
-        return StageMessagesReply(committed=not await self._staging.stage(part, part_put(part)))
+        kept = await self._staging.stage(part, part_put(part), is_plain=is_plain)
+        return StageMessagesReply(committed=not kept)
 
-    def _check(self, part: Part) -> None:
-        """Refuse what could not be stored.
+    def _checked(self, part: Part) -> bool:
+        """Refuse what could not be stored; says whether all of it is known to be plain.
 
         Raises:
             RecordError: The body is no batch, or too long.
@@ -103,13 +104,14 @@ class StagingHandlers:
             and len(part.body) <= room.any_body_bytes
             and self._messages.are_plain(part)
         ):
-            return
+            return True
         for put in self._messages.checked(part):
             room.check(put, retried=is_retry_topic(part.topic))
             if topic is not None and has_attributes:
                 wishes = SendOptions.of(properties.decode_bytes(put.properties))
                 check_keys(topic, wishes)
                 check_type(self._config, topic, wishes)
+        return False
 
     @handles(CommitStages)
     async def commit(self, request: CommitStages, call: Call) -> CommitStagesReply:

@@ -44,12 +44,13 @@ class StagedMessages:
         """
         return self._puts(part, self._max_bytes, self._deferral)
 
-    def group(self, part: Part, last: Put) -> PlainBatch | PutGroup:
+    def group(self, part: Part, last: Put, *, is_plain: bool) -> PlainBatch | PutGroup:
         """The messages as their topics get them, those that are delayed as they wait, and ``last``.
 
         What was staged was checked then. It shows also where the settings say otherwise by now.
+        ``is_plain`` says that `are_plain` held of it, so that nobody has to look again.
         """
-        if plain_count(part.body):
+        if is_plain or plain_count(part.body):
             return PlainBatch(part.body, _like(part), self._stamp.suffix, last)
         return PutGroup([*self._puts(part, len(part.body), self._unlimited), last])
 

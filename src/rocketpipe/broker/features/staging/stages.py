@@ -25,6 +25,8 @@ class Place(NamedTuple):
     size: int
     #: Its place among all that was staged.
     queue_offset: QueueOffset
+    #: Whether this run has seen that all its messages are plain; if not, that is yet to be found.
+    is_plain: bool = False
 
     @property
     def end(self) -> LogOffset:

@@ -59,7 +59,7 @@ from rocketpipe.broker.features.staging.records import (
 from rocketpipe.broker.features.staging.replay import replay
 from rocketpipe.broker.features.staging.stages import Batch, Place, StageTable
 from rocketpipe.broker.intake.intake import UNSTORABLE, is_safe, unavailable, unsettled
-from rocketpipe.broker.intake.plain_batch import PutGroup
+from rocketpipe.broker.intake.plain_batch import PlainBatch, PutGroup
 from rocketpipe.broker.intake.visibility import Visibility
 from rocketpipe.clock import Clock
 from rocketpipe.errors import RecordError, RequestRejected, StoreError
@@ -136,7 +136,7 @@ class Staging:
 
     # Staging
 
-    async def stage(self, part: Part, put: Put) -> bool:
+    async def stage(self, part: Part, put: Put, *, is_plain: bool) -> bool:
         """Keep a part until its batch is committed; False if that has been done already.
 
         Raises:
@@ -153,7 +153,7 @@ class Staging:
                 raise RequestRejected(
                     ResponseCode.SYSTEM_BUSY, f"no room to stage more: {refusal}; commit some first"
                 )
-            place = self._append(put)
+            place = self._append(put)._replace(is_plain=is_plain)
             now_ms = self._clock.monotonic_ms()
             stages.add(part.stage, part.batch, part.number, place, now_ms, part.topic)
             if self._pin is None:
@@ -276,8 +276,9 @@ class Staging:
         try:
             noted = Delivered(app=app, batch=number, parts=commit.moved + 1)
             last = ledger_put(self._own, noted)
-            is_gone = self._destinations.is_gone(part.topic, place.log_offset)
-            group = PutGroup([last]) if is_gone else self._messages.group(part, last)
+            group: PlainBatch | PutGroup = PutGroup([last])
+            if not self._destinations.is_gone(part.topic, place.log_offset):
+                group = self._messages.group(part, last, is_plain=place.is_plain)
             end = self._store.append_from(group)
         except UNSTORABLE as error:
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, str(error)) from error
