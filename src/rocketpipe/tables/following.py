@@ -40,6 +40,7 @@ from rocketpipe.tables.destination import SUFFIX, destination
 from rocketpipe.tables.directory import TableDirectory, check_same
 from rocketpipe.tables.errors import DatabaseAway
 from rocketpipe.tables.schemas import with_schema
+from rocketpipe.tables.set_clock import SetClock
 from rocketpipe.tables.spec import TableSpec, group_for
 from rocketpipe.tables.table import FollowedTable
 
@@ -247,8 +248,8 @@ class _Run:
                 self._excuse(str(error))
                 continue
             try:
-                self._wait_for(query)
-                failed = None if self._stop.is_set() else query.exception()
+                set_back = self._wait_for(query)
+                failed = None if set_back or self._stop.is_set() else query.exception()
             except OSError as error:
                 raise FollowFailed(str(self._table.directory), JVM_DIED) from error
             except spark_errors() as error:
@@ -256,14 +257,25 @@ class _Run:
             finally:
                 with suppress(OSError, *spark_errors()):  # it may be gone
                     query.stop()
-            if failed is None:
+            if set_back:
+                self.restarts += 1
+                self._say({"restarted": "the clock was set back"})
+            elif failed is None:
                 return
-            self._excuse(str(failed))
+            else:
+                self._excuse(str(failed))
 
-    def _wait_for(self, query: StreamingQuery) -> None:
-        """Until it ends or is to; whoever looks on is told what it cannot read meanwhile."""
+    def _wait_for(self, query: StreamingQuery) -> bool:
+        """Until it ends or is to; whoever looks on is told what it cannot read meanwhile.
+
+        Gives whether it is to end because the clock was set back: Spark would wait with its next
+        batch until it shows again what it did.
+        """
+        clock = SetClock()
         told: list[str] = []
         for look in count(1):
+            if not self._once and clock.is_behind() and not query.status["isTriggerActive"]:
+                return True
             is_over = not query.isActive or self._stop.wait(_LOOK_AGAIN_S)
             if is_over or look % _LOOKS_A_REPORT == 0:
                 now = held_up_in(query.lastProgress)
@@ -272,7 +284,8 @@ class _Run:
                         self._say({"held_up": said})
                 told = now
             if is_over:
-                return
+                return False
+        raise AssertionError  # counting does not end
 
     def _start(self) -> StreamingQuery:
         spec = self._writer.table.spec
