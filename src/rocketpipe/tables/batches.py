@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from rocketpipe.clock import SetClock
 from rocketpipe.tables.columns import BODY, DIGEST, MOST_COLUMNS, TableColumns, widened
 from rocketpipe.tables.decoding import Decoding
 from rocketpipe.tables.errors import NewColumns, NotShared
 from rocketpipe.tables.files import LIST_SCHEMA, FileList, FileTask
-from rocketpipe.tables.set_clock import SetClock
 from rocketpipe.tables.spans import Queue
 from rocketpipe.tables.table import FollowedTable
 

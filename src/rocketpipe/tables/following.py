@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rocketpipe.blocking import Admin
+from rocketpipe.clock import SetClock
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.pipeline.excuses import excuse
 from rocketpipe.pipeline.failures import JVM_DIED, first_words, spark_errors
@@ -40,7 +41,6 @@ from rocketpipe.tables.destination import SUFFIX, destination
 from rocketpipe.tables.directory import TableDirectory, check_same
 from rocketpipe.tables.errors import DatabaseAway
 from rocketpipe.tables.schemas import with_schema
-from rocketpipe.tables.set_clock import SetClock
 from rocketpipe.tables.spec import TableSpec, group_for
 from rocketpipe.tables.table import FollowedTable
 
@@ -57,6 +57,8 @@ log = logging.getLogger("rocketpipe.tables")
 DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
 #: How much a task is handed at once: messages may have megabytes each.
 _BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+#: Spark would refuse a place beside which a checkpoint with another spelling of it was left.
+_ESCAPED_CHECK: Final = "spark.sql.streaming.checkpoint.escapedPathCheck.enabled"
 _LOOK_AGAIN_S: Final = 0.2
 _LOOKS_A_REPORT: Final = 10
 _FIRST_PAUSE_S: Final = 1.0
@@ -297,12 +299,12 @@ class _Run:
         )
         writer = (
             messages.writeStream.queryName(f"table {self._table.directory.root.name}")
-            .option("checkpointLocation", self._table.checkpoint.place.as_uri())
+            .option("checkpointLocation", f"file://{self._table.checkpoint.place}")  # as it is
             .foreachBatch(self._writer)
         )
         every = {"processingTime": f"{spec.every_ms} milliseconds"}
         self._writer.failure = None
-        with _set(self._spark, _BATCH_BYTES, "64m"):
+        with _set(self._spark, _BATCH_BYTES, "64m"), _set(self._spark, _ESCAPED_CHECK, "false"):
             return writer.trigger(**({"availableNow": True} if self._once else every)).start()
 
     def _written(self, what: Mapping[str, Any]) -> None:
