@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rocketpipe.clock import SystemClock, in_time, within
+from rocketpipe.clock import SetClock, SystemClock, in_time, within
 from rocketpipe.testing import ManualClock
 
 
@@ -77,3 +77,47 @@ async def test_work_gives_what_it_came_to_or_is_cut_off_at_its_time() -> None:
     with pytest.raises(TimeoutError):
         await slow
     await ended.wait()
+
+
+class Hands:
+    """Two clocks, of which one is set."""
+
+    def __init__(self) -> None:
+        self.wall_s, self.steady_s = 1_000_000.0, 50.0
+        self.clock = SetClock(lambda: self.wall_s, lambda: self.steady_s)
+
+    def go(self, seconds: float, set_s: float = 0) -> None:
+        self.wall_s += seconds + set_s
+        self.steady_s += seconds
+
+
+def test_time_that_passes_is_not_a_clock_that_is_set() -> None:
+    hands = Hands()
+    hands.go(90_000, 0.3)
+    assert not hands.clock.is_behind()
+    assert hands.clock.ahead_ms() == 0
+    hands.go(90_000, -0.9)
+    assert not hands.clock.is_behind()
+    assert hands.clock.ahead_ms() == 0
+
+
+def test_a_clock_that_is_set_back_is_behind_until_it_is_right_again() -> None:
+    hands = Hands()
+    hands.go(1, -3600)
+    assert hands.clock.is_behind()
+    hands.go(1, 3600)
+    assert not hands.clock.is_behind()
+    hands.go(1, 3600)
+    assert not hands.clock.is_behind()
+    hands.go(1, -3600)  # it is right, and behind what it has shown
+    assert hands.clock.is_behind()
+
+
+def test_what_was_made_while_it_was_behind_seems_older_by_that() -> None:
+    hands = Hands()
+    hands.go(1, 3600)
+    assert hands.clock.ahead_ms() == 3_600_000
+    hands.go(1, -2 * 3600)
+    assert hands.clock.ahead_ms() == 0
+    hands.go(1, 3600)
+    assert hands.clock.ahead_ms() == 3_600_000

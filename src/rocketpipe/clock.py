@@ -11,6 +11,8 @@ T = TypeVar("T")
 
 #: A wall clock that moved by so much against the monotonic one was set.
 STEP_MS: Final = 5
+#: What is less is no step to those who look seldom, but a clock being kept right.
+_LEAST_STEP_S: Final = 1.0
 
 
 class Clock(Protocol):
@@ -83,3 +85,44 @@ async def _done(
         waiting.cancel()
         await asyncio.wait((doing, waiting))
     return doing if finished else None
+
+
+def _steady_s() -> float:
+    """A clock that nobody sets, and that goes on while the machine sleeps where there is one."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class SetClock:
+    """By how much the wall clock was set since this was made.
+
+    For what goes by the time of day all the same, as Spark's triggers and the ages of files: where
+    it is set back by an hour, a trigger is an hour late; where it is set forward by a month, files
+    seem a month old that a reader has just begun to read.
+    """
+
+    def __init__(
+        self,
+        wall_s: Callable[[], float] = time.time,
+        steady_s: Callable[[], float] = _steady_s,
+    ) -> None:
+        self._wall_s = wall_s
+        self._steady_s = steady_s
+        self._apart_s = wall_s() - steady_s()
+        self._least_s = self._most_s = 0.0
+
+    def is_behind(self) -> bool:
+        """Whether it shows less than it would by the farthest that it was ahead at a look."""
+        return self._most_s - self._look() >= _LEAST_STEP_S
+
+    def ahead_ms(self) -> int:
+        """How much older things seem than they are, at the most, that were made between looks."""
+        ahead_s = self._look() - self._least_s
+        return int(ahead_s * 1000) if ahead_s >= _LEAST_STEP_S else 0
+
+    def _look(self) -> float:
+        now_s = self._wall_s() - self._steady_s() - self._apart_s
+        self._least_s = min(self._least_s, now_s)
+        self._most_s = max(self._most_s, now_s)
+        return now_s

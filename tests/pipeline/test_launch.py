@@ -89,6 +89,19 @@ def test_the_pythons_of_a_local_spark_find_what_is_installed(tmp_path: Path) -> 
     assert started("-c", program, "a b", "") == [said]
 
 
+def test_the_python_of_a_local_spark_is_found_where_a_shell_quotes_nothing(tmp_path: Path) -> None:
+    scratch = tmp_path / "a b"
+    scratch.mkdir()
+    environ = dict(os.environ)
+    program = launch.lean_python(scratch, environ)
+    asked = ["sh", "-c", f"command -v {program}"]  # as Spark asks
+    ran = subprocess.run(asked, env=environ, capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{scratch / launch.LEAN_PYTHON_NAME}\n"
+    colon = tmp_path / "a:b c"
+    colon.mkdir()
+    assert launch.lean_python(colon, {}) == sys.executable
+
+
 def test_the_planners_of_a_local_spark_start_from_our_daemon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,5 +12,5 @@ from rocketpipe.projects.folder import Folder, find
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Folder:
-    """What ``rocketpipe pipeline init shop`` makes."""
-    return find(starting.make("shop", tmp_path))
+    """What ``rocketpipe pipeline init shop`` makes, where names are as people give them."""
+    return find(starting.make("shop", tmp_path / "my wörk"))

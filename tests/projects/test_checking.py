@@ -6,7 +6,7 @@ import pytest
 
 from rocketpipe.projects.checking import files_of, quick
 from rocketpipe.projects.errors import BadSpec
-from rocketpipe.projects.folder import Folder, read
+from rocketpipe.projects.folder import Folder, find, read
 
 
 def test_each_file_that_is_no_definition_is_a_line(shop: Folder) -> None:
@@ -19,6 +19,13 @@ def test_each_file_that_is_no_definition_is_a_line(shop: Folder) -> None:
         "transformations/deep/bad.py:1: invalid syntax",
         "transformations/latin.py: is not UTF-8",
         "transformations/notes.txt: definitions are .py and .sql files: move it elsewhere",
+    ]
+
+
+def test_a_path_that_sparks_catalogue_cannot_have_is_a_line(shop: Folder) -> None:
+    moved = find(shop.root.rename(shop.root.with_name("a;b")))
+    assert quick(moved) == [
+        f"{moved.root}: Spark's catalogue can have no ';' in its path: rename it"
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ def test_a_pipeline_is_found_from_below_its_folder(shop: Folder) -> None:
 
 
 def test_storage_is_below_the_folder_unless_it_is_an_address(shop: Folder) -> None:
-    assert shop.storage == (shop.root / "storage").as_uri()
+    assert shop.storage == f"file://{shop.root / 'storage'}"
+    spaced = replace(shop, storage="file:///srv/my%20shöp/a b")  # Spark takes it as it is
+    assert spaced.local_storage == Path("/srv/my%20shöp/a b")
     assert shop.table_files("Orders") == shop.root / "storage/tables/shop.db/orders"
     below = shop.root / "storage/_checkpoints"
     checkpoints = shop.checkpoints

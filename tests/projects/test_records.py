@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from rocketpipe.projects import records
+from rocketpipe.projects.errors import NotWritable
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.graph import Dataset, Flow, Graph, Kind
 from rocketpipe.projects.records import Run
@@ -118,9 +121,20 @@ def test_a_clock_that_is_set_back_leaves_the_last_run_the_last(shop: Folder) -> 
     assert (found.run, found.began_ms) == (run.run, 500)
 
 
+def test_a_record_that_cannot_be_written_is_told_and_leaves_nothing(shop: Folder) -> None:
+    records.save(shop, a_run())
+    before = sorted((shop.own / "runs").iterdir())
+    full = Run.new("shop", 99_000)
+    (shop.own / "runs" / f".{full.run}").symlink_to("/dev/full")
+    with pytest.raises(NotWritable, match=r"runs: No space left on device: make it writable, and"):
+        records.save(shop, full)
+    assert sorted((shop.own / "runs").iterdir()) == before
+
+
 def test_old_records_go(shop: Folder) -> None:
     for number in range(records.KEPT + 3):
         records.save(shop, Run.new("shop", number * 1_000))
+    (shop.own / "runs" / ".20260501T120000-aaaaaa").write_text("{ha")  # who wrote it was killed
     records.forget_old(shop)
     kept = sorted((shop.own / "runs").iterdir())
     assert len(kept) == records.KEPT

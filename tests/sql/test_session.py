@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,10 +17,24 @@ from rocketpipe.testing.servers import Servers
 pytestmark = pytest.mark.spark
 
 
+class Answer(NamedTuple):
+    """All that a statement gave."""
+
+    columns: list[str]
+    rows: list[dict[str, Any]]
+    more: bool
+
+
 @pytest.fixture
 def sql(spark: SparkSession, servers: Servers, admin: Admin) -> SqlSession:
     register(spark)
     return SqlSession(spark, admin, servers.name_server, Catalogue(admin))
+
+
+def run(sql: SqlSession, statement: str, limit: int | None = 1000) -> Answer:
+    with sql.asked(statement, limit) as result:
+        rows = list(result.rows)
+        return Answer(list(result.columns), rows, result.more)
 
 
 def views_of(spark: SparkSession) -> set[str]:
@@ -30,49 +46,60 @@ def test_topics_are_tables_that_are_read_and_inserted_into(
     sql: SqlSession, spark: SparkSession
 ) -> None:
     before = views_of(spark)
-    found = sql.run("SELECT tags, count(*) AS n FROM orders GROUP BY 1")
+    found = run(sql, "SELECT tags, count(*) AS n FROM orders GROUP BY 1")
     assert found.rows == [{"tags": "new", "n": 10}]
-    sql.run(
-        "INSERT INTO orders (cents, city, tags) SELECT max(cents) + 1, 'Pune', NULL FROM orders"
+    run(
+        sql,
+        "INSERT INTO orders (cents, city, tags) SELECT max(cents) + 1, 'Pune', NULL FROM orders",
     )
-    rows = sql.run("SELECT city, sum(cents) c FROM orders GROUP BY city ORDER BY city").rows
+    rows = run(sql, "SELECT city, sum(cents) c FROM orders GROUP BY city ORDER BY city").rows
     assert rows == [{"city": "Oslo", "c": 45}, {"city": "Pune", "c": 10}]
-    sql.run("INSERT INTO `my-notes` VALUES ('hello', 'a', 'k')")
-    rows = sql.run("SELECT * FROM `my-notes`").rows
+    run(sql, "INSERT INTO `my-notes` VALUES ('hello', 'a', 'k')")
+    rows = run(sql, "SELECT * FROM `my-notes`").rows
     assert [(row["body"], row["tags"], row["keys"]) for row in rows] == [(b"hello", "a", ["k"])]
     # Its twin in another case is another topic, also in one statement.
-    both = sql.run("SELECT (SELECT count(*) FROM orders) a, (SELECT count(*) FROM Orders) b")
+    both = run(sql, "SELECT (SELECT count(*) FROM orders) a, (SELECT count(*) FROM Orders) b")
     assert both.rows == [{"a": 11, "b": 0}]
-    few = sql.run("SELECT queue_id, queue_id FROM orders", limit=3)
+    few = run(sql, "SELECT queue_id, queue_id FROM orders", limit=3)
     assert (len(few.rows), few.more, few.columns) == (3, True, ["queue_id", "queue_id_2"])
+    every = run(sql, "SELECT queue_offset FROM orders", limit=None)
+    assert (len(every.rows), every.more) == (11, False)
     assert views_of(spark) == before
+
+
+def test_a_failure_amid_rows_is_told_in_a_line(sql: SqlSession) -> None:
+    statement = "SELECT IF(id = 39999, raise_error('too far'), id) x FROM range(0, 40000, 1, 4)"
+    with pytest.raises(StatementFailed, match="too far") as failed:
+        run(sql, statement, limit=None)
+    assert "\n" not in str(failed.value)
 
 
 def test_bodies_in_avro_are_columns(sql: SqlSession, admin: Admin) -> None:
     schema = '{"type": "record", "name": "N", "fields": [{"name": "city", "type": "string"}]}'
     admin.topics.create("typed", queues=1, attributes={"body.schema": f"avro:{schema}"})
-    sql.run("INSERT INTO typed VALUES ('Oslo', 'a-tag')")
-    sql.run("INSERT INTO typed (body) VALUES (X'FF')")
-    rows = sql.run("SELECT city, decode_error IS NULL AS is_good FROM typed ORDER BY 1").rows
+    run(sql, "INSERT INTO typed VALUES ('Oslo', 'a-tag')")
+    run(sql, "INSERT INTO typed (body) VALUES (X'FF')")
+    rows = run(sql, "SELECT city, decode_error IS NULL AS is_good FROM typed ORDER BY 1").rows
     assert rows == [{"city": None, "is_good": False}, {"city": "Oslo", "is_good": True}]
     with pytest.raises(StatementFailed, match="has no column 'town' to insert: city"):
-        sql.run("INSERT INTO typed (town) VALUES ('Lima')")
+        run(sql, "INSERT INTO typed (town) VALUES ('Lima')")
     admin.topics.delete("typed")
 
 
 def test_what_is_known_of_a_cluster_is_a_table_too(sql: SqlSession, admin: Admin) -> None:
     admin.groups.create("shop")
-    rows = sql.run(
+    rows = run(
+        sql,
         "SELECT groups.group, members, lag.lag FROM rocketpipe.groups "
-        "LEFT JOIN rocketpipe.lag ON lag.group = groups.group WHERE groups.group = 'shop'"
+        "LEFT JOIN rocketpipe.lag ON lag.group = groups.group WHERE groups.group = 'shop'",
     ).rows
     assert rows == [{"group": "shop", "members": 0, "lag": None}]
     for name in ("dead_letters", "delayed", "traces"):
-        assert sql.run(f"SELECT count(*) AS n FROM rocketpipe.{name}").rows == [{"n": 0}]
-    plan = sql.run("EXPLAIN SELECT tags FROM orders").rows[0]["plan"]
+        assert run(sql, f"SELECT count(*) AS n FROM rocketpipe.{name}").rows == [{"n": 0}]
+    plan = run(sql, "EXPLAIN SELECT tags FROM orders").rows[0]["plan"]
     assert "BatchScan" in plan
     assert "\n== Topics ==\norders: " in plan  # which Spark's plans have no place for
-    assert {row["col_name"] for row in sql.run("DESCRIBE orders").rows} >= {"city", "cents"}
+    assert {row["col_name"] for row in run(sql, "DESCRIBE orders").rows} >= {"city", "cents"}
 
 
 @pytest.mark.parametrize(
@@ -94,6 +121,6 @@ def test_what_is_wrong_is_told_in_a_line(
     sql: SqlSession, statement: str, reason: str, hint: str
 ) -> None:
     with pytest.raises(StatementFailed, match=reason) as failed:
-        sql.run(statement)
+        run(sql, statement)
     assert "\n" not in str(failed.value)
     assert failed.value.hint == hint

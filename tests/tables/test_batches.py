@@ -212,6 +212,28 @@ def test_names_that_are_values_do_not_become_a_thousand_columns(
     assert fill.table.spec.added is None
 
 
+@pytest.mark.parametrize(
+    ("field", "how"),
+    [
+        ("date", {"partition_by": "date"}),
+        ("Date", {"partition_by": "date"}),
+        ("date", {"partition_by": "date", "format": "parquet"}),
+        ("batch", {"format": "parquet"}),
+        ("Batch", {"format": "parquet"}),
+    ],
+)
+def test_a_field_that_is_called_as_a_column_of_the_table_makes_a_bad_row(
+    tmp_path: Path, messages: Messages, field: str, how: dict[str, Any]
+) -> None:
+    fill = writer(tmp_path, new_columns="add", **how)
+    fill(Frame(messages([b'{"%s": "x"}' % field.encode(), b'{"new": 1}'])), 0)
+    assert offsets(tmp_path, how.get("format", "delta")) == [1]
+    assert fill.table.bad_rows.figures()["rows"] == 1
+    fill = writer(tmp_path)  # somebody else goes on
+    fill(Frame(messages([b'{"new": 2}'], first=2)), 1)
+    assert offsets(tmp_path, how.get("format", "delta")) == [1, 2]
+
+
 def test_upkeep_comes_every_so_many_batches_and_fails_nothing(
     tmp_path: Path, messages: Messages, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rocketpipe.errors import ConfigError
 from rocketpipe.tables.checkpoint import Checkpoint
 from rocketpipe.tables.directory import TableDirectory
 from rocketpipe.tables.errors import CheckpointMismatch, NotATable, SpecMismatch
@@ -62,6 +63,22 @@ def test_a_table_that_was_half_made_is_made_whole(
     again.prepare()
     assert again.spec == made.spec
     assert again.bad_rows.figures()["version"] == again.rows.figures()["version"] == 0
+
+
+def test_a_column_that_readers_have_beside_those_of_bodies_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="batch is what tables of parquet call something else"):
+        table(tmp_path / "new", schema="Batch INT", format="parquet").check()
+    table(tmp_path / "new", schema="Batch INT").check()
+    with pytest.raises(ConfigError, match="but for letter case"):
+        table(tmp_path / "new", schema="Date STRING", partition_by="date").check()
+    table(tmp_path / "day", partition_by="date").prepare()
+    there = FollowedTable.open(tmp_path / "day").spec
+    other = FollowedTable(
+        TableDirectory(tmp_path / "day"),
+        there.with_changes(schema=f"{there.schema}, date DATE"),
+    )
+    with pytest.raises(SpecMismatch, match="date is the day of storing"):
+        other.check()
 
 
 def test_a_table_grows_by_columns_and_by_nothing_else(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Only the noun that is used is loaded, so that a command is quick to begin.
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import importlib
 import os
@@ -170,9 +171,12 @@ def _failed(command: str, error: Exception, code: int) -> int:
 
 def _words(error: Exception) -> str:
     """What happened, in words; of the system's own errors the number says nothing to anybody."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    said = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        said += ": make room, and run it again"
+    return said
 
 
 if __name__ == "__main__":

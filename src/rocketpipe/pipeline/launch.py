@@ -144,8 +144,12 @@ def settings(scratch: Path, *, lasting: bool = False) -> dict[str, str]:
     }
 
 
-def lean_python(scratch: Path) -> str:
-    """What starts this Python, soonest, for a Spark out of the installed package."""
+def lean_python(scratch: Path, environ: MutableMapping[str, str] | None = None) -> str:
+    """What starts this Python, soonest, for a Spark out of the installed package.
+
+    Spark asks a shell whether it is there, and quotes nothing: where the place has a blank in it,
+    the program is found by its name on the path of ``environ``.
+    """
     program = scratch / LEAN_PYTHON_NAME
     given = {
         "python": shlex.quote(sys.executable),
@@ -153,8 +157,13 @@ def lean_python(scratch: Path) -> str:
     }
     program.write_text(_LEAN_PYTHON.format(**given))
     program.chmod(0o755)
-    # A file system may be mounted so that nothing on it runs.
-    return str(program) if os.access(program, os.X_OK) else sys.executable
+    if not os.access(program, os.X_OK) or os.pathsep in str(scratch):
+        return sys.executable  # a file system may be mounted so that nothing on it runs
+    if shlex.quote(str(program)) == str(program):
+        return str(program)
+    environ = os.environ if environ is None else environ
+    environ["PATH"] = f"{scratch}{os.pathsep}{environ.get('PATH', os.defpath)}"
+    return LEAN_PYTHON_NAME
 
 
 @contextmanager

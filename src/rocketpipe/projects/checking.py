@@ -43,6 +43,8 @@ def quick(folder: Folder) -> list[str]:
         BadSpec: If the spec names no file that is there.
     """
     problems = []
+    if ";" in str(folder.catalogue):
+        problems.append(f"{folder.root}: Spark's catalogue can have no ';' in its path: rename it")
     for file in files_of(folder):
         name = file.relative_to(folder.root)
         if file.suffix not in _DEFINITIONS:

@@ -59,6 +59,16 @@ class MovedPipeline(PipelineError):
         )
 
 
+class NotWritable(PipelineError):
+    """What a pipeline keeps in its folder cannot be written: the disk is full, or read-only."""
+
+    def __init__(self, place: Path, reason: OSError) -> None:
+        super().__init__(
+            f"{place}: {reason.strerror or reason}: make it writable, and run the pipeline again; "
+            "it goes on where it was"
+        )
+
+
 class MissingPackage(PipelineError):
     """Spark's pipelines lack a package."""
 

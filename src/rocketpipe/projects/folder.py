@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from rocketpipe.projects.errors import BadSpec, MissingPackage, NoPipeline
 
@@ -28,6 +27,7 @@ SPEC_NAMES: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
 NAME_SERVER_SETTING: Final = "spark.rocketpipe.nameServer"
 DEFAULT_DATABASE: Final = "default"
 
+_FILE: Final = "file://"
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _FIELDS: Final = frozenset(
     {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
@@ -41,7 +41,7 @@ class Folder:
     root: Path
     spec: Path
     name: str
-    #: An address with its scheme, such as ``file:///srv/shop/storage``.
+    #: An address with its scheme, such as ``file:///srv/my shop/storage``: Spark escapes nothing.
     storage: str
     database: str
     configuration: Mapping[str, str]
@@ -56,8 +56,7 @@ class Folder:
     @property
     def local_storage(self) -> Path | None:
         """The storage as a directory, where it is one of this machine."""
-        parts = urlsplit(self.storage)
-        return Path(unquote(parts.path)) if parts.scheme == "file" else None
+        return directory_at(self.storage)
 
     @property
     def catalogue(self) -> Path:
@@ -89,6 +88,12 @@ class Folder:
 
     def _of_table(self, below: Path, table: str) -> Path:
         return below / "spark_catalog" / self.database / table
+
+
+def directory_at(address: str) -> Path | None:
+    """The directory of this machine that Spark takes an address for, if it is one."""
+    found = re.match(r"file:(?://)?(?=/)", address)
+    return Path(address[found.end() :]) if found else None
 
 
 def find(start: Path) -> Folder:
@@ -163,7 +168,7 @@ def _storage(spec: Path, value: Mapping[str, Any], root: Path) -> str:
         raise BadSpec(spec, "storage: a directory or an address is needed, such as `storage`")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", storage):
         return storage.rstrip("/")
-    return (root / storage).as_uri()
+    return f"{_FILE}{root / storage}"
 
 
 def _database(spec: Path, value: Mapping[str, Any]) -> str:

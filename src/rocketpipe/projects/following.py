@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Final
 
 from rocketpipe.client.admin.admin import Admin
@@ -12,13 +13,14 @@ from rocketpipe.errors import RocketPipeError
 from rocketpipe.pipeline.session import SparkPlace
 from rocketpipe.projects import topics
 from rocketpipe.projects.asks import Ask
-from rocketpipe.projects.errors import ServerFailed
+from rocketpipe.projects.errors import NotWritable, ServerFailed
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.records import Run
 from rocketpipe.projects.running import Heard, Workshop, ignore, run_recorded, workshop
 
-#: After Spark has died, it is started again after so long.
+#: After Spark has died, it is started again after so long, and then after twice as long.
 REST_S: Final = 5.0
+LONGEST_REST_S: Final = 60.0
 
 Say = Callable[[str], None]
 Watch = Callable[[Run], None]
@@ -37,21 +39,31 @@ def follow(
 ) -> None:
     """Run the pipeline, and again whenever topics have grown, until somebody interrupts.
 
-    A Spark that dies is started again. ``done`` is told of each run that ended, and ``heard`` of
-    each batch.
+    A Spark that dies is started again, and a folder that cannot be written waited for, as on a disk
+    that is full. ``done`` is told of each run that ended, and ``heard`` of each batch.
 
     Raises:
-        PipelineError: If Spark does not start at all.
+        PipelineError: If Spark does not start the first time.
     """
-    while True:
+    fruitless = 0
+
+    def ended(run: Run) -> None:
+        nonlocal fruitless
+        fruitless = 0
+        done(run)
+
+    for start in count():
         try:
             with workshop(folder, place, name_servers, watch, heard) as shop:
-                _passes(shop, name_servers, every_s=every_s, done=done, say=say)
-        except ServerFailed as error:
-            if "did not start" in str(error):
+                _passes(shop, name_servers, every_s=every_s, done=ended, say=say)
+        except BrokenPipeError:
+            raise  # whoever was told has had enough
+        except (ServerFailed, NotWritable, OSError) as error:
+            if not start and "did not start" in str(error):
                 raise
             say(f"{error}; starting again")
-            time.sleep(REST_S)
+            time.sleep(min(REST_S * 2**fruitless, LONGEST_REST_S))
+            fruitless += 1
 
 
 def _passes(shop: Workshop, name_servers: str, *, every_s: float, done: Watch, say: Say) -> None:

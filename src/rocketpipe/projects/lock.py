@@ -7,12 +7,10 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from rocketpipe.projects.errors import AlreadyRuns, AnotherPipeline, MovedPipeline
-from rocketpipe.projects.folder import Folder
+from rocketpipe.projects.folder import Folder, directory_at
 
 _LOCK: Final = "lock"
 _WHOSE: Final = "pipeline.json"
@@ -88,10 +86,10 @@ def _check_owner(folder: Folder) -> None:
 
 def _is_same(one: str, other: str) -> bool:
     """Whether two addresses are of one directory, as through a link."""
-    places = [urlsplit(each) for each in (one, other)]
-    if any(each.scheme != "file" for each in places):
+    places = directory_at(one), directory_at(other)
+    if places[0] is None or places[1] is None:
         return False
     try:
-        return Path(unquote(places[0].path)).samefile(unquote(places[1].path))
+        return places[0].samefile(places[1])
     except OSError:
         return False

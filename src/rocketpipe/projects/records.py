@@ -7,16 +7,17 @@ that it runs, while nobody holds the pipeline's lock, has died.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from rocketpipe.pipeline.figures import batch_of, ends_of
+from rocketpipe.projects.errors import NotWritable
 from rocketpipe.projects.expectations import OBSERVED
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.graph import Graph, plain
@@ -198,12 +199,21 @@ def reason(text: str) -> str:
 
 
 def save(folder: Folder, run: Run) -> None:
-    """Write down what is known of a run."""
+    """Write down what is known of a run.
+
+    Raises:
+        NotWritable: If that cannot be.
+    """
     place = folder.own / _RUNS
-    place.mkdir(parents=True, exist_ok=True)
-    unfinished = place / f".{run.run}.{os.getpid()}"
-    unfinished.write_text(json.dumps(run.to_json(), indent=1) + "\n")
-    unfinished.replace(place / f"{run.run}.json")
+    unfinished = place / f".{run.run}"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(json.dumps(run.to_json(), indent=1) + "\n")
+        unfinished.replace(place / f"{run.run}.json")
+    except OSError as error:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise NotWritable(place, error) from error
 
 
 def last(folder: Folder) -> Run | None:
@@ -217,8 +227,8 @@ def last(folder: Folder) -> Run | None:
 
 
 def forget_old(folder: Folder) -> None:
-    """Keep the files of the latest runs only."""
-    for place in _files(folder)[:-KEPT]:
+    """Keep the files of the latest runs only, and nothing that a killed one left half written."""
+    for place in (*_files(folder)[:-KEPT], *(folder.own / _RUNS).glob(".*")):
         place.unlink(missing_ok=True)
 
 

@@ -9,14 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rocketpipe.pipeline.session import SparkPlace
 from rocketpipe.projects import asks, records
 from rocketpipe.projects.asks import Ask
-from rocketpipe.projects.errors import PipelineError, ServerFailed
+from rocketpipe.projects.errors import NotWritable, PipelineError, ServerFailed
 from rocketpipe.projects.folder import Folder
 from rocketpipe.projects.graph import Graph
 from rocketpipe.projects.progress import EventLog
@@ -177,6 +177,7 @@ def run_recorded(shop: Workshop, ask: Ask, *, limit_s: float | None = None) -> R
 
     Raises:
         ServerFailed: If Spark dies, or takes longer than it may.
+        NotWritable: If the record cannot be kept.
     """
     folder = shop.folder
     ask = asks.with_kept(folder, ask)
@@ -188,24 +189,34 @@ def run_recorded(shop: Workshop, ask: Ask, *, limit_s: float | None = None) -> R
     def watch(state: Run) -> None:
         nonlocal saved
         if time.monotonic() - saved > 2:
-            records.save(folder, state)
+            with suppress(NotWritable):  # tables may be elsewhere; the end of the run tells
+                records.save(folder, state)
             saved = time.monotonic()
         outer(state)
 
     shop.watch = watch
     try:
-        return shop.run(ask, run, limit_s=limit_s)
+        shop.run(ask, run, limit_s=limit_s)
     except PipelineError as error:
         run.finish("died", _now_ms(), str(error))
+        _keep(folder, run)
         raise
     except BaseException:
         run.finish("stopped", _now_ms())
+        with suppress(NotWritable):
+            _keep(folder, run)
         raise
     finally:
         shop.watch = outer
-        asks.settle(folder, [flow.name for flow in run.flows.values() if flow.state == "completed"])
-        records.save(folder, run)
-        records.forget_old(folder)
+    _keep(folder, run)
+    return run
+
+
+def _keep(folder: Folder, run: Run) -> None:
+    """Keep how a run ended."""
+    asks.settle(folder, [flow.name for flow in run.flows.values() if flow.state == "completed"])
+    records.save(folder, run)
+    records.forget_old(folder)
 
 
 def _all_errors(run: Run, error: str) -> str:

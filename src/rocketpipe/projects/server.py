@@ -100,7 +100,7 @@ def serving(folder: Folder, place: SparkPlace, name_servers: str | None) -> Iter
     try:
         if place.is_own:
             launch.prepare_alone(environment)
-            environment["PYSPARK_PYTHON"] = launch.lean_python(scratch)
+            environment["PYSPARK_PYTHON"] = launch.lean_python(scratch, environment)
         else:
             launch.prepare_driver(environment)
         environment[_TOKEN] = secrets.token_urlsafe(32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from rocketpipe.sql import inserting, statements
 from rocketpipe.sql.bodies import TopicBodies
 from rocketpipe.sql.catalogue import Catalogue
 from rocketpipe.sql.errors import StatementFailed, told_by_spark
+from rocketpipe.sql.rows import arrow_frame, rows_of
 from rocketpipe.sql.system_tables import NAMES, NAMESPACE, SystemTables
 
 if TYPE_CHECKING:
@@ -36,13 +37,13 @@ _SPARKS_OWN: Final = ("spark_catalog", "default")
 _MOST_NAMES: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Result:
     """What a statement gave: rows, or a line that says what was done."""
 
     columns: Sequence[str] = ()
-    rows: Sequence[dict[str, Any]] = ()
-    #: Whether there are more rows than were asked for.
+    rows: Iterable[dict[str, Any]] = ()
+    #: Whether there are more rows than were asked for; known when all of these were taken.
     more: bool = False
     said: str | None = None
 
@@ -61,8 +62,9 @@ class SqlSession:
         # Spark would log as JSON what is told in a line.
         logging.getLogger("SQLQueryContextLogger").disabled = True
 
-    def run(self, statement: str, limit: int | None = None) -> Result:
-        """Run one statement, and have no more rows than ``limit``.
+    @contextmanager
+    def asked(self, statement: str, limit: int | None = None) -> Iterator[Result]:
+        """Run one statement; its rows, no more than ``limit``, come as they are taken in the block.
 
         Raises:
             StatementFailed: If Spark refuses it, or it names what is not there.
@@ -72,23 +74,27 @@ class SqlSession:
         statement = statement.strip()  # places that Spark names are counted from its first word
         listing = statements.listing(statement)
         if listing is not None:
-            return Result(["table", "kind"], self._catalogue.listed(listing))
+            yield Result(["table", "kind"], self._catalogue.listed(listing))
+            return
         try:
             with self._views() as views:
-                insert = statements.insert(statement)
-                topic = self._target(insert)
-                if insert is not None and topic is not None:
-                    if statements.overwritten(statement):
-                        raise StatementFailed("a topic is appended to: use INSERT INTO")
-                    return self._insert(insert, topic, views)
-                inner = statements.explained(statement)
-                if inner is not None:
-                    before = len(inner) - len(inner.lstrip())
-                    statement = statement[:before] + views.analysed(inner)[1][before:]
-                result = self._collected(views.analysed(statement)[0], limit)
-                return result if inner is None else self._explained(result, views.topics)
+                yield self._result(statement, limit, views)
         except spark_errors() as error:
             raise told_by_spark(str(error), statement) from error
+
+    def _result(self, statement: str, limit: int | None, views: _Views) -> Result:
+        insert = statements.insert(statement)
+        topic = self._target(insert)
+        if insert is not None and topic is not None:
+            if statements.overwritten(statement):
+                raise StatementFailed("a topic is appended to: use INSERT INTO")
+            return self._insert(insert, topic, views)
+        inner = statements.explained(statement)
+        if inner is not None:
+            before = len(inner) - len(inner.lstrip())
+            statement = statement[:before] + views.analysed(inner)[1][before:]
+        result = _read(arrow_frame(views.analysed(statement)[0]), limit)
+        return result if inner is None else self._explained(result, views.topics)
 
     def _target(self, insert: statements.Insert | None) -> str | None:
         if insert is None:
@@ -118,15 +124,10 @@ class SqlSession:
         )
         return Result(said=f"inserted into {topic}")
 
-    def _collected(self, frame: DataFrame, limit: int | None) -> Result:
-        table = (frame if limit is None else frame.limit(limit + 1)).toArrow()
-        columns = _distinct(table.column_names)
-        rows = table.rename_columns(columns).to_pylist()
-        kept = rows if limit is None else rows[:limit]
-        return Result(columns, kept, more=len(rows) > len(kept))
-
     def _explained(self, result: Result, topics: Sequence[str]) -> Result:
         """A plan, with what Spark has no place for in it: which topics, and how far they reach."""
+        if not topics:
+            return result
         lines = ["== Topics =="]
         for topic in topics:
             ends = self._admin.offsets.ends(topic)
@@ -137,8 +138,6 @@ class SqlSession:
                 for queue, each in sorted(ends.items())
                 if each.end > each.least
             ]
-        if not topics or not result.rows:
-            return result
         (row,) = result.rows
         told = {name: "\n".join([str(plan).rstrip(), "", *lines]) for name, plan in row.items()}
         return Result(result.columns, [told])
@@ -309,13 +308,16 @@ def _missing(error: PySparkException) -> _Missing | None:
     )
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Names as they are, numbered where one comes again."""
-    found: list[str] = []
-    for name in names:
-        number, unused = 1, name
-        while unused in found:
-            number += 1
-            unused = f"{name}_{number}"
-        found.append(unused)
-    return found
+def _read(frame: DataFrame, limit: int | None) -> Result:
+    """The rows of a frame, as they are taken."""
+    result = Result(frame.columns)
+
+    def taken() -> Iterator[dict[str, Any]]:
+        for number, row in enumerate(rows_of(frame, limit)):
+            if number == limit:
+                result.more = True
+                return
+            yield row
+
+    result.rows = taken()
+    return result

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from rocketpipe.clock import SetClock
 from rocketpipe.tables.columns import BODY, DIGEST, MOST_COLUMNS, TableColumns, widened
 from rocketpipe.tables.decoding import Decoding
 from rocketpipe.tables.errors import NewColumns, NotShared
@@ -38,6 +39,8 @@ log = logging.getLogger("rocketpipe.tables")
 
 #: Batches between two upkeeps where files are never compacted.
 _UPKEEP_EVERY: Final = 100
+#: Of the process that writes: of Spark Connect it is the server's.
+_CLOCK: Final = SetClock()
 
 
 def listed_by_spark(frame: DataFrame, task: FileTask) -> list[tuple[str, str]]:
@@ -161,12 +164,15 @@ class BatchWriter:
         return self._with_columns(frame, self._files(frame))
 
     def _look_after(self, batch: int) -> None:
-        every = self.table.spec.compact_every
+        every, keep_ms = self.table.spec.compact_every, self.table.spec.keep_ms
+        ahead_ms = _CLOCK.ahead_ms()  # after each batch: what it wrote has a time by this clock
         if (batch + 1) % (every or _UPKEEP_EVERY):
             return
+        if keep_ms:
+            keep_ms += ahead_ms
         for sink in (self.table.rows, self.table.bad_rows):
             try:
-                done = sink.upkeep(keep_ms=self.table.spec.keep_ms, compact=every > 0)
+                done = sink.upkeep(keep_ms=keep_ms, compact=every > 0)
             except Exception:
                 log.warning("upkeep failed table=%s", self.table.directory, exc_info=True)
             else:

@@ -84,6 +84,8 @@ BAD_ROWS: Final = pa.schema(
         pa.field(BODY, pa.binary()),
     ]
 )
+#: What readers of plain Parquet have beside its columns: the number of the batch.
+BATCH: Final = "batch"
 #: What to do about columns that do not fit those of the table.
 ONLY_MORE: Final = "give the columns that it has, and more if you like, or choose another directory"
 #: The most columns of bodies that a table gets by itself.
@@ -125,6 +127,12 @@ class TableColumns:
         decoded = _decoded(spec)
         by = spec.partition_by
         has_date = by == DATE and DATE not in decoded.names
+        if has_date and DATE in map(str.lower, decoded.names):
+            raise ConfigError(
+                "--partition-by",
+                f"{DATE} is a column of the schema but for letter case: rename that, or choose "
+                "another column",
+            )
         if by is not None and not has_date:
             if by not in decoded.names and by not in OF_MESSAGE.names:
                 there = ", ".join([DATE, *decoded.names, *OF_MESSAGE.names])
@@ -152,6 +160,12 @@ class TableColumns:
         date = [pa.field(DATE, pa.date32())] if self.has_date else []
         digest = pa.field(DIGEST, pa.int64())
         return pa.schema([*self.decoded, *OF_MESSAGE, digest, *self.more, *date])
+
+    def ours(self, form: Format) -> frozenset[str]:
+        """Names of columns that rows of this table have, and that are of no body."""
+        day = [DATE] if self.has_date else []
+        batch = [BATCH] if form == "parquet" else []
+        return frozenset((*self.more.names, *day, *batch))
 
     @property
     def read_schema(self) -> str:
@@ -185,12 +199,17 @@ def misfit(old: pa.Schema, new: pa.Schema) -> str | None:
     return None
 
 
-def name_problem(name: str, known: Collection[str], form: Format = "delta") -> str | None:
-    """Why a field of a body cannot be a column of its own; ``known`` are names in lower case."""
+def name_problem(
+    name: str, known: Collection[str], form: Format = "delta", ours: Collection[str] = ()
+) -> str | None:
+    """Why a field of a body cannot be a column of its own; ``known`` are names in lower case.
+
+    ``ours`` are names that this table has for something else.
+    """
     if form == "postgres" and (len(name.encode()) > 63 or name in _OF_POSTGRES):
         return f"field {name[:70]!r} cannot be the name of a column of PostgreSQL"
     folded = name.lower()
-    if name in _RESERVED or folded in _RESERVED:
+    if folded in _RESERVED or folded in ours:
         return f"field {name!r} is called as a column that every message has"
     if folded in known:
         return f"field {name!r} differs from a column in nothing but letter case"

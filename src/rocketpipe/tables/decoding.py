@@ -85,11 +85,12 @@ class RowDecoder:
     new_fields: dict[str, NewField] = field(default_factory=dict)
     _known: Any = None
     _folded: frozenset[str] = frozenset()
+    _ours: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         names = self.how.columns.decoded.names
-        taken = (*names, *self.how.columns.more.names)
-        self._folded = frozenset(name.lower() for name in taken)
+        self._folded = frozenset(name.lower() for name in names)
+        self._ours = self.how.columns.ours(self.how.form)
         if self.how.decode == "json" and self.how.new_columns != "ignore":
             self._known = _only(names)
 
@@ -188,7 +189,7 @@ class RowDecoder:
         kinds = {name: kind for name, value in strange.items() if (kind := kind_of(value))}
         if self.how.new_columns == "add":
             for name in kinds:
-                problem = name_problem(name, self._folded, self.how.form)
+                problem = name_problem(name, self._folded, self.how.form, self._ours)
                 if problem is not None:
                     return problem
         for name, kind in kinds.items():

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rocketpipe.blocking import Admin
+from rocketpipe.clock import SetClock
 from rocketpipe.errors import ConfigError, RocketPipeError
 from rocketpipe.pipeline.excuses import excuse
 from rocketpipe.pipeline.failures import JVM_DIED, first_words, spark_errors
@@ -56,6 +57,8 @@ log = logging.getLogger("rocketpipe.tables")
 DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
 #: How much a task is handed at once: messages may have megabytes each.
 _BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+#: Spark would refuse a place beside which a checkpoint with another spelling of it was left.
+_ESCAPED_CHECK: Final = "spark.sql.streaming.checkpoint.escapedPathCheck.enabled"
 _LOOK_AGAIN_S: Final = 0.2
 _LOOKS_A_REPORT: Final = 10
 _FIRST_PAUSE_S: Final = 1.0
@@ -247,8 +250,8 @@ class _Run:
                 self._excuse(str(error))
                 continue
             try:
-                self._wait_for(query)
-                failed = None if self._stop.is_set() else query.exception()
+                set_back = self._wait_for(query)
+                failed = None if set_back or self._stop.is_set() else query.exception()
             except OSError as error:
                 raise FollowFailed(str(self._table.directory), JVM_DIED) from error
             except spark_errors() as error:
@@ -256,14 +259,25 @@ class _Run:
             finally:
                 with suppress(OSError, *spark_errors()):  # it may be gone
                     query.stop()
-            if failed is None:
+            if set_back:
+                self.restarts += 1
+                self._say({"restarted": "the clock was set back"})
+            elif failed is None:
                 return
-            self._excuse(str(failed))
+            else:
+                self._excuse(str(failed))
 
-    def _wait_for(self, query: StreamingQuery) -> None:
-        """Until it ends or is to; whoever looks on is told what it cannot read meanwhile."""
+    def _wait_for(self, query: StreamingQuery) -> bool:
+        """Until it ends or is to; whoever looks on is told what it cannot read meanwhile.
+
+        Gives whether it is to end because the clock was set back: Spark would wait with its next
+        batch until it shows again what it did.
+        """
+        clock = SetClock()
         told: list[str] = []
         for look in count(1):
+            if not self._once and clock.is_behind() and not query.status["isTriggerActive"]:
+                return True
             is_over = not query.isActive or self._stop.wait(_LOOK_AGAIN_S)
             if is_over or look % _LOOKS_A_REPORT == 0:
                 now = held_up_in(query.lastProgress)
@@ -272,7 +286,8 @@ class _Run:
                         self._say({"held_up": said})
                 told = now
             if is_over:
-                return
+                return False
+        raise AssertionError  # counting does not end
 
     def _start(self) -> StreamingQuery:
         spec = self._writer.table.spec
@@ -284,12 +299,12 @@ class _Run:
         )
         writer = (
             messages.writeStream.queryName(f"table {self._table.directory.root.name}")
-            .option("checkpointLocation", self._table.checkpoint.place.as_uri())
+            .option("checkpointLocation", f"file://{self._table.checkpoint.place}")  # as it is
             .foreachBatch(self._writer)
         )
         every = {"processingTime": f"{spec.every_ms} milliseconds"}
         self._writer.failure = None
-        with _set(self._spark, _BATCH_BYTES, "64m"):
+        with _set(self._spark, _BATCH_BYTES, "64m"), _set(self._spark, _ESCAPED_CHECK, "false"):
             return writer.trigger(**({"availableNow": True} if self._once else every)).start()
 
     def _written(self, what: Mapping[str, Any]) -> None:

@@ -101,6 +101,7 @@ class FollowedTable:
         """
         self.directory.check_free()
         if not self.directory.has_spec:
+            self._check_names()
             self.rows.check_free()
             self.bad_rows.check_free()
             return
@@ -112,6 +113,8 @@ class FollowedTable:
             return
         check_same(self.directory, there.spec, asdict(self.spec))
         reason = misfit(there.schema, self.schema)
+        if TableColumns.of(there.spec).has_date and not TableColumns.of(self.spec).has_date:
+            reason = "column date is the day of storing, by which it is partitioned"
         if reason is not None:
             raise SpecMismatch(str(self.directory), f"{reason}: {ONLY_MORE}")
         bad = there.bad_rows.last_batch()
@@ -119,6 +122,17 @@ class FollowedTable:
             raise SpecMismatch(
                 str(self.directory),
                 "its last batch is half done: follow it once as it was, then change it",
+            )
+
+    def _check_names(self) -> None:
+        """See that no column of bodies is called as one that readers have beside them."""
+        columns = TableColumns.of(self.spec)
+        taken = columns.ours(self.spec.format) & set(map(str.lower, columns.decoded.names))
+        if taken:
+            raise ConfigError(
+                "--schema",
+                f"{min(taken)} is what tables of {self.spec.format} call something else: rename "
+                "it in the body, leave it out, or choose another --format",
             )
 
     def check_whole(self) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
+from weakref import WeakSet
 
 import pytest
 
 from rocketpipe.cli.main import main
 from rocketpipe.cli.nouns import sql
-from rocketpipe.cli.terminal.printing import Printer
+from rocketpipe.cli.terminal.printing import FORMATS, Printer
 from rocketpipe.sql.session import Result
 
 
@@ -53,7 +57,7 @@ def test_the_last_statement_may_lack_its_semicolon() -> None:
 
 def test_rows_are_printed_as_values_are(capsys: pytest.CaptureFixture[str]) -> None:
     at = datetime(2026, 5, 1, 12, tzinfo=UTC)
-    row = {"body": b"caf\xc3\xa9\xff", "at": at, "part": 0.125, "map": [("a", 1)], "none": None}
+    row = {"body": b"caf\xc3\xa9\xff", "at": at, "part": 0.125, "map": {"a": 1}, "none": None}
     result = Result(list(row), [row], more=True)
     out = io.StringIO()
     sql.show(result, Printer("json", out))
@@ -71,6 +75,58 @@ def test_rows_are_printed_as_values_are(capsys: pytest.CaptureFixture[str]) -> N
     sql.show(result, Printer("table", out))
     assert out.getvalue().splitlines()[0].split() == list(row)
     assert "0.125" in out.getvalue()
+
+
+def test_odd_values_keep_their_digits_and_are_valid_json() -> None:
+    row = {
+        "floats": [float("nan"), float("inf"), float("-inf")],
+        "decimal": Decimal("1.000E-7"),
+        "at": datetime(2026, 5, 1, 12, 0, 0, 123456, tzinfo=UTC),
+        "by_number": {1: float("nan")},
+        "nothing": {},
+        "text": 'he said "no"\n\u2028over',
+    }
+    out = io.StringIO()
+    sql.show(Result(list(row), [row, row]), Printer("json", out))
+
+    def never(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    assert json.loads(out.getvalue(), parse_constant=never) == 2 * [
+        {
+            "floats": ["NaN", "Infinity", "-Infinity"],
+            "decimal": "0.0000001000",
+            "at": "2026-05-01 12:00:00.123456+00:00",
+            "by_number": {"1": "NaN"},
+            "nothing": {},
+            "text": row["text"],
+        }
+    ]
+    out = io.StringIO()
+    sql.show(Result(list(row), [row]), Printer("csv", out))
+    [head, cells] = csv.reader(io.StringIO(out.getvalue()))
+    assert dict(zip(head, cells, strict=True))["text"] == row["text"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_are_printed_as_they_come_and_not_kept(form: str) -> None:
+    alive: WeakSet[Value] = WeakSet()
+
+    class Value(str):
+        """Text of which is known who keeps it."""
+
+        __slots__ = ("__weakref__",)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for number in range(5000):
+            value = Value(number)
+            alive.add(value)
+            yield {"text": value}
+            assert len(alive) < 1100, "they are kept"
+
+    out = io.StringIO()
+    sql.show(Result(["text"], rows()), Printer(form, out))
+    assert "4999" in out.getvalue()
 
 
 def test_a_plan_is_printed_line_by_line() -> None:

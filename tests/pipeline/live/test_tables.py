@@ -97,7 +97,7 @@ def check_whole(to: Path, sent: Sequence[bytes], form: str = "delta") -> None:
 def test_a_table_has_each_message_once_and_goes_on_where_it_was(
     spark: SparkSession, servers: Cluster, send: Send, tmp_path: Path
 ) -> None:
-    to = tmp_path / "orders"
+    to = tmp_path / "my örders"
     send("table-orders", bodies(20), keys=["K"], tags="paid")
     told: list[Any] = []
     first = follow(**asked(servers, "table-orders", to), once=True, spark=spark, tell=told.append)
@@ -109,6 +109,7 @@ def test_a_table_has_each_message_once_and_goes_on_where_it_was(
     third = follow("table-orders", to=to, once=True, spark=spark, partition_by="city")
     assert (third.rows, third.bad_rows, third.last_batch) == (8, 2, 1)
     check_whole(to, bodies(30))
+    assert [each.name for each in tmp_path.iterdir()] == [to.name]
     row = DeltaTable(to).to_pyarrow_table(filters=[("n", "=", 3)]).to_pylist()[0]
     assert (row["broker"], row["keys"], row["tags"]) == ("broker-a", ["K"], "paid")
     assert row["body_digest"] is not None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +44,7 @@ A statement ends with a semicolon.
   Ctrl-C                      stop the statement that runs"""
 _HISTORY_LINES: Final = 1000
 
+Row = dict[str, Any]
 #: Runs one statement and prints what comes of it.
 Run = Callable[[str], None]
 
@@ -98,9 +101,12 @@ def _run(options: argparse.Namespace) -> int:
             session = SqlSession(spark, admin, name_server, catalogue)
 
             def run(statement: str) -> None:
-                with stoppable(spark), progress(spark):
-                    result = session.run(statement, options.limit or None)
-                show(result, printer)
+                with stoppable(spark), ExitStack() as working:
+                    working.enter_context(progress(spark))
+                    with session.asked(statement, options.limit or None) as result:
+                        if sys.stdout.isatty():
+                            result.rows = _after(working.close, result.rows)
+                        show(result, printer)
 
             if options.statement is not None:
                 run_all(options.statement, run)
@@ -130,30 +136,46 @@ def show(result: Result, printer: Printer) -> None:
         for row in result.rows:
             printer.line(str(row[_PLAN[0]]).rstrip())
         return
-    rows = [
-        {name: printable(value, in_table=in_table) for name, value in row.items()}
-        for row in result.rows
-    ]
+    shown = 0
+
+    def rows() -> Iterator[Row]:
+        nonlocal shown
+        for row in result.rows:
+            shown += 1
+            yield {name: printable(value, in_table=in_table) for name, value in row.items()}
+
     if result.columns:
-        printer.rows(rows, result.columns, list(result.columns))
+        printer.rows(rows(), result.columns, list(result.columns))
     if result.more:
-        sys.stderr.write(f"more rows: {len(rows):,} are shown, --limit 0 shows all\n")
+        sys.stderr.write(f"more rows: {shown:,} are shown, --limit 0 shows all\n")
+
+
+def _after(first: Callable[[], None], rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows, with something done before any is out: what tells of progress is on the same screen."""
+    for row in rows:
+        first()
+        yield row
 
 
 def printable(value: Any, *, in_table: bool) -> Any:
-    """A value as it can be printed; numbers are whole, and bytes are read as text."""
+    """A value as it can be printed, with all its digits; bytes are read as text."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, datetime):
-        return value.isoformat(sep=" ", timespec="milliseconds")
-    if isinstance(value, float) and in_table:
-        return repr(value)
+        exact = "microseconds" if value.microsecond % 1000 else "milliseconds"
+        return value.isoformat(sep=" ", timespec=exact)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, float):
+        if not math.isfinite(value):  # JSON has no numbers for these; Spark's has these words
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return repr(value) if in_table else value
     if isinstance(value, Mapping):
-        return {name: printable(each, in_table=in_table) for name, each in value.items()}
-    if isinstance(value, list):
-        pairs = bool(value) and all(isinstance(each, tuple) for each in value)
-        if pairs:  # a map, as Arrow gives it
-            return {str(name): printable(each, in_table=in_table) for name, each in value}
+        return {
+            str(printable(name, in_table=in_table)): printable(each, in_table=in_table)
+            for name, each in value.items()
+        }
+    if isinstance(value, list | tuple):
         return [printable(each, in_table=in_table) for each in value]
     return value
 

@@ -17,14 +17,17 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final, Self, TextIO
 
-from rocketpipe.cli.terminal.fitting import fitted, telling
+from rocketpipe.cli.terminal.fitting import fitted, shortened, telling
 
 FORMATS: Final = ("table", "json", "csv")
 UNKNOWN: Final = "-"
 
 _GAP: Final = "  "
+#: So many rows of a table say how it is laid out.
+_LAID_OUT: Final = 1000
 _STYLES: Final = {"head": "1", "bad": "31", "good": "32", "warn": "33", "dim": "2"}
 
 
@@ -60,17 +63,21 @@ class Printer:
         """Print rows by the keys of their columns, which CSV has even if there is no row.
 
         A table has ``titles`` over its columns if they are given, else the keys in capitals, and
-        where there is nothing to show ``none`` says so.
+        where there is nothing to show ``none`` says so. However many rows come, few are kept: the
+        first thousand say how wide the columns of a table are.
         """
-        kept = list(rows)
         if self.form == "json":
-            self._json([{name: row.get(name) for name in columns} for row in kept])
+            self._json_array({name: row.get(name) for name in columns} for row in rows)
         elif self.form == "csv":
-            self._csv(kept, columns)
-        elif not kept and titles is None:
-            self._line(self.styled(none, "dim"))
+            self._csv(rows, columns)
         else:
-            self._table(kept, columns, titles or [_title(name) for name in columns])
+            coming = iter(rows)
+            first = list(islice(coming, _LAID_OUT))
+            if not first and titles is None:
+                self._line(self.styled(none, "dim"))
+            else:
+                titles = titles or [_title(name) for name in columns]
+                self._table(first, coming, columns, titles)
 
     def record(self, record: Mapping[str, Any]) -> None:
         """Print one thing: a line for each of its facts, or one object."""
@@ -117,7 +124,16 @@ class Printer:
         text = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
         self._line(text)
 
-    def _csv(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    def _json_array(self, values: Iterable[object]) -> None:
+        """An array as ``_json`` prints it, as its values come."""
+        before = "[\n  "
+        for value in values:
+            text = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+            self._out.write(before + text.replace("\n", "\n  "))
+            before = ",\n  "
+        self._line("[]" if before[0] == "[" else "\n]")
+
+    def _csv(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
         writer = csv.writer(self._out, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
@@ -131,10 +147,14 @@ class Printer:
         return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
 
     def _table(
-        self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], titles: Sequence[str]
+        self,
+        first: Sequence[Mapping[str, Any]],
+        rest: Iterable[Mapping[str, Any]],
+        columns: Sequence[str],
+        titles: Sequence[str],
     ) -> None:
-        texts = [[_shown(row.get(name)) for name in columns] for row in rows]
-        right = [_are_numbers([row.get(name) for row in rows]) for name in columns]
+        texts = [[_shown(row.get(name)) for name in columns] for row in first]
+        right = [_are_numbers([row.get(name) for row in first]) for name in columns]
         for column in (number for number, is_number in enumerate(right) if is_number):
             if all(row[column].endswith(".0") for row in texts if row[column] != UNKNOWN):
                 for row in texts:
@@ -143,6 +163,7 @@ class Printer:
             width = shutil.get_terminal_size().columns
             kept = telling(titles, texts, width, len(_GAP), UNKNOWN)
             titles, right = [titles[one] for one in kept], [right[one] for one in kept]
+            columns = [columns[one] for one in kept]
             texts = [[row[one] for one in kept] for row in texts]
             texts = fitted(titles, texts, width - len(_GAP) * (len(kept) - 1), right)
         wide = [max(map(len, column)) for column in zip(titles, *texts, strict=True)]
@@ -156,6 +177,14 @@ class Printer:
 
         self._line(self.styled(aligned(titles), "head"))
         for cells in texts:
+            self._line(aligned(cells))
+        for more in rest:
+            cells = [_shown(more.get(name)) for name in columns]
+            if not self._wide:
+                cells = [
+                    cell if is_number else shortened(cell, width)
+                    for cell, width, is_number in zip(cells, wide, right, strict=True)
+                ]
             self._line(aligned(cells))
 
     def _line(self, text: str) -> None:
