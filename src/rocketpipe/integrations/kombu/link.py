@@ -204,6 +204,7 @@ class Link:
                     timeout_ms=SEND_MS,
                     # One that does not answer leaves time to send to another.
                     retries=Retries(attempt_timeout_ms=ATTEMPT_MS),
+                    avoid_slow=True,
                     max_message_bytes=options.max_message_bytes,
                 )
             )
