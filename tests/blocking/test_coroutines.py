@@ -44,6 +44,17 @@ def test_what_one_raises_is_raised_or_kept() -> None:
             background.start(fails()).result(60)
 
 
+def test_calls_that_wait_for_nothing_are_made_in_their_order() -> None:
+    told: list[int] = []
+    with Background() as background:
+        for number in range(100):
+            background.tell(told.append, number)
+        assert background.run(thread_name()) == "rocketpipe"
+        assert told == list(range(100))
+    with pytest.raises(SessionClosed):
+        background.tell(told.append, 100)
+
+
 def test_outside_of_its_block_nothing_is_begun() -> None:
     background = Background()
     for use in (background.run, background.start):

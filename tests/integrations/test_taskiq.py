@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -22,10 +23,11 @@ from tests.integrations.support.programs import (
     program,
 )
 from tests.integrations.support.taskiq_app import read_notes
+from tests.scenarios.test_kombu_name_servers import Cluster
 from tests.waiting import until
 
 from rocketpipe import PoppedMessage
-from rocketpipe.errors import InvalidName, SessionClosed
+from rocketpipe.errors import InvalidName, MessageRefused, SessionClosed
 from rocketpipe.integrations import taskiq
 from rocketpipe.integrations.taskiq import RocketPipeBroker
 from rocketpipe.testing import serving
@@ -287,3 +289,25 @@ async def _work(
                 await asyncio.to_thread(servers.start)
             else:
                 kill_group(running)
+
+
+@scenario
+async def test_tasks_go_to_the_brokers_that_answer(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 1)
+    second = cluster.add_broker("broker-b")
+    try:
+        async with client(cluster.name_servers[0]) as broker:
+            await broker.kick(task("first"))
+            second.send_signal(signal.SIGSTOP)
+            for number in range(20):  # each queue of both has its turn
+                await broker.kick(task(f"{number}"))
+    finally:
+        second.send_signal(signal.SIGCONT)
+        cluster.close()
+
+
+async def test_the_longest_task_is_what_the_broker_says() -> None:
+    async with client(NOWHERE, max_message_bytes=100) as broker:
+        broker._there.add("taskiq")
+        with pytest.raises(MessageRefused, match="100 are the most"):
+            await broker.kick(task("x" * 101))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketpipe.blocking import Admin, ReceivedMessage, SimpleConsumer
+from rocketpipe.blocking import Admin, Producer, ReceivedMessage, Session, SimpleConsumer
 from rocketpipe.errors import ProcessForked
 from rocketpipe.integrations.wsgi import Messaging
 from rocketpipe.testing import kit
@@ -53,6 +53,18 @@ def test_a_consumer_that_cannot_be_ends_the_start_and_leaves_nothing_open() -> N
     messaging.consumer(group="billing")
     with pytest.raises(ValueError, match="'billing' has no handler"):
         messaging.start()
+    assert not [each for each in threading.enumerate() if each.name.startswith("rocketpipe")]
+
+
+def test_a_producer_that_cannot_be_made_leaves_nothing_open_however_often_it_is_asked_for() -> None:
+    def fails(session: Session) -> Producer:
+        return Producer(session, timeout_ms=-1)
+
+    messaging = Messaging(NOWHERE, producer=fails)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="timeout_ms"):
+            _ = messaging.producer
+    messaging.close()
     assert not [each for each in threading.enumerate() if each.name.startswith("rocketpipe")]
 
 

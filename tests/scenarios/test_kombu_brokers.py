@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kombu import Connection, Queue
+from kombu import Connection, Producer, Queue
 from tests.scenarios.test_kombu import consuming, drain, publish
 from tests.scenarios.test_kombu_name_servers import Cluster
+from tests.waiting import PATIENCE_S
 
 from rocketpipe import PartlyDone
 
@@ -44,6 +46,31 @@ def test_queues_are_used_with_the_brokers_that_are_there(tmp_path: Path) -> None
         for name in ("second", "fifth"):
             used(url, name)
     finally:
+        cluster.close()
+
+
+def test_a_broker_that_stalls_costs_one_wait_and_not_one_for_each_message(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, 1)
+    url = f"rocketpipe://{cluster.name_servers[0]}//"
+    queue = Queue("tasks")
+    try:
+        second = cluster.add_broker("broker-b")
+        with consuming(url, queue) as (connection, taken, _):
+            producer = Producer(connection)
+            producer.publish("first", routing_key="tasks")
+            drain(connection, lambda: taken.bodies)
+            second.send_signal(signal.SIGSTOP)
+            until_s = time.monotonic() + PATIENCE_S
+            for number in range(20):
+                producer.publish(number, routing_key="tasks")
+                drain(connection, lambda number=number: number in taken.bodies)
+                assert time.monotonic() < until_s, f"{number + 1} of 20 came"
+            second.send_signal(signal.SIGCONT)
+            for number in range(20, 24):
+                producer.publish(number, routing_key="tasks")
+            drain(connection, lambda: set(taken.bodies) == {"first", *range(24)})
+    finally:
+        second.send_signal(signal.SIGCONT)
         cluster.close()
 
 

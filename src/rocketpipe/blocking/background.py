@@ -171,6 +171,20 @@ class BackgroundLoop:
             work.close()
             raise
 
+    def tell(self, act: Callable[..., object], *args: object) -> None:
+        """Have the loop call this, and go on.
+
+        Raises:
+            ProcessForked: If the loop runs in another process.
+            SessionClosed: If it has ended.
+        """
+        if not self.is_ours:
+            raise ProcessForked(self._process_id, os.getpid())
+        try:
+            self._loop.call_soon_threadsafe(act, *args)
+        except RuntimeError as error:
+            raise _closed() from error
+
     def stop(self) -> None:
         """End the thread: callers that still wait are told, and what they waited for is cancelled.
 

@@ -9,7 +9,7 @@ For programs of threads that need more of asyncio's clients than a call at a tim
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
@@ -71,6 +71,15 @@ class Background(Client[_Nothing]):
             ProcessForked: In a child of the process that opened it.
         """
         return self._loop_for(work).start(work)
+
+    def tell(self, act: Callable[..., object], *args: object) -> None:
+        """Have the loop call this, which waits for nothing, and go on; calls come in their order.
+
+        Raises:
+            SessionClosed: Outside of its ``with``.
+            ProcessForked: In a child of the process that opened it.
+        """
+        self._life.here().tell(act, *args)
 
     def _loop_for(self, work: Coroutine[Any, Any, Any]) -> BackgroundLoop:
         try:

@@ -115,7 +115,7 @@ class Producer(Client[AsyncProducer]):
         timeout_ms: int = SEND_TIMEOUT_MS,
         retries: Retries | None = None,
         batching: Batching | None = None,
-        avoid_slow: Variant | None = None,
+        avoid_slow: Variant | bool | None = None,
         probe: bool = False,
         compress_over: int | None = WORTHWHILE_BYTES,
         compress_level: int = DEFAULT_LEVEL,

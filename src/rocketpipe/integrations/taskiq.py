@@ -30,6 +30,7 @@ from rocketpipe import (
     Message,
     PoppedMessage,
     Producer,
+    Retries,
     RocketPipeError,
     Session,
     SimpleConsumer,
@@ -76,6 +77,7 @@ class RocketPipeBroker(AsyncBroker):
         longest_task_ms: int = DAY_MS,
         prefetch: int = 8,
         send_timeout_ms: int = 10_000,
+        max_message_bytes: int = 4 << 20,
     ) -> None:
         """Prepare a broker; nothing is asked before ``startup``.
 
@@ -92,6 +94,7 @@ class RocketPipeBroker(AsyncBroker):
             longest_task_ms: A task that runs for longer comes again meanwhile.
             prefetch: How many tasks are received at a time, to wait here for a free slot.
             send_timeout_ms: For each kick with all its attempts.
+            max_message_bytes: The longest task; raise the brokers' ``maxMessageSize`` with it.
 
         Raises:
             ValueError: If a number is out of its range, or there is no such queue.
@@ -117,7 +120,14 @@ class RocketPipeBroker(AsyncBroker):
         self._group, self._priorities, self._topic_queues = group, priorities, topic_queues
         self._invisible_ms, self._longest_ms = invisible_ms, longest_task_ms
         self._prefetch = prefetch
-        self._producer = Producer(self._session, timeout_ms=send_timeout_ms)
+        self._producer = Producer(
+            self._session,
+            timeout_ms=send_timeout_ms,
+            # One that does not answer leaves time to send to another.
+            retries=Retries(attempt_timeout_ms=max(1, send_timeout_ms // 3)),
+            avoid_slow=True,
+            max_message_bytes=max_message_bytes,
+        )
         self._admin = Admin(self._session)
         self._consumers = {  # made now, so that a bad name is told now
             (queue, ordered): SimpleConsumer(

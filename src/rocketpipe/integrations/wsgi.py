@@ -91,9 +91,9 @@ class Messaging:
         if here.producer is None:
             with here.gate:
                 if here.producer is None:
-                    session = self._new_session().open()
-                    here.session = session
-                    here.producer = self._new_producer(session).open()
+                    if here.session is None:  # or of a producer that could not be opened
+                        here.session = self._new_session().open()
+                    here.producer = self._new_producer(here.session).open()
                     self._close_at_exit(here)
         return here.producer
 

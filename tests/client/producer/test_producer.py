@@ -283,9 +283,11 @@ async def test_a_new_attempt_goes_by_the_newer_route() -> None:
         assert (await producer.send("t", b"x")).queue.broker_name == "b"
 
 
-@pytest.mark.parametrize(("variant", "avoided_ms"), [(Variant.V4, 600_000), (Variant.V5, 10_000)])
+@pytest.mark.parametrize(
+    ("variant", "avoided_ms"), [(Variant.V4, 600_000), (Variant.V5, 10_000), (True, 10_000)]
+)
 async def test_a_broker_that_failed_returns_after_its_time(
-    variant: Variant, avoided_ms: int
+    variant: Variant | bool, avoided_ms: int
 ) -> None:
     async with world("a", "b") as here:
         async with Producer(here.session(), avoid_slow=variant) as producer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,7 +31,33 @@ def test_a_message_comes_back_as_it_was() -> None:
     assert unpacked(packed(MESSAGE)) == MESSAGE
 
 
-@pytest.mark.parametrize("body", [b"", b"\xff", b"[]", b"{}", b'{"properties": {}}', b"1"])
+def of(**parts: Any) -> bytes:
+    return json.dumps({"properties": {"delivery_info": {"routing_key": "q"}}, **parts}).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"{}",
+        b'{"properties": {}}',
+        b"1",
+        b"[" * 100_000,
+        of(headers=["eta"]),
+        of(headers="eta"),
+        of(body=7),
+        of(body={"a": 1}),
+        of(headers={"__type__": "uuid", "__value__": 7}),
+        json.dumps(
+            {
+                "body": "no base64: é",
+                "properties": {"delivery_info": {"routing_key": "q"}, "body_encoding": "base64"},
+            }
+        ).encode(),
+    ],
+)
 def test_what_kombu_has_not_sent_is_known(body: bytes) -> None:
     with pytest.raises(NotKombus):
         unpacked(body)

@@ -32,6 +32,7 @@ from rocketpipe.client.consumer.popping.popper import (
     Popper,
     Source,
 )
+from rocketpipe.client.consumer.popping.questions import Questions
 from rocketpipe.client.leaders import is_moved
 from rocketpipe.client.lifetime import Lifetime
 from rocketpipe.client.observers import receive_observed
@@ -55,8 +56,6 @@ MAX_WAIT_MS: Final = 600_000
 RECEIVED: Final = 16
 #: How often topics are looked for while none is there.
 MISSING_MS: Final = 1000
-#: How long the end waits for answers. Our brokers answer who leaves; RocketMQ's go on waiting.
-LEAVE_S: Final = 0.5
 
 
 class SimpleConsumer(Lifetime):
@@ -92,9 +91,7 @@ class SimpleConsumer(Lifetime):
         self._popper = Popper(self._session, group, self._start, ordered=ordered)
         self._running: AsyncExitStack | None = None
         self._turn = 0
-        #: Pops under way, and what is done with those that nobody waits for any more.
-        self._pops: set[asyncio.Task[list[PoppedMessage]]] = set()
-        self._returns: set[asyncio.Task[None]] = set()
+        self._questions = Questions(self._popper, self._session.clock)
 
     # Its life
 
@@ -115,7 +112,8 @@ class SimpleConsumer(Lifetime):
         stack = AsyncExitStack()
         try:
             session = await stack.enter_async_context(self._session)
-            stack.push_async_callback(self._settle)
+            self._questions.open()
+            stack.push_async_callback(self._questions.settle)
             session.join(self)
             stack.push_async_callback(session.leave, self)
         except BaseException:
@@ -227,7 +225,7 @@ class SimpleConsumer(Lifetime):
                 if found or left_ms <= 0:
                     return found
                 if not alone:
-                    await self._wait(sources, left_ms)
+                    await within(clock, left_ms, self._wait(sources, left_ms))
             except RocketPipeError as error:
                 left_ms = until_ms - clock.monotonic_ms()
                 if not is_moved(error) or left_ms <= 0:
@@ -288,31 +286,28 @@ class SimpleConsumer(Lifetime):
     ) -> list[PoppedMessage]:
         failure: RocketPipeError | None = None
         answered = False
-        found: list[PoppedMessage] = []
+        questions = self._questions
+        found = questions.taken_late({source.topic for source in sources}, count)
+        has_others = len({source.broker_name for source in sources}) > 1
         for source in sources:
             wanted = self._wanted.get(source.topic)
             if wanted is None:
                 continue
+            if len(found) >= count:
+                break
             if found and source.broker_name != found[-1].queue.broker_name:
                 continue  # what there is does not wait for another broker, which may be away
-            asking = asyncio.create_task(
-                self._popper.pop(
+            try:
+                given = await questions.ask(
                     source,
                     wanted,
                     count=count - len(found),
                     invisible_ms=invisible_ms,
                     wait_ms=wait_ms,
+                    has_others=has_others,
                 )
-            )
-            self._pops.add(asking)
-            asking.add_done_callback(self._pops.discard)
-            try:
-                found += await asyncio.shield(asking)
-                answered = True
-            except asyncio.CancelledError:
-                if asking.cancelled():  # with the consumer, whoever waits for it
-                    self._check_open()
-                self._return(found, asking)
+            except (asyncio.CancelledError, SessionClosed):
+                questions.give_back(found)
                 raise
             except RocketPipeError as error:
                 failure = failure or error
@@ -320,67 +315,47 @@ class SimpleConsumer(Lifetime):
                     break
                 if not (error.stale_route or error.retryable):
                     raise
+            else:
+                answered |= given is not None
+                found += given or ()
             if self._running is None:
-                self._return(found)
+                questions.give_back(found)
                 self._check_open()
-            if len(found) >= count:
-                break
-        if failure is not None and not answered:
+        if answered or found:
+            return found
+        if failure is not None:
             raise failure
-        return found
-
-    def _return(
-        self, found: list[PoppedMessage], asking: asyncio.Task[list[PoppedMessage]] | None = None
-    ) -> None:
-        """Have what nobody waits for any more come again at once, also what is yet to be given."""
-        returning = asyncio.create_task(self._give_back(found, asking))
-        self._returns.add(returning)
-        returning.add_done_callback(self._returns.discard)
-
-    async def _give_back(
-        self, found: list[PoppedMessage], asking: asyncio.Task[list[PoppedMessage]] | None
-    ) -> None:
-        try:
-            messages = found if asking is None else found + await asking
-        except RocketPipeError as error:
-            log.debug("left alone before it failed group=%s reason=%s", self.group, error)
-            messages = found
-        for message in messages:
-            try:
-                await self._popper.hide(message, 0)
-            except RocketPipeError as error:
-                log.info("not given back, it comes again later reason=%s", error)
-
-    async def _settle(self) -> None:
-        """Wait for the answers to what was asked before it left, and give back what they bring."""
-        try:
-            async with asyncio.timeout(LEAVE_S):
-                while left := self._pops | self._returns:
-                    await asyncio.wait(left)
-        except TimeoutError:
-            log.debug("left before it was answered group=%s", self.group)
-        ending = self._pops | self._returns
-        for task in ending:
-            task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
+        await questions.first_late()
+        return questions.taken_late({source.topic for source in sources}, count)
 
     async def _wait(self, sources: Sequence[Source], wait_ms: int) -> None:
         """Wait until one of several has something; who cannot be asked is left out."""
-        asking = [asyncio.ensure_future(self._popper.wait(each, wait_ms)) for each in sources]
+        questions = self._questions
+        asking = {
+            asyncio.ensure_future(self._popper.wait(each, wait_ms)): each.broker_name
+            for each in sources
+            if not questions.is_awaited(each.broker_name)
+        }
+        late = asyncio.ensure_future(questions.has_late.wait())
         try:
             waiting = set(asking)
             while waiting:
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if any(task.exception() is None and task.result() for task in done):
+                done, _ = await asyncio.wait({late, *waiting}, return_when=asyncio.FIRST_COMPLETED)
+                waiting -= done
+                for task in done & asking.keys():
+                    if task.exception() is None:
+                        questions.answered(asking[task])
+                if late in done or any(task.exception() is None and task.result() for task in done):
                     return
-            if all(task.exception() is not None for task in asking):
-                error = asking[0].exception()
-                assert error is not None
-                raise error
+            errors = [task.exception() for task in asking]
+            if errors and None not in errors:
+                assert errors[0] is not None
+                raise errors[0]
         finally:
-            for task in asking:
+            ending = [late, *asking]
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
 
     def _check_open(self) -> None:
         if self._running is None:

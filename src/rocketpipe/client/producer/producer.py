@@ -61,7 +61,7 @@ class Producer(Lifetime):
         timeout_ms: int = SEND_TIMEOUT_MS,
         retries: Retries | None = None,
         batching: Batching | None = None,
-        avoid_slow: Variant | None = None,
+        avoid_slow: Variant | bool | None = None,
         probe: bool = False,
         compress_over: int | None = WORTHWHILE_BYTES,
         compress_level: int = DEFAULT_LEVEL,
@@ -82,7 +82,7 @@ class Producer(Lifetime):
             timeout_ms: For each send with all its attempts, unless the send says otherwise.
             retries: What is tried again, and how often.
             batching: Whether, and when, messages are sent many at a time.
-            avoid_slow: By which release's rules slow brokers are avoided, if they are.
+            avoid_slow: By which release's rules slow brokers are avoided, if so; True: of 5.x.
             probe: Whether brokers that refused messages are looked after; with ``Variant.V5``.
             compress_over: From which length on bodies are compressed; None for never.
             compress_level: 0 to 9, as zlib has it.
@@ -128,7 +128,7 @@ class Producer(Lifetime):
             trace=Trace(group, TRACE_TOPIC if trace is True else trace) if trace else None,
         )
         self._observed = ObservedSends.of(session, group, self._intake, self._sender)
-        self._probes = probe and avoid_slow is Variant.V5
+        self._probes = probe and avoid_slow in (Variant.V5, True)
         self._transactions = Transactions(session, self._delivery, checks, group, check)
         self._requests = OpenRequests(session, self._in_flight)
         self._called_back = CallbackSends(self._sender)

@@ -32,13 +32,14 @@ class Arrivals(Generic[T]):
     def __len__(self) -> int:
         return len(self._line)
 
-    def add(self, arrival: T | BaseException) -> bool:
+    def add(self, *arrivals: T | BaseException) -> bool:
         """Add what came, or an error for whoever takes next; False if nobody will."""
         with self._gate:
             if self._is_closed:
                 return False
-            self._line.append(arrival)
-            if len(self._line) == 1:
+            was_empty = not self._line
+            self._line.extend(arrivals)
+            if was_empty and self._line:
                 self._theirs.send(b"\0")
             return True
 

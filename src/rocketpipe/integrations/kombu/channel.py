@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from queue import Empty
 from typing import Any, Final, Protocol
 
@@ -16,7 +16,7 @@ from rocketpipe.integrations.held import Held
 from rocketpipe.integrations.kombu.arrivals import Arrivals
 from rocketpipe.integrations.kombu.bindings import Binding
 from rocketpipe.integrations.kombu.envelope import NotKombus, Payload, read, unpacked, written
-from rocketpipe.integrations.kombu.fetching import Fetching
+from rocketpipe.integrations.kombu.fetching import Fetched, Fetching
 from rocketpipe.integrations.kombu.link import Link
 from rocketpipe.integrations.kombu.qos import QoS
 from rocketpipe.integrations.kombu.routing import fits
@@ -52,7 +52,9 @@ class Channel(virtual.Channel):
     def __init__(self, connection: Connected, **kwargs: Any) -> None:
         super().__init__(connection, **kwargs)
         self.link = connection.link
-        self.fetching = Fetching(self.link, self._room, self._arrived, connection.arrivals.add)
+        self.fetching = Fetching(
+            self.link, self._limit, self._room, self._arrived, connection.arrivals.add
+        )
         self._without_acks: set[str] = set()
         #: Kombu has one for all channels of a connection, and loses it when one of them cancels.
         self._callbacks: dict[str, Any] = {}
@@ -348,24 +350,29 @@ class Channel(virtual.Channel):
             self.qos.release(message.delivery_tag)
         return message
 
+    def _limit(self) -> int:
+        return self.qos.prefetch_count or AHEAD
+
     def _room(self) -> int:
-        """How many more messages this channel may be given; on the loop."""
-        prefetch, in_hand = self.qos.prefetch_count, self.qos.in_hand
-        return (prefetch - in_hand if prefetch else AHEAD) - self._in_line
+        """How many more messages this channel may be given."""
+        in_hand = self.qos.in_hand if self.qos.prefetch_count else 0
+        return self._limit() - in_hand - self._in_line
 
     def _count(self, in_line: int = 0, announced: int = 0) -> None:
         with self._counting:
             self._in_line += in_line
             self._announced += announced
 
-    def _arrived(self, queue: str, message: Payload, held: Held) -> None:
-        """Put a message in line for the consumer; on the loop."""
-        self._count(1)
-        if not self._arrivals.add((self, queue, message, held)):
-            self._count(-1)
-            self._hand_back([held])
-        elif queue not in self._active_queues:
-            self._withdraw(queue)  # it was cancelled meanwhile, by another thread
+    def _arrived(self, several: Sequence[Fetched]) -> None:
+        """Put messages in line for their consumers; on the loop."""
+        self._count(len(several))
+        if not self._arrivals.add(*((self, *each) for each in several)):
+            self._count(-len(several))
+            self._hand_back([held for _, _, held in several])
+            return
+        for queue in {queue for queue, _, _ in several}:
+            if queue not in self._active_queues:
+                self._withdraw(queue)  # it was cancelled meanwhile, by another thread
 
     def deliver(self, queue: str, message: Payload | None, held: Held | None) -> bool:
         """Hand a message to its consumer, or give it back if that has gone: then it is False."""
@@ -390,7 +397,7 @@ class Channel(virtual.Channel):
         message["properties"]["delivery_tag"] = tag = self._next_delivery_tag()
         if held is not None:
             if queue in self._without_acks:
-                link.tell(link.holding.ack, held)
+                link.ack(held)
             else:
                 self.qos.hold(tag, held)
         callback(message)

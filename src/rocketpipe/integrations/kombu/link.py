@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
@@ -49,6 +50,8 @@ SEND_MS: Final = 10_000
 ATTEMPT_MS: Final = 3000
 #: How many messages a pop may bring.
 POPPED: Final = 32
+#: How long acknowledgements gather that follow upon each other.
+GATHER_S: Final = 0.01
 #: How long after a mishap something is begun again.
 AGAIN_S: Final = 1.0
 #: A message that is due by then is left to the worker to wait for.
@@ -86,6 +89,9 @@ class Link:
         self._spawned: set[asyncio.Task[None]] = set()
         self._subscribed: set[str] = set()
         self._subscribing = asyncio.Lock()
+        #: What is done, and is not said yet; and whether somebody is about to look at it.
+        self._done: deque[Held] = deque()
+        self._is_gathering = False
 
     # Its life, from any thread
 
@@ -149,14 +155,34 @@ class Link:
 
     def tell(self, act: Callable[..., object], *args: object) -> None:
         """Have something done on the loop that waits for nothing; never mind if it is gone."""
-
-        async def do() -> None:
-            act(*args)
-
         try:
-            self.background.start(do())
+            self.background.tell(act, *args)
         except (SessionClosed, ProcessForked) as error:
             log.debug("not told: %s", error)
+
+    def ack(self, held: Held) -> None:
+        """Be done with a message; never mind if the loop is gone.
+
+        The loop is not woken for each: a switch between threads costs more than all else here.
+        """
+        self._done.append(held)
+        if not self._is_gathering:
+            self._is_gathering = True
+            self.tell(self._gather)
+
+    def _gather(self) -> None:
+        """Pass on what is done, and look again in a moment, while there is some; on the loop."""
+        if not self._done:
+            self._is_gathering = False
+            if not self._done:  # or it came just before
+                return
+            self._is_gathering = True
+        self._pass_on_done()
+        asyncio.get_running_loop().call_later(GATHER_S, self._gather)
+
+    def _pass_on_done(self) -> None:
+        while self._done:
+            self.holding.ack(self._done.popleft())
 
     async def _enter(self) -> None:
         address, options = self._address, self.options
@@ -178,6 +204,7 @@ class Link:
                     timeout_ms=SEND_MS,
                     # One that does not answer leaves time to send to another.
                     retries=Retries(attempt_timeout_ms=ATTEMPT_MS),
+                    avoid_slow=True,
                     max_message_bytes=options.max_message_bytes,
                 )
             )
@@ -223,6 +250,7 @@ class Link:
         await create_everywhere(self.admin, topic, create)
 
     async def _exit(self) -> None:
+        self._pass_on_done()
         await self.holding.settle(SETTLE_S)
         await self._stack.aclose()
 

@@ -46,14 +46,14 @@ class QoS(virtual.QoS):
         held = self._held.pop(delivery_tag, None)
         super().ack(delivery_tag)
         if held is not None:
-            self.channel.link.tell(self.channel.link.holding.ack, held)
+            self.channel.link.ack(held)
         self.channel.fetching.look()
 
     def release(self, delivery_tag: str) -> None:
         """Be done with a message that is not to be acknowledged."""
         held = self._held.pop(delivery_tag, None)
         if held is not None:
-            self.channel.link.tell(self.channel.link.holding.ack, held)
+            self.channel.link.ack(held)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """Have a message come again at once, or never."""

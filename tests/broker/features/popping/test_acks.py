@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.broker.support.pop_parts import INVISIBLE_MS, PopParts, bodies, seen
 
-from rocketpipe.broker.features.popping.acks import MAX_INVISIBLE_MS
+from rocketpipe.broker.features.popping.acks import MAX_INVISIBLE_MS, Receipt
 from rocketpipe.broker.features.popping.in_flight import Flight
+from rocketpipe.broker.intake.intake import Stored
 from rocketpipe.errors import RequestRejected
 from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.protocol.codes import ResponseCode
@@ -43,6 +44,55 @@ async def test_a_pop_that_was_acknowledged_to_the_last_can_be_acknowledged_again
     await parts.ack(got)
     await parts.ack(got)
     assert len(parts.revive_log.flights) == 0
+
+
+async def test_what_is_acknowledged_of_several_pops_is_written_at_once(
+    parts: PopParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parts.send(*(b"%d" % n for n in range(6)))
+    got = [(await parts.pop(count=1))[0] for _ in range(6)]
+    forged = replace(got[2].handle, pop_ms=5)
+    handles = [got[0].handle, got[1].handle, forged, got[3].handle, got[4].handle]
+    receipts = [
+        Receipt("t", "g", handle, [each.offset])
+        for handle, each in zip(handles, got[:5], strict=True)
+    ]
+    writes: list[int] = []
+    take = parts.intake.take
+
+    async def counted(puts: Sequence[Put], **how: bool) -> Stored:
+        writes.append(len(puts))
+        return await take(puts, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.intake, "take", counted)
+        with pytest.raises(RequestRejected, match="its time is over"):
+            await parts.acks.acknowledge_all(receipts)
+    assert writes == [4]
+    await parts.pass_time(INVISIBLE_MS)
+    assert sorted(bodies(await parts.pop())) == sorted([got[2].body, got[5].body])
+
+
+async def test_of_several_that_are_refused_the_one_is_told_that_may_be_asked_again(
+    parts: PopParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parts.send(b"0", b"1")
+    first, second = [(await parts.pop(count=1))[0] for _ in range(2)]
+    forged = replace(first.handle, pop_ms=5)
+    receipts = [
+        Receipt("t", "g", forged, [first.offset]),
+        Receipt("t", "g", second.handle, [second.offset]),
+    ]
+
+    async def refuse(puts: Sequence[Put], **_: bool) -> Stored:
+        raise RequestRejected(ResponseCode.SYSTEM_BUSY, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.intake, "take", refuse)
+        with pytest.raises(RequestRejected, match="full"):
+            await parts.acks.acknowledge_all(receipts)
+    await parts.pass_time(INVISIBLE_MS)
+    assert sorted(bodies(await parts.pop())) == [b"0", b"1"]
 
 
 @pytest.mark.parametrize(

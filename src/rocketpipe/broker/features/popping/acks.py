@@ -8,7 +8,7 @@ and is refused the same way; one that was acknowledged already is acknowledged a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,17 @@ Freed = Callable[[str, str, int], None]
 
 #: RocketMQ's timer, which hides its messages, takes no longer delays.
 MAX_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000
+#: Of so many pops acknowledgements are written down together.
+_AT_ONCE: Final = 256
+
+
+class Receipt(NamedTuple):
+    """Messages of one pop that somebody is done with."""
+
+    topic: str
+    group: str
+    handle: ReceiptHandle
+    offsets: Sequence[QueueOffset]
 
 
 class Acks:
@@ -50,17 +61,51 @@ class Acks:
         Raises:
             RequestRejected: The receipt is of no pop that is known, or the store takes nothing.
         """
+        await self.acknowledge_all([Receipt(topic, group, handle, offsets)])
+
+    async def acknowledge_all(self, receipts: Sequence[Receipt]) -> None:
+        """Have messages of several pops never show again, written down together.
+
+        Raises:
+            RequestRejected: As `acknowledge`, of one of them; the others are acknowledged.
+        """
+        refused: RequestRejected | None = None
+        for receipt in receipts:
+            if receipt.handle.is_ordered:
+                try:
+                    await self._acknowledge_in_order(receipt)
+                except RequestRejected as error:
+                    refused = refused or error
+        others = [receipt for receipt in receipts if not receipt.handle.is_ordered]
+        for first in range(0, len(others), _AT_ONCE):
+            turn: list[Acked] = []
+            for receipt in others[first : first + _AT_ONCE]:
+                try:
+                    self._take(receipt, turn)
+                except RequestRejected as error:
+                    refused = refused or error
+            try:
+                await self.acknowledge_together(turn)
+            except RequestRejected as error:
+                refused = error  # rather than of one whose time is over: this may be asked again
+        if refused is not None:
+            raise refused
+
+    async def _acknowledge_in_order(self, receipt: Receipt) -> None:
+        self._check_broker(receipt.handle)
+        for offset in receipt.offsets:
+            await self._acknowledge_ordered(receipt.topic, receipt.group, receipt.handle, offset)
+
+    def _take(self, receipt: Receipt, turn: list[Acked]) -> None:
+        """Mark what can be acknowledged, to be written down with the rest of a turn."""
+        handle, offsets = receipt.handle, receipt.offsets
         self._check_broker(handle)
-        if handle.is_ordered:
-            for offset in offsets:
-                await self._acknowledge_ordered(topic, group, handle, offset)
-            return
-        flight = self._flight(topic, group, handle, offsets)
+        flight = self._flight(receipt.topic, receipt.group, handle, offsets)
         if flight is None:
             return
         in_time = [offset for offset in offsets if not flight.is_shown(offset)]
         if in_time:
-            await self._revive_log.acked(flight, in_time)
+            turn.append(Acked(flight, in_time))
         if len(in_time) < len(offsets):
             raise _unknown(handle)  # the others show again, and may be with somebody else by now
 
@@ -84,7 +129,8 @@ class Acks:
         Raises:
             RequestRejected: The store takes nothing now, or it is not known whether it did.
         """
-        await self._revive_log.acked_together(turn)
+        if turn:
+            await self._revive_log.acked_together(turn)
 
     async def hide(
         self,

@@ -7,12 +7,12 @@ one. A pop that finds nothing waits, and looks again whenever it is woken, until
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from rocketpipe.broker.delivery.filtering import Choice, Filters
-from rocketpipe.broker.features.popping.acks import MAX_INVISIBLE_MS, Acks
+from rocketpipe.broker.features.popping.acks import MAX_INVISIBLE_MS, Acks, Receipt
 from rocketpipe.broker.features.popping.pop import PopAsk, Popped, Pops
 from rocketpipe.broker.features.popping.request_ages import RequestAges
 from rocketpipe.broker.features.popping.waiting_pops import WaitingPops
@@ -22,7 +22,6 @@ from rocketpipe.errors import FilterError, InvalidName, RequestRejected
 from rocketpipe.model.group import GroupSettings
 from rocketpipe.model.ids import ReceiptHandle, RetryKind
 from rocketpipe.model.names import is_retry_topic
-from rocketpipe.model.offsets import QueueOffset
 from rocketpipe.model.subscription import TAG
 from rocketpipe.model.topic import Perm, TopicSettings
 from rocketpipe.protocol.codes import ResponseCode
@@ -308,16 +307,10 @@ class AckHandlers:
         if not request.batch.acks:
             raise RequestRejected(ResponseCode.NO_MESSAGE, "the batch acknowledges nothing")
         broker = request.batch.broker_name or request.broker_name or ""
-        refused: RequestRejected | None = None
-        for each in request.batch.acks:
-            try:
-                await self._acknowledge_batch(each, broker)
-            except RequestRejected as error:
-                refused = refused or error  # the others are acknowledged all the same
-        if refused is not None:
-            raise refused
+        receipts = [self._receipt(each, broker) for each in request.batch.acks]
+        await self._acks.acknowledge_all([receipt for receipt in receipts if receipt.offsets])
 
-    async def _acknowledge_batch(self, ack: BatchAck, broker: str) -> None:
+    def _receipt(self, ack: BatchAck, broker: str) -> Receipt:
         kind = RetryKind(int(ack.retry)) if ack.retry in ("1", "2") else RetryKind.NORMAL
         topic = kind.topic(ack.topic, ack.consumer_group)
         handle = ReceiptHandle(
@@ -330,9 +323,8 @@ class AckHandlers:
             queue_id=ack.queue_id,
         )
         end = self._store.max_offset(topic, ack.queue_id)
-        offsets: Sequence[QueueOffset] = [at for at in ack.offsets() if at < end]
-        if offsets:
-            await self._acks.acknowledge(topic, ack.consumer_group, handle, offsets)
+        offsets = [at for at in ack.offsets() if at < end]
+        return Receipt(topic, ack.consumer_group, handle, offsets)
 
     @handles(ChangeInvisibleTime)
     async def hide(self, request: ChangeInvisibleTime, call: Call) -> ChangeInvisibleTimeReply:

@@ -169,16 +169,12 @@ class ReviveLog:
         self.places.advance(point.group, point.topic, point.queue_id, next_offset, placed.end)
         self._note(queue_id, placed.end)
 
-    async def acked(self, flight: Flight, offsets: Sequence[QueueOffset]) -> None:
-        """Note that messages were acknowledged; they never show again once this is over.
+    async def acked_together(self, turn: Sequence[Acked]) -> None:
+        """Note what was acknowledged of several pops, with one write; it never shows again then.
 
         Raises:
             RequestRejected: The store takes nothing now, or it is not known whether it did.
         """
-        await self.acked_together([Acked(flight, offsets)])
-
-    async def acked_together(self, turn: Sequence[Acked]) -> None:
-        """Note what was acknowledged of several pops, with one write; it raises as `acked` does."""
         notes = [self._ack(acked.flight, acked.offsets) for acked in turn]
         try:
             await self._write(notes, wait=True, together=False)

@@ -67,9 +67,14 @@ class RoundRobin:
 class QueueChoice:
     """Chooses queues for one producer, and learns from how sends went."""
 
-    def __init__(self, variant: Variant | None, clock: Clock, chance: random.Random) -> None:
-        """Take which rules slow brokers are avoided by; with None, only the last failure counts."""
-        self._variant = variant
+    def __init__(
+        self, avoid_slow: Variant | bool | None, clock: Clock, chance: random.Random
+    ) -> None:
+        """Take which rules slow brokers are avoided by; True is 5.x's.
+
+        With none of them, only the last failure counts.
+        """
+        self._variant = variant = Variant.V5 if avoid_slow is True else avoid_slow or None
         self._turns = RoundRobin(chance)
         #: The counter of a topic, which then counts on: ``choose`` while nothing has failed.
         self.turn: Final = self._turns.turn
