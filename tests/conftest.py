@@ -123,7 +123,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[object]:
-    """Collect tests, not garbage: what is imported stays, and is not looked through again and again."""
+    """Collect tests, not garbage: what is imported stays, and need not be looked through."""
     gc.disable()
     try:
         return (yield)
