@@ -94,17 +94,17 @@ layers: setup ## Who imports whom (import-linter)
 	@$(RUN) -c 'from importlinter.cli import lint_imports_command as main; main(["--no-logo"])'
 
 .PHONY: unit
-unit: setup ## Tests of single parts, on two processes
-	@$(PYTEST) -n 2 --dist worksteal -m "not (scenario or spark or compat or soak)" \
+unit: setup ## Tests of single parts, on three processes: now and then one waits
+	@$(PYTEST) -n 3 --dist worksteal -m "not (scenario or spark or compat or soak)" \
 		--ignore=tests/faults --ignore=tests/simulation
 
 .PHONY: faults
 faults: setup ## Torn files, flipped bits, failing disks, power cuts, killed processes
-	@$(PYTEST) -n 3 --dist worksteal -m "not (spark or compat or soak)" tests/faults tests/simulation
+	@$(PYTEST) -n 4 --dist worksteal -m "not (spark or compat or soak)" tests/faults tests/simulation
 
 .PHONY: scenario
-scenario: setup ## Tests with real servers on sockets, on three processes: they wait a third of the time
-	@$(PYTEST) -n 3 --dist worksteal -m "scenario and not (spark or compat or soak)" --ignore=tests/faults $(OR_NONE)
+scenario: setup ## Tests with real servers on sockets, on six processes: they wait most of the time
+	@$(PYTEST) -n 6 --dist worksteal -m "scenario and not (spark or compat or soak)" --ignore=tests/faults $(OR_NONE)
 
 .PHONY: spark
 spark: spark-classes ## Tests that start Spark, on three processes: much of their time they wait
@@ -132,7 +132,7 @@ compat: setup ## Other people's clients and servers against ours; says what it c
 
 .PHONY: guarded
 guarded: setup ## The scenarios once more with access control on: servers ask who it is, clients sign
-	@$(PYTEST) --guarded -n 3 --dist worksteal -m "scenario and not (spark or compat or soak)" tests/scenarios
+	@$(PYTEST) --guarded -n 6 --dist worksteal -m "scenario and not (spark or compat or soak)" tests/scenarios
 
 .PHONY: console-walk
 console-walk: setup ## Every page of the console in Chromium, looked over by axe; pictures into out/console and docs
