@@ -332,7 +332,7 @@ def test_twins_are_compiled_beside_what_is_installed_and_outdated_ones_go(tree: 
         (tree / "installed").touch()  # which the compiler of this test waits for
     assert made.exists()
     said = (tree / ".venv" / bootstrap.TWINS_LOG).read_text()
-    assert said == "setup.py build_ext --inplace\n"
+    assert said.startswith("setup.py build_ext --inplace ")
     with bootstrap.compiling(tree, {**environ, "ROCKETPIPE_PURE": "1"}):
         assert not made.exists()
     assert not made.exists()

@@ -25,6 +25,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -395,9 +396,11 @@ def compiling(root: Path, environ: Mapping[str, str]) -> Iterator[None]:
         return
     command = [str(root / ".venv" / "bin" / "python"), "setup.py", "build_ext", "--inplace"]
     with (
+        # So that what an earlier build left is not taken for this one's.
+        tempfile.TemporaryDirectory(prefix="rocketpipe-twins-") as scratch,
         (root / ".venv" / TWINS_LOG).open("wb") as log,
         subprocess.Popen(
-            command,
+            [*command, f"--build-lib={scratch}/lib", f"--build-temp={scratch}/temp"],
             cwd=root,
             stdin=subprocess.DEVNULL,
             stdout=log,
