@@ -86,6 +86,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def whole_log_budgets() -> None:
     for budget in list(_budgets):
         budget._used = budget._left_out = 0
+        budget._said.clear()
 
 
 if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4, which Debian 12 has
