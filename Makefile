@@ -20,7 +20,7 @@ PYTHON ?= $(shell for p in "$(ROOT)/.venv/bin/python" \
 
 IN := cd "$(ROOT)" &&
 RUN := $(IN) .venv/bin/python
-PYTEST = $(IN) $(IN_MEMORY) .venv/bin/python -m pytest --timeout=300
+PYTEST := $(RUN) -m pytest --timeout=300
 
 # Tests start hundreds of Pythons: what these import is compiled once. Where nothing shall be written
 # beside the sources, it is kept in .venv.
@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(ROOT)/.venv/pycache
 endif
 
-# Tests sync files hundreds of thousands of times, and none of them cuts the power. Where memory
+# Tests of parts and of faults sync files all the time, and none of them cuts the power. Where memory
 # serves as a disk, has room and runs programs, that is where they write; else where pytest does.
 IN_MEMORY = $(shell probe="/dev/shm/rocketpipe-$$$$"; [ -w /dev/shm ] && \
 	df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4000000 {found = 1} END {exit !found}' && \
@@ -95,12 +95,12 @@ layers: setup ## Who imports whom (import-linter)
 
 .PHONY: unit
 unit: setup ## Tests of single parts, on three processes: now and then one waits
-	@$(PYTEST) -n 3 --dist worksteal -m "not (scenario or spark or compat or soak)" \
+	@$(IN) $(IN_MEMORY) .venv/bin/python -m pytest --timeout=300 -n 3 --dist worksteal -m "not (scenario or spark or compat or soak)" \
 		--ignore=tests/faults --ignore=tests/simulation
 
 .PHONY: faults
 faults: setup ## Torn files, flipped bits, failing disks, power cuts, killed processes
-	@$(PYTEST) -n 4 --dist worksteal -m "not (spark or compat or soak)" tests/faults tests/simulation
+	@$(IN) $(IN_MEMORY) .venv/bin/python -m pytest --timeout=300 -n 4 --dist worksteal -m "not (spark or compat or soak)" tests/faults tests/simulation
 
 .PHONY: scenario
 scenario: setup ## Tests with real servers on sockets, on six processes: they wait most of the time
@@ -108,7 +108,7 @@ scenario: setup ## Tests with real servers on sockets, on six processes: they wa
 
 .PHONY: spark
 spark: spark-classes ## Tests that start Spark, on three processes: much of their time they wait
-	@$(IN) $(IN_MEMORY) $(SHORT_SPARK) .venv/bin/python -m pytest --timeout=300 -n 3 --dist loadgroup \
+	@$(IN) $(SHORT_SPARK) .venv/bin/python -m pytest --timeout=300 -n 3 --dist loadgroup \
 		-m "spark and not (compat or soak)" $(OR_NONE)
 
 .PHONY: spark-classes
