@@ -29,6 +29,13 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(ROOT)/.venv/pycache
 endif
 
+# Tests of parts and of faults sync files all the time, and none of them cuts the power. Where memory
+# serves as a disk, has room and runs programs, that is where they write; else where pytest does.
+IN_MEMORY = $(shell probe="/dev/shm/rocketpipe-$$$$"; [ -w /dev/shm ] && \
+	df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4000000 {found = 1} END {exit !found}' && \
+	printf '\043!/bin/sh\n' > "$$probe" && chmod 700 "$$probe" && "$$probe" 2>/dev/null && \
+	echo PYTEST_DEBUG_TEMPROOT=/dev/shm; rm -f "$$probe")
+
 # Spark in tests and demo talks to itself only; so it starts where the host's name does not resolve.
 SPARK_LOCAL_IP ?= 127.0.0.1
 export SPARK_LOCAL_IP
@@ -87,17 +94,17 @@ layers: setup ## Who imports whom (import-linter)
 	@$(RUN) -c 'from importlinter.cli import lint_imports_command as main; main(["--no-logo"])'
 
 .PHONY: unit
-unit: setup ## Tests of single parts, on two processes
-	@$(PYTEST) -n 2 --dist worksteal -m "not (scenario or spark or compat or soak)" \
+unit: setup ## Tests of single parts, on three processes: now and then one waits
+	@$(IN) $(IN_MEMORY) .venv/bin/python -m pytest --timeout=300 -n 3 --dist worksteal -m "not (scenario or spark or compat or soak)" \
 		--ignore=tests/faults --ignore=tests/simulation
 
 .PHONY: faults
 faults: setup ## Torn files, flipped bits, failing disks, power cuts, killed processes
-	@$(PYTEST) -n 3 --dist worksteal -m "not (spark or compat or soak)" tests/faults tests/simulation
+	@$(IN) $(IN_MEMORY) .venv/bin/python -m pytest --timeout=300 -n 4 --dist worksteal -m "not (spark or compat or soak)" tests/faults tests/simulation
 
 .PHONY: scenario
-scenario: setup ## Tests with real servers on sockets, on three processes: they wait a third of the time
-	@$(PYTEST) -n 3 --dist worksteal -m "scenario and not (spark or compat or soak)" --ignore=tests/faults $(OR_NONE)
+scenario: setup ## Tests with real servers on sockets, on six processes: they wait most of the time
+	@$(PYTEST) -n 6 --dist worksteal -m "scenario and not (spark or compat or soak)" --ignore=tests/faults $(OR_NONE)
 
 .PHONY: spark
 spark: spark-classes ## Tests that start Spark, on three processes: much of their time they wait
@@ -125,7 +132,7 @@ compat: setup ## Other people's clients and servers against ours; says what it c
 
 .PHONY: guarded
 guarded: setup ## The scenarios once more with access control on: servers ask who it is, clients sign
-	@$(PYTEST) --guarded -n 3 --dist worksteal -m "scenario and not (spark or compat or soak)" tests/scenarios
+	@$(PYTEST) --guarded -n 6 --dist worksteal -m "scenario and not (spark or compat or soak)" tests/scenarios
 
 .PHONY: console-walk
 console-walk: setup ## Every page of the console in Chromium, looked over by axe; pictures into out/console and docs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tarfile
@@ -85,6 +86,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def whole_log_budgets() -> None:
     for budget in list(_budgets):
         budget._used = budget._left_out = 0
+        budget._said.clear()
 
 
 if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4, which Debian 12 has
@@ -118,6 +120,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if wanted not in FEW_FILES or collection_path.suffix != ".py":
         return None
     return None if f"mark.{wanted}" in collection_path.read_text("utf-8") else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[object]:
+    """Collect tests, not garbage: what is imported stays, and need not be looked through."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -315,6 +315,40 @@ def test_when_all_installers_fail_their_words_and_the_cause_are_shown(
     assert "Network is unreachable" in capsys.readouterr().err
 
 
+def test_twins_are_compiled_beside_what_is_installed_and_outdated_ones_go(tree: Path) -> None:
+    room = tree / "src" / "rocketpipe" / "record"
+    room.mkdir()
+    (room / "_hot.pyx").write_text("x = 1\n")
+    outdated, made = room / "_hot.old.so", room / "_hot.new.so"
+    outdated.touch()
+    executable(
+        tree / ".venv" / "bin" / "python",
+        f'echo "$@"\nwhile [ ! -e installed ]; do sleep 0.01; done\n: > "{made}"',
+    )
+    compiler = executable(tree / "bin" / "cc", "exit 0")
+    environ = {"PATH": f"{compiler.parent}:/usr/bin:/bin"}
+    with bootstrap.compiling(tree, environ):
+        assert not outdated.exists()
+        (tree / "installed").touch()  # which the compiler of this test waits for
+    assert made.exists()
+    said = (tree / ".venv" / bootstrap.TWINS_LOG).read_text()
+    assert said.startswith("setup.py build_ext --inplace ")
+    with bootstrap.compiling(tree, {**environ, "ROCKETPIPE_PURE": "1"}):
+        assert not made.exists()
+    assert not made.exists()
+
+
+def test_an_installation_that_fails_does_not_wait_for_the_compiler(tree: Path) -> None:
+    room = tree / "src" / "rocketpipe" / "record"
+    room.mkdir()
+    (room / "_hot.pyx").write_text("x = 1\n")
+    executable(tree / ".venv" / "bin" / "python", "exec sleep 600")
+    compiler = executable(tree / "bin" / "cc", "exit 0")
+    environ = {"PATH": f"{compiler.parent}:/usr/bin:/bin"}
+    with pytest.raises(bootstrap.SetupFailed), bootstrap.compiling(tree, environ):
+        raise bootstrap.SetupFailed("no network")
+
+
 @pytest.mark.parametrize(
     ("line", "shown"),
     [

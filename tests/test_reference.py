@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
@@ -18,7 +19,7 @@ def printed(directory: Path, *pages: str) -> dict[str, str]:
         cwd=ROOT,
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     return {
         path.relative_to(directory).as_posix(): path.read_text() for path in directory.rglob("*.md")

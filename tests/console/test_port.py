@@ -84,7 +84,10 @@ async def serving(**settings: Any) -> AsyncIterator[str]:
 
 
 async def test_health_and_console_are_answered_at_one_port() -> None:
-    async with serving() as address, httpx.AsyncClient(base_url=f"http://{address}") as client:
+    async with (
+        serving() as address,
+        httpx.AsyncClient(base_url=f"http://{address}", timeout=PATIENCE_S) as client,
+    ):
         assert (await client.get("/healthz")).text == "ok\n"
         for _ in range(3):
             assert (await client.get("/echo")).text == "GET /echo 0"
@@ -100,14 +103,16 @@ async def test_the_same_over_tls(authority: Authority) -> None:
     trust.check_hostname = False
     async with (
         serving(tls=server_tls(authority)) as address,
-        httpx.AsyncClient(base_url=f"https://{address}", verify=trust) as client,
+        httpx.AsyncClient(
+            base_url=f"https://{address}", verify=trust, timeout=PATIENCE_S
+        ) as client,
     ):
         assert (await client.get("/readyz")).text == "ready\n"
         assert (await client.post("/echo", content=b"x" * 50_000)).text == "POST /echo 50000"
 
 
 async def test_open_streams_do_not_hold_up_the_end() -> None:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
         async with asyncio.timeout(PATIENCE_S):
             async with serving() as address:
                 streams = [client.stream("GET", f"http://{address}/stream") for _ in range(5)]

@@ -3,7 +3,8 @@
     1  read the stamp in .venv: done already, for these inputs, in this place? Then that is all
     2  create .venv: by venv; where Debian keeps ensurepip apart, by uv, virtualenv or an outer pip
     3  install what is pinned by hash: requirements/build.txt, dev.txt, then demo.txt
-    4  install the project itself, editable, its compiled twins where a C compiler works
+       and compile the twins of the hot functions meanwhile, where a C compiler works
+    4  install the project itself, editable
     5  make sure of a Java for Spark: the machine's, else requirements/java.txt
     6  write the stamp
 
@@ -24,15 +25,18 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OLDEST_NODE = 18
+TWINS_LOG = "twins.log"  # in .venv: what compiling the twins said
 LAST_LINES = 40  # of an installer's output, kept for the case that it fails
 
 
@@ -85,10 +89,16 @@ def inputs_of(root: Path, environ: Mapping[str, str]) -> str:
     project = tomllib.loads((root / "pyproject.toml").read_text())
     # Only what installing reads: a new lint rule is no reason to install again.
     relevant = [project["build-system"], project["project"], project["tool"]["setuptools"]]
-    compiler = bool(twins) and environ.get("ROCKETPIPE_PURE") != "1" and c_compiler(environ)
-    machine = [*sys.version_info[:2], sys.platform, platform.machine(), bool(compiler)]
+    compiler = wants_twins(root, environ)
+    machine = [*sys.version_info[:2], sys.platform, platform.machine(), compiler]
     digest.update(json.dumps([relevant, machine], sort_keys=True).encode())
     return digest.hexdigest()
+
+
+def wants_twins(root: Path, environ: Mapping[str, str]) -> bool:
+    """Whether there are twins to compile, something to compile them, and nobody against it."""
+    pure = environ.get("ROCKETPIPE_PURE") == "1"
+    return bool(twin_sources(root)) and not pure and c_compiler(environ) is not None
 
 
 def c_compiler(environ: Mapping[str, str]) -> str | None:
@@ -199,15 +209,17 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
 # --- installing ----------------------------------------------------------------------------------
 
 
-def install(venv: Path, *arguments: str) -> None:
+def install(venv: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> None:
     """Run ``pip install`` with these arguments, by the quickest installer that manages it.
+
+    ``environ`` is added to the environment.
 
     Raises:
         SetupFailed: none did; the message names the cause and the next step.
     """
     output: list[str] = []
     for installer in installers(venv):
-        status, output = run_showing_downloads([*installer, *arguments])
+        status, output = run_showing_downloads([*installer, *arguments], environ or {})
         if status == 0:
             return
         say(f"{Path(installer[0]).name} could not install")
@@ -219,11 +231,12 @@ def installers(venv: Path) -> Iterable[list[str]]:
     python = str(venv / "bin" / "python")
     if uv := shutil.which("uv"):
         yield [uv, "pip", "install", "--python", python]
+    # Bytecode comes with the first import, as with uv: most of what is installed is never imported.
+    quietly = ("install", "--progress-bar", "off", "--no-compile")
     if has_module("pip", python):
-        yield [python, "-m", "pip", "install", "--progress-bar", "off"]
+        yield [python, "-m", "pip", *quietly]
     elif has_module("pip"):
-        outer = [sys.executable, "-m", "pip", "--python", python]
-        yield [*outer, "install", "--progress-bar", "off"]
+        yield [sys.executable, "-m", "pip", "--python", python, *quietly]
 
 
 def forget_half_installed(venv: Path) -> None:
@@ -238,7 +251,7 @@ def forget_half_installed(venv: Path) -> None:
             shutil.rmtree(metadata)
 
 
-def run_showing_downloads(command: list[str]) -> tuple[int, list[str]]:
+def run_showing_downloads(command: list[str], environ: Mapping[str, str]) -> tuple[int, list[str]]:
     """Run an installer, print what takes it long, and keep its last lines."""
     last: deque[str] = deque(maxlen=LAST_LINES)
     with subprocess.Popen(
@@ -249,7 +262,7 @@ def run_showing_downloads(command: list[str]) -> tuple[int, list[str]]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=clean_environment(os.environ),
+        env=clean_environment(os.environ) | dict(environ),
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -369,11 +382,44 @@ def node_version(node: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def install_project(root: Path) -> None:
+@contextmanager
+def compiling(root: Path, environ: Mapping[str, str]) -> Iterator[None]:
+    """Compile the twins while the block runs, and be done when it ends; TWINS_LOG says how it went.
+
+    Whether they can be compiled is seen afterwards, by what is there.
+    """
     # A twin built from older source must not outlive a build that fails or is not wanted.
     for outdated in (root / "src").glob("rocketpipe/**/_*.so"):
         outdated.unlink()
-    install(root / ".venv", "--no-build-isolation", "--no-deps", "--editable", ".")
+    if not wants_twins(root, environ):
+        yield
+        return
+    command = [str(root / ".venv" / "bin" / "python"), "setup.py", "build_ext", "--inplace"]
+    with (
+        # So that what an earlier build left is not taken for this one's.
+        tempfile.TemporaryDirectory(prefix="rocketpipe-twins-") as scratch,
+        (root / ".venv" / TWINS_LOG).open("wb") as log,
+        subprocess.Popen(
+            [*command, f"--build-lib={scratch}/lib", f"--build-temp={scratch}/temp"],
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=clean_environment(environ),
+        ) as process,
+    ):
+        try:
+            yield
+        except BaseException:
+            process.terminate()
+            raise
+
+
+def install_project(root: Path) -> None:
+    """Install the project as it stands in the tree, with the twins that were compiled there."""
+    without_twins = {"ROCKETPIPE_PURE": "1"}
+    arguments = ("--no-build-isolation", "--no-deps", "--editable", ".")
+    install(root / ".venv", *arguments, environ=without_twins)
     if sources := twin_sources(root):
         built = [source for source in sources if any(source.parent.glob(f"{source.stem}.*.so"))]
         say(
@@ -407,9 +453,10 @@ def set_up(root: Path) -> None:
     say("[3/5] installing what is pinned (the first time about 600 MB, most of it Spark)")
     # Without isolation, so that what has no wheel is built by the pinned setuptools too.
     pinned = ("--require-hashes", "--no-build-isolation", "-r", "requirements/dev.txt")
-    install(venv, *pinned)
-    # Its table is all that is wanted of it, not what its module would import.
-    install(venv, *pinned[:2], "--no-deps", "-r", "requirements/demo.txt")
+    with compiling(root, os.environ):
+        install(venv, *pinned)
+        # Its table is all that is wanted of it, not what its module would import.
+        install(venv, *pinned[:2], "--no-deps", "-r", "requirements/demo.txt")
     say("[4/5] installing the project")
     install_project(root)
     say("[5/5] looking for a Java for Spark")

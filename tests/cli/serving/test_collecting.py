@@ -12,9 +12,11 @@ from rocketpipe.cli.serving.collecting import LONG_S, ShortCollections, short_co
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
+    gc.unfreeze()
     yield
     gc.enable()
     gc.unfreeze()
+    gc.freeze()  # as tests/conftest.py leaves it
 
 
 def test_nothing_is_searched_until_servers_have_started_and_then_what_is_there_is_left_out() -> (

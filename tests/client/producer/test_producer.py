@@ -59,7 +59,8 @@ async def test_a_result_says_where_the_message_is(tmp_path: Path) -> None:
 
 async def test_sends_side_by_side_spread_evenly_and_have_ids_of_their_own(tmp_path: Path) -> None:
     async with cluster(tmp_path) as servers, Producer(servers.name_server) as producer:
-        results = await asyncio.gather(*(producer.send("orders", b"x") for _ in range(100)))
+        sends = (producer.send("orders", b"x", timeout_ms=PATIENCE_S * 1000) for _ in range(100))
+        results = await asyncio.gather(*sends)
     assert len({result.message_id for result in results}) == 100
     assert set(Counter(result.queue.queue_id for result in results).values()) == {25}
 
