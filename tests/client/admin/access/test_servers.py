@@ -69,6 +69,23 @@ async def test_what_all_of_them_say_is_said_once() -> None:
         await change_all(Guarded("a b"), fall, about="alice")
 
 
+async def test_a_server_that_shares_its_users_with_one_that_is_done_is_done() -> None:
+    users = {"alice"}
+
+    async def act(server: str) -> bool:
+        if "alice" not in users:
+            raise rejection(16, "User:alice is not let in: there is no such user.")
+        users.clear()
+        return True
+
+    change = await change_all(Guarded("a b"), act, about="alice", known_at=["a", "b"])
+    assert change.done == ("a", "b")
+
+    users.add("alice")
+    with pytest.raises(PartlyDone, match="is not let in"):  # of whom b had never heard
+        await change_all(Guarded("a b"), act, about="alice", known_at=["a"])
+
+
 async def test_what_shows_late_is_seen() -> None:
     looks = 0
 

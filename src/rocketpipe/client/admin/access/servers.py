@@ -7,7 +7,7 @@ before followers, and read back, since a server that says yes need not have done
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
@@ -170,9 +170,17 @@ async def ask_all(
 
 
 async def change_all(
-    servers: AccessServers, act: Callable[[str], Awaitable[bool]], *, about: str
+    servers: AccessServers,
+    act: Callable[[str], Awaitable[bool]],
+    *,
+    about: str,
+    known_at: Collection[str] = (),
 ) -> Change:
     """Have ``act`` done at every server; it tells whether there was anything to do.
+
+    Servers of one machine may share their users: what is done at one shows at the others, which
+    may be before they are asked. Those of ``known_at``, who knew the user just now, have done it
+    if they refuse that user when another is done with it.
 
     Raises:
         NoAccessControl: If no server has users.
@@ -192,6 +200,10 @@ async def change_all(
                 return error
 
         results |= await each(list(wave), attempt)
+    if True in results.values():
+        for name in known_at:
+            if isinstance(results.get(name), UserRefused):
+                results[name] = True
     change = Change(
         done=tuple(name for name, result in results.items() if result is True),
         unchanged=tuple(name for name, result in results.items() if result is False),

@@ -191,7 +191,7 @@ class UserAdmin:
             PartlyDone: If some servers have it, and others do not: tell them the same again.
         """
         checked = _checked(secret, weak=weak)
-        await self.show(name)
+        known = await self.show(name)
         info = UserInfo(password=checked.reveal(), old_password_until=old_until_ms or None)
 
         async def act(server: str) -> bool:
@@ -208,7 +208,7 @@ class UserAdmin:
                     )
             return True
 
-        return await change_all(self._servers, act, about=name)
+        return await change_all(self._servers, act, about=name, known_at=known.servers)
 
     async def enable(self, name: str, *, dry_run: bool = False) -> Change:
         """Let a user in again.
@@ -235,7 +235,7 @@ class UserAdmin:
             LastSuperuser: If nobody else may do everything.
             PartlyDone: If some servers did it, and others did not.
         """
-        await self.show(name)
+        known = await self.show(name)
 
         async def act(server: str) -> bool:
             if await self._told(server, name) is None:
@@ -245,7 +245,7 @@ class UserAdmin:
                 await self._see(server, name, lambda now: now is None)
             return True
 
-        return await change_all(self._servers, act, about=name)
+        return await change_all(self._servers, act, about=name, known_at=known.servers)
 
     async def set_type(self, name: str, *, is_super: bool) -> Change:
         """Have a user be one who may do everything, or no longer.
@@ -268,7 +268,7 @@ class UserAdmin:
     async def _update(
         self, name: str, info: UserInfo, so: Callable[[UserInfo], bool], *, dry_run: bool
     ) -> Change:
-        await self.show(name)
+        known = await self.show(name)
 
         async def act(server: str) -> bool:
             now = await self._told(server, name)
@@ -279,7 +279,7 @@ class UserAdmin:
                 await self._see(server, name, lambda now: now is not None and so(now))
             return True
 
-        return await change_all(self._servers, act, about=name)
+        return await change_all(self._servers, act, about=name, known_at=known.servers)
 
     async def _told(self, server: str, name: str) -> UserInfo | None:
         return (await self._servers.call(server, GetUser(username=name))).user
