@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import traceback
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from tests.pipeline.support.own_frames import own_frames
 
 from rocketpipe.pipeline.columns.rows import SCHEMA
 from rocketpipe.pipeline.options.text import OptionError
@@ -71,5 +71,4 @@ def test_a_stream_with_a_mistake_says_it_in_a_sentence(
         query.awaitTermination()
     assert said in str(caught.value)
     assert "Traceback" not in str(caught.value)
-    frames = traceback.extract_tb(caught.value.__traceback__)
-    assert not [each for each in frames if "rocketpipe" in Path(each.filename).parts]
+    assert not own_frames(caught.value)

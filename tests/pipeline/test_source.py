@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import traceback
 import zlib
 from collections import Counter
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
+from tests.pipeline.support.own_frames import own_frames
 
 from rocketpipe import PullConsumer
 from rocketpipe.model.flags import Compression, with_compression
@@ -203,10 +203,7 @@ def test_what_is_wrong_with_options_shows_at_load(load: Any, send: Any, tmp_path
 def assert_only_the_sentence(caught: pytest.ExceptionInfo[AnalysisException]) -> None:
     """None of our frames, neither in the text nor as if the caller had called them."""
     assert "Traceback" not in str(caught.value)
-    where = [
-        Path(frame.filename).parts for frame in traceback.extract_tb(caught.value.__traceback__)
-    ]
-    assert not [parts for parts in where if "rocketpipe" in parts]
+    assert not own_frames(caught.value)
 
 
 @pytest.mark.spark
