@@ -186,6 +186,7 @@ def local_spark(
     from pyspark import SparkConf
 
     prepare_alone()
+    path = os.environ.get("PATH")
     os.environ["PYSPARK_PYTHON"] = lean_python(scratch)
     given = {**settings(scratch, lasting=lasting), **(conf or {})}
     spark_conf = SparkConf(loadDefaults=False).setAll(list(given.items()))
@@ -195,6 +196,8 @@ def local_spark(
             yield spark
     finally:
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        if path is not None:
+            os.environ["PATH"] = path
 
 
 @contextmanager
